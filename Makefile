@@ -1,0 +1,48 @@
+# The front door. `make demo` and `make test` set up everything they need on a machine with Python 3.11+ and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# One BLAS thread a process: two threads on a busy machine run slower than one.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test test-all lint format bench docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo      three organisations in one process: every study, its price, a receipt"
+	@echo "make test      the tests (a fixed slice of every fault and audit matrix)"
+	@echo "make test-all  the tests, the matrices whole"
+	@echo "make lint      format, lint, types, layers"
+	@echo "make bench     the benchmarks (BENCH=name for one)"
+
+$(STAMP): pyproject.toml requirements/tested.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements/tested.txt -e ".[dev]"
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/colonnade demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --full
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	$(BIN)/colonnade bench $(BENCH)
+
+clean:
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Distinguishing audits and second opinions, for users and for our own tests alike."""

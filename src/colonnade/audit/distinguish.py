@@ -1,0 +1,218 @@
+"""Catch a mechanism that protects less than it says: tell two neighbouring inputs apart by its outputs alone.
+
+If a mechanism is (ε, δ)-DP then ``P(event) ≤ e^ε·Q(event) + δ`` for every event, P and Q its outputs on neighbours. An
+event that is frequent under one and rare under the other therefore proves a lower bound on ε. One half of the samples
+chooses the event, among the outcomes ordered by likelihood ratio; the other half counts it, and Clopper–Pearson limits
+turn the counts into a bound that is wrong with probability at most ``alpha``, whatever the mechanism.
+
+An audit can convict, never acquit: a bound below the claim says only that this many samples do not refute it.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta
+
+from colonnade.errors import BadInput
+from colonnade.privacy.mechanisms import Mechanism
+from colonnade.privacy.randomness import Randomness
+
+__all__ = ["Finding", "audit", "distinguish"]
+
+Statistic = Callable[[NDArray[Any]], NDArray[Any]]
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_DELTAS = (1e-6, 1e-4, 1e-3, 1e-2, 0.05)
+_BINS = 64  # how finely a number is told apart that takes many values
+_ENOUGH = 20  # outcomes seen less often than this, on average, are grouped into bins
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit found.
+
+    Attributes
+    ----------
+    epsilon
+        A lower bound on the true ε at `delta`, wrong with probability at most `alpha`; 0 if nothing was found.
+    delta, alpha, samples
+        At which δ, how certainly, from how many samples a side.
+    claimed
+        The ε that the mechanism's loss certifies at this δ, if there is a claim.
+
+    Examples
+    --------
+    >>> print(Finding(epsilon=1.9, delta=0.0, alpha=1e-6, samples=1000, claimed=1.0))
+    ε ≥ 1.9 at δ=0 (1,000 samples a side, α=1e-06), claimed 1: refuted
+    """
+
+    epsilon: float
+    delta: float
+    alpha: float
+    samples: int
+    claimed: float | None = None
+
+    @property
+    def caught(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.claimed is not None and self.epsilon > self.claimed
+
+    def __str__(self) -> str:
+        found = f"ε ≥ {self.epsilon:.4g} at δ={self.delta:g} ({self.samples:,} samples a side, α={self.alpha:g})"
+        if self.claimed is None:
+            return found
+        return f"{found}, claimed {self.claimed:.4g}: {'refuted' if self.caught else 'not refuted'}"
+
+
+def distinguish(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    delta: float = 0.0,
+    alpha: float = 1e-6,
+    statistic: Statistic | None = None,
+) -> Finding:
+    """Bound from below how well two samples of outputs can be told apart.
+
+    Parameters
+    ----------
+    first, second
+        Independent outputs on two neighbouring inputs, one a row, equally many.
+    delta
+        The δ at which ε is bounded.
+    alpha
+        The probability with which the bound may be wrong.
+    statistic
+        What to look at: from outputs to one row of numbers each, by default the outputs themselves. Rows that repeat
+        often are told apart whole; others by the sum of their numbers.
+
+    Examples
+    --------
+    >>> distinguish([0, 1] * 500, [1, 1] * 500).epsilon > 2
+    True
+    """
+    return _finding(_Tables.of(first, second, statistic), delta, alpha)
+
+
+def audit(
+    mechanism: Mechanism,
+    nonprivate: ArrayLike,
+    neighbour: ArrayLike,
+    *,
+    randomness: Randomness,
+    samples: int = 100_000,
+    alpha: float = 1e-6,
+    deltas: Sequence[float] | None = None,
+    statistic: Statistic | None = None,
+) -> Finding:
+    """Try to refute a mechanism's own loss on two neighbouring inputs.
+
+    Parameters
+    ----------
+    mechanism
+        It must treat people or entries independently: all samples are drawn in one release of stacked copies.
+    nonprivate, neighbour
+        One input each: a code for a local randomiser, a number or a vector for additive noise.
+    randomness
+        Where the mechanism's bits come from.
+    samples
+        How many outputs a side.
+    alpha
+        The probability with which a sound mechanism may be convicted.
+    deltas
+        At which δ to try (``alpha`` is divided between them); by default 0 for a pure loss, else several.
+    statistic
+        As in `distinguish`.
+
+    Returns
+    -------
+    Finding
+        That of the δ where the bound comes closest to, or passes furthest, what the loss certifies.
+    """
+    one, other = (_stacked(mechanism, value, samples, randomness) for value in (nonprivate, neighbour))
+    tables = _Tables.of(one, other, statistic)
+    tried = tuple(deltas) if deltas is not None else (0.0,) if mechanism.loss.pure is not None else _DELTAS
+    findings = [
+        msgspec.structs.replace(
+            _finding(tables, delta, alpha / len(tried)), claimed=mechanism.loss.epsilon(delta), alpha=alpha
+        )
+        for delta in tried
+    ]
+    return max(findings, key=lambda finding: finding.epsilon - (finding.claimed or 0.0))
+
+
+class _Tables(NamedTuple):
+    """How often each outcome occurred on each side, in the samples that choose an event and in those that count it."""
+
+    choosing: tuple[Counts, Counts]
+    counting: tuple[Counts, Counts]
+
+    @classmethod
+    def of(cls, first: ArrayLike, second: ArrayLike, statistic: Statistic | None) -> "_Tables":
+        sides = [
+            np.asarray(side) if statistic is None else np.asarray(statistic(np.asarray(side)))
+            for side in (first, second)
+        ]
+        if len(sides[0]) != len(sides[1]) or len(sides[0]) < 4:
+            raise BadInput("An audit needs equally many samples a side, at least four.")
+        half = len(sides[0]) // 2
+        one, other = _outcomes(sides[0].reshape(len(sides[0]), -1), sides[1].reshape(len(sides[1]), -1), half)
+        cells = int(max(one.max(), other.max())) + 1
+        return cls(
+            (np.bincount(one[:half], minlength=cells), np.bincount(other[:half], minlength=cells)),
+            (np.bincount(one[half:], minlength=cells), np.bincount(other[half:], minlength=cells)),
+        )
+
+
+def _finding(tables: _Tables, delta: float, alpha: float) -> Finding:
+    straight, reverse = (_best_event(tables.choosing[::step], delta, alpha / 2) for step in (1, -1))
+    step, event = (1, straight[1]) if straight[0] >= reverse[0] else (-1, reverse[1])
+    frequent, rare = (side[event].sum(keepdims=True) for side in tables.counting[::step])
+    counted = int(tables.counting[0].sum())
+    bound = _lower_bound(frequent, rare, counted, delta, alpha / 2)
+    return Finding(epsilon=float(bound[0]), delta=delta, alpha=alpha, samples=counted + int(tables.choosing[0].sum()))
+
+
+def _stacked(mechanism: Mechanism, value: ArrayLike, samples: int, randomness: Randomness) -> NDArray[Any]:
+    one = np.asarray(value)
+    return mechanism.release(np.ascontiguousarray(np.broadcast_to(one, (samples, *one.shape))), randomness)
+
+
+def _outcomes(one: NDArray[Any], other: NDArray[Any], half: int) -> tuple[Counts, Counts]:
+    """Number the outcomes. The numbering may look at the choosing halves, never at the counting ones."""
+    rows = np.concatenate([one, other])
+    _, codes = np.unique(rows[:, 0] if rows.shape[1] == 1 else rows, axis=0, return_inverse=True)
+    left, right = codes.reshape(2, -1).astype(np.int64)
+    if len(np.union1d(left[:half], right[:half])) * _ENOUGH <= half:
+        return left, right
+    numbers = [side.sum(axis=1, dtype=np.float64) for side in (one, other)]
+    edges = _edges(np.concatenate([side[:half] for side in numbers]))
+    return np.searchsorted(edges, numbers[0]), np.searchsorted(edges, numbers[1])
+
+
+def _edges(values: Floats) -> Floats:
+    """Return where to cut: evenly in rank, and ever finer towards both ends, where the telling events are."""
+    tails = 2.0 ** -np.arange(6, max(7, math.log2(len(values) / _ENOUGH)))
+    levels = np.concatenate([tails, np.arange(1, _BINS) / _BINS, 1 - tails])
+    return np.unique(np.quantile(values, levels))
+
+
+def _best_event(sides: Sequence[Counts], delta: float, alpha: float) -> tuple[float, NDArray[np.bool_]]:
+    """Return the event that seems most telling, frequent on the first side and rare on the second, after its bound."""
+    frequent, rare = sides
+    order = np.argsort(-(frequent + 0.5) / (rare + 0.5), kind="stable")
+    bounds = _lower_bound(np.cumsum(frequent[order]), np.cumsum(rare[order]), int(frequent.sum()), delta, alpha)
+    event = np.zeros(len(frequent), dtype=np.bool_)
+    event[order[: int(np.argmax(bounds)) + 1]] = True
+    return float(bounds.max()), event
+
+
+def _lower_bound(frequent: Counts, rare: Counts, trials: int, delta: float, alpha: float) -> Floats:
+    """Return ln((P - δ)/Q) at Clopper–Pearson limits, each of level ``alpha``; 0 where it is not positive."""
+    least = beta.ppf(alpha, np.maximum(frequent, 1), trials - np.maximum(frequent, 1) + 1) * (frequent > 0)
+    most = np.where(rare < trials, beta.ppf(1 - alpha, rare + 1, np.maximum(trials - rare, 1)), 1.0)
+    return np.log(np.maximum((least - delta) / most, 1.0))

@@ -1,0 +1,1 @@
+"""One method of one paper a module, cited in its first line."""

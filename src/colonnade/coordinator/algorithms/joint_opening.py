@@ -1,0 +1,139 @@
+"""Paper 002, Algorithms 1 and 2, seen from the coordinator: relay the turns of a joint opening, add up the shares, keep the result.
+
+We differ from the paper in who may know what: noise enters as shares of degree 2t before anything is opened, and columns of one party
+are multiplied by that party alone. The coordinator sees sealed letters and, at the end, shares of an already-noised product.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import ProtocolError
+from colonnade.node.joint import Joint
+from colonnade.plan import Plan
+from colonnade.protocol.messages import (
+    Array,
+    Blob,
+    Conclude,
+    Greeted,
+    Opened,
+    Post,
+    Posted,
+    Recall,
+    Released,
+    Reply,
+    pack,
+    unpack,
+)
+from colonnade.protocol.rounds import Rounds
+from colonnade.secure.shamir import reconstruct
+
+__all__ = ["JointResult", "open_jointly"]
+
+
+@dataclass(frozen=True)
+class JointResult:
+    """What a joint opening released, as integers.
+
+    Parameters
+    ----------
+    joint
+        What was opened, read from the plan.
+    cross
+        One integer for each entry between two parties, in the order of `colonnade.secure.products.entry_pairs`.
+    own
+        Each party's own part, where the statistic has one.
+    """
+
+    joint: Joint
+    cross: NDArray[np.int64]
+    own: Mapping[str, NDArray[np.int64]]
+
+
+def open_jointly(plan: Plan, step: str) -> Rounds:
+    """Run one joint step, or return what its parties have kept of an earlier run."""
+    joint = Joint.read(plan, step)
+    first = joint.owners[0]
+    recalled = (yield {first: Recall(plan=plan, step=step)})[first]
+    if isinstance(recalled, Released):
+        return _result(joint, {name: unpack(array) for name, array in recalled.values.items()})
+    shares, own = yield from _run(plan, step, joint)
+    cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
+    values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}
+    kept: dict[str, Array] = {name: pack(value) for name, value in values.items()}
+    yield {owner: Conclude(plan=plan, step=step, values=kept) for owner in joint.owners}
+    return _result(joint, values)
+
+
+def _run(plan: Plan, step: str, joint: Joint) -> Rounds:
+    """Relay every turn; return the nodes' shares by point, and the parties' own parts."""
+    run = os.urandom(16)  # public: it only keeps runs apart
+
+    def turn(number: int, letters: Mapping[str, Mapping[str, Blob]]) -> dict[str, Post]:
+        return {
+            member: Post(plan=plan, step=step, run=run, turn=number, letters=dict(letters.get(member, {})))
+            for member in joint.members
+        }
+
+    replies = yield turn(0, {})
+    letters = _hellos(joint, replies)
+    for number in range(1, len(joint.chunks) + 3):
+        replies = yield turn(number, letters)
+        letters = _relayed(replies)
+    replies = yield turn(len(joint.chunks) + 3, letters)
+    return _shares(joint, replies), _own(joint, replies)
+
+
+def _hellos(joint: Joint, replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
+    hellos = {}
+    for member, reply in replies.items():
+        if not isinstance(reply, Greeted):
+            raise ProtocolError(f"{member!r} did not greet.")
+        hellos[member] = Blob(reply.hello)
+    return dict.fromkeys(joint.members, hellos)
+
+
+def _relayed(replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
+    """Turn letters by sender and receiver into letters by receiver and sender."""
+    relayed: dict[str, dict[str, Blob]] = {}
+    for sender, reply in replies.items():
+        if not isinstance(reply, Posted):
+            raise ProtocolError(f"{sender!r} did not take its turn.")
+        for receiver, letter in reply.letters.items():
+            relayed.setdefault(receiver, {})[sender] = letter
+    return relayed
+
+
+def _shares(joint: Joint, replies: Mapping[str, Reply]) -> dict[int, NDArray[np.uint64]]:
+    shares: dict[int, NDArray[Any]] = {}
+    for number, node in enumerate(joint.nodes):
+        reply = replies[node]
+        if not isinstance(reply, Opened) or reply.share is None:
+            raise ProtocolError(f"{node!r} did not open its share.")
+        share = unpack(reply.share).copy()  # compiled kernels take writable arrays
+        if share.shape != (joint.entries,) or share.dtype != np.uint64:
+            raise ProtocolError(f"{node!r} opened a share of another shape.")
+        shares[number + 1] = share
+    return shares
+
+
+def _own(joint: Joint, replies: Mapping[str, Reply]) -> dict[str, NDArray[Any]]:
+    own = {}
+    for owner in joint.owners:
+        reply = replies[owner]
+        if not isinstance(reply, Opened):
+            raise ProtocolError(f"{owner!r} did not open its own part.")
+        if reply.own is not None:
+            own[owner] = unpack(reply.own)
+    return own
+
+
+def _result(joint: Joint, values: Mapping[str, NDArray[Any]]) -> JointResult:
+    own = {name.removeprefix("own."): value for name, value in values.items() if name.startswith("own.")}
+    if "cross" not in values or values["cross"].shape != (joint.entries,):
+        raise ProtocolError("The kept answer of a joint step is of another shape.")
+    return JointResult(joint, values["cross"], own)

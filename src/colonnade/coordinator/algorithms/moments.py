@@ -1,0 +1,245 @@
+"""Second moments of all columns from one release of the secure Gram channel (paper 002), as every estimator reads them.
+
+The coordinator holds a noisy symmetric matrix of sums of products of *coded* columns, how noisy each entry is, and
+nothing else. Whatever is computed from it is post-processing and costs nothing more. Coding is public: a number is
+mapped from its bounds to [−1, 1], a category becomes one indicator a level, a two-level category may become a single
+±1 column (half the noise variance of two indicators), and a constant column of ones comes first.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.schema import Column, Numeric
+
+__all__ = ["INTERCEPT", "Feature", "Moments", "features_of", "noise_variance", "own_units", "row_bound"]
+
+Array = NDArray[np.float64]
+SYMMETRY_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One coded column: where it comes from and how it was coded.
+
+    Parameters
+    ----------
+    name
+        ``"party.column"``, or ``"party.column=level"`` for an indicator.
+    column
+        The column it codes.
+    kind
+        ``"intercept"`` (always 1), ``"numeric"``, ``"level"`` (an indicator) or ``"sign"`` (−1 for the first of two
+        levels, +1 for the second, 0 for a missing value).
+    low, high
+        The public bounds of a numeric column.
+    levels
+        The two names a sign column stands for.
+    """
+
+    name: str
+    column: str
+    kind: Literal["intercept", "numeric", "level", "sign"]
+    low: float = -1.0
+    high: float = 1.0
+    levels: tuple[str, ...] = ()
+
+    @property
+    def centre(self) -> float:
+        """The value in own units that is coded as 0."""
+        return self.low / 2 + self.high / 2
+
+    @property
+    def half_width(self) -> float:
+        """How many own units one coded unit is."""
+        return self.high / 2 - self.low / 2
+
+
+INTERCEPT = Feature("1", "1", "intercept")
+"""The constant column, first in every matrix: its products are the column sums."""
+
+
+def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) -> tuple[Feature, ...]:
+    """Return the coded columns of a public schema, the intercept first.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its `Numeric` or `Category`, in the order of the federation.
+    signed
+        Two-level categories to code as one ±1 column, such as the target of a binary logistic regression.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Category
+    >>> [f.name for f in features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})]
+    ['1', 'a.age', 'b.plan=basic', 'b.plan=gold']
+    """
+    unknown = set(signed) - set(columns)
+    if not columns or unknown:
+        raise BadInput("Moments need at least one column, and a signed column must be one of them.")
+    coded = [INTERCEPT]
+    for name, column in columns.items():
+        coded.extend(_coded(name, column, signed=name in signed))
+    return tuple(coded)
+
+
+def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
+    if isinstance(column, Numeric):
+        if signed:
+            raise BadInput(f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.")
+        return [Feature(name, name, "numeric", column.low, column.high)]
+    levels = tuple(f"{name}={level}" for level in column.levels)
+    if not signed:
+        return [Feature(level, name, "level") for level in levels]
+    if len(levels) != 2:
+        raise BadInput(f"Column {name!r} has {len(levels)} levels; only a category of two can be coded as a sign.")
+    return [Feature(name, name, "sign", levels=levels)]
+
+
+def row_bound(features: Sequence[Feature]) -> int:
+    """Return B: the squared length of any coded row is at most the number of columns, however many levels they have.
+
+    A number, a one-hot group of any size, a sign and the intercept each contribute at most 1 (`privacy.md` §1.5).
+    """
+    return len({feature.column for feature in features})
+
+
+def noise_variance(
+    owners: Sequence[str | None], diagonal: float, *, parties: int, collusion: int = 1
+) -> NDArray[np.float64]:
+    """Return the variance of the noise in every entry: V on the diagonal and V/2 off it, more where shares add up.
+
+    Entries inside one party are noised by that party alone. Entries between parties carry the shares of all P
+    parties, each of variance σ²/(P−c), hence P/(P−c) times as much.
+
+    Parameters
+    ----------
+    owners
+        Who holds each coded column; ``None`` for a public one (the intercept), whose products any holder noises alone.
+    diagonal
+        V, the variance of a diagonal entry that one party noises.
+    parties, collusion
+        P and c.
+    """
+    if not 0 <= collusion < parties or not diagonal >= 0:
+        raise BadInput("The noise needs a variance of at least 0 and more data parties than may collude.")
+    codes = np.unique([owner or "" for owner in owners], return_inverse=True)[1]
+    public = np.array([owner is None for owner in owners])
+    alone = (codes[:, None] == codes[None, :]) | public[:, None] | public[None, :]
+    variance = np.where(alone, 1.0, parties / (parties - collusion)) * diagonal / 2
+    np.fill_diagonal(variance, diagonal)
+    return variance
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """One noisy matrix of sums of products, and what is known about its noise.
+
+    Parameters
+    ----------
+    matrix
+        Symmetric, in coded units: entry (i, j) estimates the sum over people of column i times column j.
+    variance
+        The variance of the noise in each entry; 0 where the entry is known exactly.
+    count
+        The public number of people.
+    features
+        What the columns are; the first is `INTERCEPT`.
+    """
+
+    matrix: Array
+    variance: Array
+    count: int
+    features: tuple[Feature, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("matrix", "variance"):
+            object.__setattr__(self, name, _square(getattr(self, name), len(self.features)))
+        if np.any(self.variance < 0):
+            raise BadInput("A variance of noise is never negative.")
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise BadInput("The number of people must be a positive whole number.")
+        if self.features[0].kind != "intercept" or sum(f.kind == "intercept" for f in self.features) != 1:
+            raise BadInput("The first column of moments, and no other, is the intercept.")
+        if len({feature.name for feature in self.features}) != len(self.features):
+            raise BadInput("The columns of moments must have different names.")
+
+    @classmethod
+    def of_release(cls, matrix: Array, variance: Array, count: int, features: Sequence[Feature]) -> "Moments":
+        """Read a release, and replace by the truth what the coding already says.
+
+        Products of two levels of one category are exactly 0, and the intercept times itself is the number of people.
+        """
+        columns = np.array([feature.column for feature in features])
+        known = (columns[:, None] == columns[None, :]) & ~np.eye(len(columns), dtype=bool)
+        matrix, variance = np.where(known, 0.0, matrix), np.where(known, 0.0, variance)
+        matrix[0, 0], variance[0, 0] = count, 0.0
+        return cls(matrix, variance, count, tuple(features))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns coded here, without the intercept, in order."""
+        return tuple(dict.fromkeys(feature.column for feature in self.features[1:]))
+
+    def places(self, columns: Sequence[str] | None = None) -> NDArray[np.intp]:
+        """Return the indices that code the given columns (all by default), in the order of the matrix."""
+        wanted = set(self.columns if columns is None else columns)
+        missing = sorted(wanted - set(self.columns))
+        if missing or not wanted:
+            raise BadInput(
+                f"The release does not hold {', '.join(map(repr, missing))}."
+                if missing
+                else "No column was asked for.",
+                remedy=f"It holds {', '.join(self.columns)}.",
+            )
+        return np.array([place for place, feature in enumerate(self.features) if feature.column in wanted])
+
+    def select(self, columns: Sequence[str]) -> "Moments":
+        """Return the moments of some of the columns alone."""
+        places = np.concatenate([[0], self.places(columns)])
+        block = np.ix_(places, places)
+        return Moments(
+            self.matrix[block], self.variance[block], self.count, tuple(self.features[place] for place in places)
+        )
+
+
+def _square(values: object, size: int) -> Array:
+    array = np.array(values, dtype=np.float64)
+    if size < 2 or array.shape != (size, size) or not np.all(np.isfinite(array)):
+        raise BadInput("Moments are finite square matrices with one row and column a feature, at least two.")
+    scale = float(np.max(np.abs(array)))
+    if np.max(np.abs(array - array.T)) > SYMMETRY_TOLERANCE * scale:
+        raise BadInput("A matrix of moments must be symmetric.", remedy="Measure each pair once and mirror it.")
+    array.setflags(write=False)
+    return array
+
+
+def own_units(features: Sequence[Feature]) -> tuple[tuple[str, ...], Array]:
+    """Return names, and the linear map from coded (weights, intercept) to coefficients in the columns' own units.
+
+    The map has one row a name (every level of a category has one) and a last row for the intercept; its columns are the
+    coded weights in the order of ``features``, then the coded intercept.
+    """
+    names: list[str] = []
+    rows: list[tuple[int, float]] = []
+    shift = np.zeros(len(features) + 1)
+    shift[-1] = 1.0
+    for place, feature in enumerate(features):
+        if feature.kind == "sign":
+            names.extend(feature.levels)
+            rows.extend([(place, -1.0), (place, 1.0)])
+            continue
+        names.append(feature.name)
+        rows.append((place, 1.0 / feature.half_width if feature.kind == "numeric" else 1.0))
+        if feature.kind == "numeric":
+            shift[place] = -feature.centre / feature.half_width
+    into = np.zeros((len(rows) + 1, len(features) + 1))
+    for row, (place, factor) in enumerate(rows):
+        into[row, place] = factor
+    into[-1] = shift
+    return tuple(names), into

@@ -1,0 +1,154 @@
+"""Drives an algorithm's rounds over a transport: agree first, then ask, and say what a failure cost."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError, error_for
+from colonnade.plan import Plan
+from colonnade.privacy.loss import Loss, total
+from colonnade.protocol import codec
+from colonnade.protocol.messages import (
+    Agreed,
+    Ask,
+    Conclude,
+    Opened,
+    Post,
+    Posted,
+    Propose,
+    Recall,
+    Refused,
+    Released,
+    Reply,
+    Request,
+)
+from colonnade.protocol.rounds import Algorithm
+from colonnade.transport.base import Transport
+from colonnade.transport.transcript import Recorded, Transcript
+
+__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "conduct"]
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a plan costs each party, by the party's own computation, and which steps are not yet paid for."""
+
+    losses: Mapping[str, Mapping[str, Loss]]
+    unpaid: Mapping[str, frozenset[str]]
+
+    def charge(self, party: str) -> Loss:
+        """Return what the party's ledger would still be debited."""
+        return total(loss for step, loss in self.losses[party].items() if step in self.unpaid[party])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study learned, what it cost each party by its own account, and what was said on the way."""
+
+    value: Any
+    plan: Plan
+    quote: Quote
+    mechanisms: Mapping[str, str]
+    transcript: Transcript
+
+
+@dataclass
+class _Tally:
+    """What has left so far: the truth about cost when a study fails half-way."""
+
+    plan: Plan
+    quote: Quote
+    paid: dict[str, set[str]] = field(default_factory=dict)
+    refused: dict[str, float] = field(default_factory=dict)
+    mechanisms: dict[str, str] = field(default_factory=dict)
+
+    def note(self, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> None:
+        for party, reply in replies.items():
+            request = requests[party]
+            if isinstance(reply, Released):
+                self.mechanisms[reply.step] = reply.mechanism
+                self._pay(party, reply.step)
+            elif isinstance(request, Post) and request.turn > 0 and isinstance(reply, Posted | Opened):
+                self._pay(party, request.step)
+            elif isinstance(reply, Refused) and reply.spent:
+                self.refused[party] = reply.spent
+
+    def spent(self) -> dict[str, float]:
+        delta = self.plan.price.delta if self.plan.price is not None else 0.0
+        spent = {
+            party: total(self.quote.losses[party][step] for step in steps).epsilon(delta)
+            for party, steps in self.paid.items()
+        }
+        return {party: spent.get(party, 0.0) + self.refused.get(party, 0.0) for party in {**spent, **self.refused}}
+
+    def _pay(self, party: str, step: str) -> None:
+        if step in self.quote.unpaid.get(party, frozenset()):
+            self.paid.setdefault(party, set()).add(step)
+
+
+def conduct(algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress) -> Outcome:
+    """Run a study to its end.
+
+    Every party is asked to agree before any is asked to release, so that a refusal that can be foreseen costs nobody anything.
+    """
+    recorded = Recorded(transport)
+    progress("agreeing")
+    tally = _Tally(plan, agree(plan, recorded))
+    rounds = algorithm.rounds(plan)
+    try:
+        requests = next(rounds)
+        while True:
+            recorded.step = _name(requests)
+            progress(recorded.step)
+            replies = _exchange(requests, recorded)
+            tally.note(requests, replies)
+            _raise_refusal(replies)
+            requests = rounds.send(replies)
+    except StopIteration as finished:
+        return Outcome(finished.value, plan, tally.quote, tally.mechanisms, recorded.transcript)
+    except ColonnadeError as error:
+        error.spent = tally.spent() or None  # whatever failed, the truth about cost goes with it
+        raise
+
+
+def agree(plan: Plan, transport: Transport) -> Quote:
+    """Put the plan to every party; return what each would be charged. Nothing is spent."""
+    members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
+    replies = ask({member: Propose(plan=plan) for member in members}, transport)
+    losses: dict[str, dict[str, Loss]] = {}
+    unpaid: dict[str, frozenset[str]] = {}
+    for party, reply in replies.items():
+        if not isinstance(reply, Agreed) or reply.plan_hash != codec.digest(plan):
+            raise PlanMismatch(f"Party {party!r} agreed to another plan.")
+        losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
+        unpaid[party] = frozenset(reply.unpaid)
+    return Quote(losses, unpaid)
+
+
+def ask(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+    """Exchange one round of messages that cost nothing; raise the first refusal."""
+    replies = _exchange(requests, transport)
+    _raise_refusal(replies)
+    return replies
+
+
+def _exchange(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+    answers = transport.exchange({party: codec.encode(request) for party, request in requests.items()})
+    if set(answers) != set(requests):
+        raise ProtocolError(
+            "The transport lost a reply.", remedy="Repeat the call: what was released is not paid twice."
+        )
+    return {party: codec.decode_reply(answers[party]) for party in requests}
+
+
+def _raise_refusal(replies: Mapping[str, Reply]) -> None:
+    for party, reply in replies.items():
+        if isinstance(reply, Refused):
+            raise error_for(reply.code)(f"Party {party!r}: {reply.message}", remedy=reply.remedy)
+
+
+def _name(requests: Mapping[str, Request]) -> str:
+    first = next(iter(requests.values()))
+    return first.step if isinstance(first, Ask | Post | Recall | Conclude) else "negotiation"

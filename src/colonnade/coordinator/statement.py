@@ -1,0 +1,63 @@
+"""What a plan opens to whom: the openings behind a privacy statement, and what they rest on."""
+
+from collections.abc import Mapping
+
+from colonnade.coordinator.driver import Quote
+from colonnade.node.joint import Joint, is_joint
+from colonnade.plan import Plan
+from colonnade.result import COORDINATOR, Opening
+
+__all__ = ["assumptions_of", "openings_of"]
+
+LOCAL = "Each party perturbs its own release with its own independent noise; no peer is trusted."
+SECURE = (
+    "At most {threshold} of the compute nodes {nodes} pool their shares. "
+    "Noise covers {collusion} colluding data part{ies} besides the coordinator. "
+    "Parties are semi-honest in their inputs: one that shares unclipped values could amplify another's row past the noise."
+)
+THIRD = "The coordinator is itself a compute node, and is assumed to collude with no party."
+
+
+def openings_of(plan: Plan, quote: Quote, mechanisms: Mapping[str, str]) -> tuple[Opening, ...]:
+    """Return one opening a local release, and one a joint step."""
+    openings = [
+        Opening(mechanisms.get(step.name, step.statistic), (step.party,), (quote.losses[step.party][step.name],))
+        for step in plan.steps
+        if not is_joint(step)
+    ]
+    joint_names = dict.fromkeys(step.name for step in plan.steps if is_joint(step))
+    return tuple(openings + [_joint_opening(plan, name, mechanisms) for name in joint_names])
+
+
+def assumptions_of(plan: Plan) -> tuple[str, ...]:
+    """Return what the guarantee of a plan rests on, in words."""
+    words = []
+    if any(not is_joint(step) for step in plan.steps):
+        words.append(LOCAL)
+    if any(is_joint(step) for step in plan.steps):
+        words.append(
+            SECURE.format(
+                threshold=plan.threshold,
+                nodes=", ".join(plan.compute_nodes),
+                collusion=plan.collusion,
+                ies="y" if plan.collusion == 1 else "ies",
+            )
+        )
+        if COORDINATOR in plan.compute_nodes:
+            words.append(THIRD)
+    return tuple(words)
+
+
+def _joint_opening(plan: Plan, name: str, mechanisms: Mapping[str, str]) -> Opening:
+    joint = Joint.read(plan, name)
+    counts = range(len(joint.owners))
+    return Opening(
+        mechanism=mechanisms.get(name, next(iter(joint.steps.values())).statistic),
+        scope=joint.owners,
+        losses=tuple(joint.noise.loss(colluders=count) for count in counts),
+        party_losses={
+            owner: tuple(joint.noise.loss(colluders=count, party=owner) for count in counts) for owner in joint.owners
+        },
+        nodes=joint.nodes,
+        threshold=joint.threshold,
+    )

@@ -1,0 +1,180 @@
+"""Every exception that Colonnade raises on purpose.
+
+::
+
+    ColonnadeError
+    ├── BadInput                 an argument that cannot be meant (code "bad-input")
+    │   └── BoundsRequired       a column without public bounds
+    ├── SchemaMismatch           data or a request that the public schema does not describe
+    ├── PolicyRefusal            this party's own policy says no
+    │   └── NonPrivateRefused    a release without differential privacy, not consented to
+    ├── BudgetExceeded           the release would take a ledger past its cap
+    ├── PlanMismatch             a request outside the plan that was agreed
+    ├── ProtocolError            bytes that are not a message of this protocol, or not in this order
+    ├── ReleaseLost              paid for, then lost in a crash; never drawn a second time
+    ├── LedgerCorrupt            a ledger that cannot be trusted, hence not spent from
+    └── NotEnoughComputeNodes    a secure method with too few non-colluding nodes
+
+Each carries a stable ``code``, a ``remedy`` and ``spent``: what the failed call cost each party's ledger (a mapping from
+party to ε), or ``None`` when every ledger is unchanged. No message ever contains a value from a table.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+__all__ = [
+    "BadInput",
+    "BoundsRequired",
+    "BudgetExceeded",
+    "ColonnadeError",
+    "LedgerCorrupt",
+    "NonPrivateRefused",
+    "NotEnoughComputeNodes",
+    "PlanMismatch",
+    "PolicyRefusal",
+    "ProtocolError",
+    "ReleaseLost",
+    "SchemaMismatch",
+    "error_for",
+]
+
+
+class ColonnadeError(Exception):
+    """The root of the tree.
+
+    Parameters
+    ----------
+    message
+        What happened, without any value from a table.
+    remedy
+        What the caller can do about it.
+    spent
+        What the failed call cost, by party, as ε; ``None`` when nothing was spent.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> try:
+    ...     cn.Budget(epsilon=0)
+    ... except cn.ColonnadeError as error:
+    ...     print(error.code, error.spent)
+    bad-input None
+    """
+
+    code: ClassVar[str] = "error"
+    default_remedy: ClassVar[str] = "See the documentation of this error code."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        spent: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy or self.default_remedy
+        self.spent: Mapping[str, float] | None = dict(spent) if spent else None
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.message} {self._account()} {self.remedy}"
+
+    def _account(self) -> str:
+        if not self.spent:
+            return "Nothing was spent."
+        return "Spent: " + ", ".join(f"{party} ε={epsilon:.6g}" for party, epsilon in self.spent.items()) + "."
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.remedy, self.spent)
+
+
+def _rebuild(
+    kind: type[ColonnadeError], message: str, remedy: str, spent: Mapping[str, float] | None
+) -> ColonnadeError:
+    return kind(message, remedy=remedy, spent=spent)
+
+
+class BadInput(ColonnadeError, ValueError):
+    """An argument that cannot be meant: ε of zero, a missing column, an empty federation."""
+
+    code = "bad-input"
+    default_remedy = "Correct the argument and call again."
+
+
+class BoundsRequired(BadInput):
+    """A column without public bounds. Bounds are never taken from data: the data's own extremes are private."""
+
+    code = "bounds-required"
+    default_remedy = "State bounds that hold for any data, for example cn.Numeric(0, 120) for an age."
+
+
+class SchemaMismatch(ColonnadeError):
+    """Data, or a request, that the public schema does not describe."""
+
+    code = "schema-mismatch"
+    default_remedy = "Compare the party's schema with its data source."
+
+
+class PolicyRefusal(ColonnadeError):
+    """This party's own policy does not allow the request."""
+
+    code = "policy-refusal"
+    default_remedy = "Ask the party to change its policy, or ask for less."
+
+
+class NonPrivateRefused(PolicyRefusal):
+    """A release that is not differentially private and that nobody consented to."""
+
+    code = "nonprivate-refused"
+    default_remedy = "Choose a private method, or pass allow_nonprivate=True where the parties' policies allow it."
+
+
+class BudgetExceeded(ColonnadeError):
+    """The release would take a party's ledger past its cap."""
+
+    code = "budget-exceeded"
+    default_remedy = "Ask for a smaller epsilon; federation.budget() shows what remains."
+
+
+class PlanMismatch(ColonnadeError):
+    """A request that is not part of the plan that was agreed."""
+
+    code = "plan-mismatch"
+    default_remedy = "Propose the study again, so that every party agrees to the same plan."
+
+
+class ProtocolError(ColonnadeError):
+    """Bytes that are not a message of this protocol, or not at this point of it."""
+
+    code = "protocol-error"
+    default_remedy = "Check that all parties run compatible versions and that nothing altered the bytes."
+
+
+class ReleaseLost(ColonnadeError):
+    """A release that was paid for and lost in a crash before it could be kept. It is never drawn a second time."""
+
+    code = "release-lost"
+    default_remedy = "Run the study again with the next repeat=; it is a new draw at a new price."
+
+
+class LedgerCorrupt(ColonnadeError):
+    """A ledger that cannot be trusted, and therefore is not spent from."""
+
+    code = "ledger-corrupt"
+    default_remedy = "Stop, keep the file, and restore the newest back-up; `colonnade ledger verify` shows the damage."
+
+
+class NotEnoughComputeNodes(ColonnadeError):
+    """A secure method needs three compute nodes, of which a majority does not collude."""
+
+    code = "not-enough-compute-nodes"
+    default_remedy = "Add a dataless node (compute_nodes=[...]), or choose a method of the local channel."
+
+
+def _tree(root: type[ColonnadeError]) -> list[type[ColonnadeError]]:
+    return [root] + [kind for child in root.__subclasses__() for kind in _tree(child)]
+
+
+def error_for(code: str) -> type[ColonnadeError]:
+    """Return the exception class with a given ``code``; an unknown code is a protocol error."""
+    return {kind.code: kind for kind in _tree(ColonnadeError)}.get(code, ProtocolError)

@@ -1,0 +1,1 @@
+"""What a user holds: estimators in the shape of scikit-learn."""

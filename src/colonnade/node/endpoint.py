@@ -1,0 +1,117 @@
+"""Runs at one member, and a member without data as an endpoint of its own."""
+
+from collections.abc import Callable, Mapping
+
+from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.node.joint import Joint, is_joint
+from colonnade.node.run import Dealer, Member, Run
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Agreed, Post, Propose, Refused, Reply
+
+__all__ = ["ComputeNode", "Runs", "check_membership"]
+
+
+class Runs:
+    """The run that is under way at one member. A new run takes the place of the old one.
+
+    A turn asked again is answered with the same bytes, from memory; a turn out of order is refused. After a restart nothing is remembered: the coordinator starts another run of the same plan, and data
+    parties take part in it with the seed that their ledger kept.
+
+    Parameters
+    ----------
+    member
+        Who we are.
+    fresh
+        A source of random bytes.
+    """
+
+    def __init__(self, member: Member, fresh: Callable[[int], bytes]) -> None:
+        self.member = member
+        self._fresh = fresh
+        self._key: tuple[bytes, str, bytes] | None = None
+        self._run: Run | None = None
+        self._turn = -1
+        self._answer = b""
+
+    def post(self, request: Post, dealer: Dealer | None) -> bytes:
+        """Take a turn, exactly once."""
+        key = (codec.digest(request.plan), request.step, request.run)
+        if request.turn == 0 and key != self._key:
+            self._begin(key, request, dealer)
+        if self._run is None or key != self._key:
+            raise ProtocolError("A turn of a run that was never begun here.", remedy="Start the study again.")
+        if request.turn == self._turn:
+            return self._answer  # the same bytes again, whatever came with the question
+        if request.turn != self._turn + 1:
+            raise ProtocolError("A turn out of order.", remedy="Start the study again.")
+        reply = self._take(request)
+        self._turn, self._answer = request.turn, codec.encode(reply)
+        return self._answer
+
+    def _begin(self, key: tuple[bytes, str, bytes], request: Post, dealer: Dealer | None) -> None:
+        secret = self._fresh(32)
+        self._run = Run(self.member, request.plan, request.step, request.run, dealer=dealer, secret=secret)
+        self._key, self._turn = key, -1
+
+    def _take(self, request: Post) -> Reply:
+        assert self._run is not None
+        try:
+            return self._run.turn(request.turn, request.letters)
+        except ColonnadeError:
+            self.forget()  # a run that failed once is over: its masks must not meet another challenge
+            raise
+
+    def forget(self) -> None:
+        """End the run under way."""
+        self._run, self._key, self._turn = None, None, -1
+
+
+def check_membership(plan: Plan, name: str, pinned: Mapping[str, object], federation: str) -> None:
+    """Refuse a plan whose joint steps name members this federation does not know."""
+    if plan.federation != federation:
+        raise PlanMismatch("The plan was made for another federation.")
+    for step in {step.name for step in plan.steps if is_joint(step)}:
+        joint = Joint.read(plan, step)
+        joint.arithmetic  # noqa: B018  # the headroom proof: it refuses a plan in which something could wrap
+        if not set(joint.members) <= set(pinned) or name not in joint.members:
+            raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
+
+
+class ComputeNode:
+    """A member without data: no table, no ledger, no noise that counts; it holds shares while a run lasts.
+
+    Parameters
+    ----------
+    member
+        Who it is.
+    federation
+        The federation's hash.
+    fresh
+        A source of random bytes.
+    """
+
+    def __init__(self, member: Member, federation: str, fresh: Callable[[int], bytes]) -> None:
+        self._member = member
+        self._federation = federation
+        self._runs = Runs(member, fresh)
+
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request; never raises."""
+        try:
+            return self._answer(data)
+        except ColonnadeError as error:
+            return codec.encode(Refused(code=error.code, message=error.message, remedy=error.remedy))
+        except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote shares
+            failure = ProtocolError("The node failed while answering.")
+            return codec.encode(Refused(code=failure.code, message=failure.message, remedy=failure.remedy))
+
+    def _answer(self, data: bytes) -> bytes:
+        request = codec.decode_request(data)
+        if isinstance(request, Propose):
+            check_membership(request.plan, self._member.name, self._member.pinned, self._federation)
+            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=()))
+        if isinstance(request, Post):
+            check_membership(request.plan, self._member.name, self._member.pinned, self._federation)
+            return self._runs.post(request, None)
+        raise ProtocolError("A node without data answers proposals and turns, and nothing else.")

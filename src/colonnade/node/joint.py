@@ -1,0 +1,157 @@
+"""A joint opening, read from a plan: whose columns, which nodes, how much noise, which arithmetic.
+
+Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
+from colonnade.plan import Plan, Step
+from colonnade.privacy.joint_noise import GramNoise, TableNoise
+from colonnade.secure.products import entry_pairs
+from colonnade.secure.residues import Arithmetic, gram_bound
+from colonnade.secure.shamir import require_threshold
+
+__all__ = ["JOINT", "Joint", "is_joint"]
+
+JOINT = frozenset({"gram", "pair-tables"})
+"""Statistics that several parties open together."""
+
+CHUNK_ELEMENTS = 1 << 22
+CHUNK_UNIT = 8_192
+
+
+def is_joint(step: Step) -> bool:
+    """Return whether a step is one party's part of a joint opening."""
+    return step.statistic in JOINT
+
+
+@dataclass(frozen=True)
+class Joint:
+    """One joint opening.
+
+    Parameters
+    ----------
+    steps
+        The data parties' steps, by party, in the plan's order.
+    noise
+        How much noise, and what it costs whom.
+    nodes, threshold
+        The compute nodes in the order of their points 1 … N, and t.
+    people
+        How many rows.
+    largest
+        The largest magnitude of a shared integer.
+    """
+
+    steps: Mapping[str, Step]
+    noise: GramNoise | TableNoise
+    nodes: tuple[str, ...]
+    threshold: int
+    people: int
+    largest: int
+    fast: bool = False
+
+    @classmethod
+    def read(cls, plan: Plan, name: str) -> "Joint":
+        """Read a joint opening from a plan; refuse one that could not keep its promise."""
+        steps = {step.party: step for step in plan.steps if step.name == name}
+        kinds = {step.statistic for step in steps.values()}
+        if len(steps) < 2 or len(kinds) != 1 or not kinds <= JOINT:
+            raise PlanMismatch("A joint step is one statistic at two or more parties.")
+        if len({step.price for step in steps.values()}) != 1:
+            raise PlanMismatch("The parties of a joint step are offered different prices.")
+        _check_nodes(plan)
+        gram = kinds == {"gram"}
+        noise = _gram_noise(plan, steps) if gram else _table_noise(plan, steps)
+        largest = max(_whole(step, "scale") for step in steps.values()) if gram else 1
+        fast = plan.parameters.get("arithmetic") == "int8"
+        return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, largest, fast)
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The data parties, in the plan's order."""
+        return tuple(self.steps)
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """How many columns each owner shares."""
+        return [_whole(step, "width") for step in self.steps.values()]
+
+    @cached_property
+    def entries(self) -> int:
+        """How many entries there are between two parties."""
+        return len(entry_pairs(self.widths)[0])
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """Everyone who takes part, in canonical order."""
+        return tuple(sorted({*self.owners, *self.nodes}))
+
+    @cached_property
+    def bound(self) -> int:
+        """No opened integer exceeds this (`colonnade.secure.residues.gram_bound`)."""
+        return gram_bound(self.people, self.largest, self._variance_for_tail())
+
+    @cached_property
+    def arithmetic(self) -> Arithmetic:
+        """The cheapest arithmetic in which nothing can wrap: the headroom proof, at plan time."""
+        return Arithmetic.for_headroom(self.bound, len(self.nodes), fast=self.fast)
+
+    @cached_property
+    def chunks(self) -> list[tuple[int, int]]:
+        """Ranges of rows that are shared at a time, so that memory stays bounded."""
+        rows = max(1, CHUNK_ELEMENTS // sum(self.widths) // CHUNK_UNIT) * CHUNK_UNIT
+        return [(start, min(start + rows, self.people)) for start in range(0, self.people, rows)]
+
+    def _variance_for_tail(self) -> int:
+        """A Laplace tail is exponential: P(|x| > z) = e^(-z/b), so 128·b per share covers what the others cover with √(256·V)."""
+        if self.noise.law == "laplace":
+            return 64 * math.ceil(self.noise.share * len(self.steps)) ** 2
+        return math.ceil(self.noise.opened_variance)
+
+
+def _check_nodes(plan: Plan) -> None:
+    nodes = plan.compute_nodes
+    if len(set(nodes)) != len(nodes):
+        raise PlanMismatch("A compute node is named twice.")
+    require_threshold(len(nodes), plan.threshold)
+    if not 0 <= plan.collusion <= plan.threshold:
+        raise NotEnoughComputeNodes("The collusion bound exceeds the threshold of the secret sharing.")
+
+
+def _gram_noise(plan: Plan, steps: Mapping[str, Step]) -> GramNoise:
+    scales = {_whole(step, "scale") for step in steps.values()}
+    laws = {step.parameters.get("noise", "gaussian") for step in steps.values()}
+    if len(scales) != 1 or len(laws) != 1:
+        raise PlanMismatch("The parties of a Gram matrix are asked for different scales or noise.")
+    first = next(iter(steps.values()))
+    if first.price is None:
+        raise PlanMismatch("A joint opening has a price.")
+    return GramNoise(
+        row_bounds={party: _whole(step, "row_bound") for party, step in steps.items()},
+        constant=scales.pop() ** 2,
+        columns=sum(_whole(step, "width") for step in steps.values()),
+        price=first.price,
+        unit=plan.unit,
+        collusion=plan.collusion,
+        law=laws.pop(),  # type: ignore[arg-type]  # checked by the noise itself
+    )
+
+
+def _table_noise(plan: Plan, steps: Mapping[str, Step]) -> TableNoise:
+    first = next(iter(steps.values()))
+    if first.price is None:
+        raise PlanMismatch("A joint opening has a price.")
+    widths = [_whole(step, "width") for step in steps.values()]
+    return TableNoise(tuple(steps), first.price, plan.unit, plan.collusion, len(entry_pairs(widths)[0]))
+
+
+def _whole(step: Step, parameter: str) -> int:
+    value = step.parameters.get(parameter)
+    if type(value) is not int or not 1 <= value < 2**62:
+        raise BadInput("A joint step lacks a parameter that must be a positive whole number.")
+    return value

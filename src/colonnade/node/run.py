@@ -1,0 +1,371 @@
+"""One run of a joint opening at one member: a state machine that takes turns.
+
+::
+
+    turn 0          out: hello
+    turn 1          in: everyone's hello                          out: first chunk's shares, noise, masks; end of my chain
+    turn j (2 … C)  in: chunk j-1, links j-2                      out: chunk j, my link j-1
+    turn C+1        in: chunk C, links C-1                        out: my link C
+    turn C+2        in: links C                                   out: my part of every degree check
+    turn C+3        in: everyone's parts; verify them             out: my share of the noised product; my own part
+
+Nothing is opened before every dealing's degree has been checked and every data party's noise is in: `_finish` is the only way
+out, and its order is the argument. Members send letters sealed to one receiver each; the coordinator relays.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import ProtocolError
+from colonnade.node.challenge import Chain, challenge, follows
+from colonnade.node.degree_check import DegreeCheck
+from colonnade.node.joint import Joint
+from colonnade.node.letters import Letter
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack
+from colonnade.secure.handshake import Handshake, Hello, RunTerms
+from colonnade.secure.keys import Identity, PublicIdentity
+from colonnade.secure.mail import Session
+from colonnade.secure.products import ShareProduct
+from colonnade.secure.residues import Elements
+from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
+from colonnade.secure.stream import subseed
+
+__all__ = ["Dealer", "Member", "Run"]
+
+_SEED = 32
+
+
+class Dealer(Protocol):
+    """What a data party brings to a run; a dataless node brings none."""
+
+    def begin(self) -> bytes:
+        """Pay, durably, and return the seed from which this party's shares and noise follow, now and after a restart."""
+
+    def rows(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return some people's integer rows, columns along the first axis."""
+
+    def noise(self, entries: int) -> NDArray[np.int64]:
+        """Return this party's share of the noise."""
+
+    def own(self) -> NDArray[np.int64] | None:
+        """Return the part of the release that concerns this party alone, already noised."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """Who one member is, and who it believes the others are."""
+
+    name: str
+    identity: Identity
+    pinned: Mapping[str, PublicIdentity]
+
+
+class Run:
+    """One member's side of one run.
+
+    Parameters
+    ----------
+    member
+        Who we are.
+    plan, step, run
+        What is being run.
+    dealer
+        The data party's part, or ``None`` at a dataless node.
+    secret
+        32 fresh random bytes for this run only: the handshake, the masks of the degree check and the chain follow from it. They are
+        *not* kept: a mask used under two challenges would open a combination of rows.
+    """
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, dealer: Dealer | None, secret: bytes
+    ) -> None:
+        self.joint = Joint.read(plan, step)
+        self.chunks = self.joint.chunks
+        self._me = member
+        self._dealer = dealer
+        self._secret = secret
+        self._arithmetic = self.joint.arithmetic
+        terms = RunTerms.of(
+            federation=bytes.fromhex(plan.federation), run=run, parties=self.joint.members, plan=codec.digest(plan)
+        )
+        self._handshake = Handshake(member.identity, member.name, terms, subseed(secret, "colonnade handshake"))
+        self._session: Session | None = None
+        self._chain = Chain(subseed(secret, "colonnade chain"), len(self.chunks))
+        self._dealing: _Dealt | None = None
+        self._received: dict[str, _Received] = {}
+        self._links: dict[str, bytes] = {}
+        self._pending: dict[int, list[Elements]] = {}
+        self._product = ShareProduct(self._arithmetic, self.joint.widths)
+        self._checks = {
+            owner: DegreeCheck(self._arithmetic, width)
+            for owner, width in zip(self.joint.owners, self.joint.widths, strict=True)
+        }
+        self._final_challenge = b""
+        self._verified = False
+
+    @property
+    def point(self) -> int | None:
+        """Our point, or ``None`` if we hold data and do not compute."""
+        return self.joint.nodes.index(self._me.name) + 1 if self._me.name in self.joint.nodes else None
+
+    @property
+    def last_turn(self) -> int:
+        """The turn whose answer is our share."""
+        return len(self.chunks) + 3
+
+    def turn(self, number: int, letters: Mapping[str, Blob]) -> Reply:
+        """Take one turn."""
+        if number == 0:
+            return Greeted(hello=codec.encode(self._handshake.hello))
+        if number == 1:
+            self._meet(letters)
+        else:
+            self._take(number - 1, self._open(number - 1, letters))
+        if number == self.last_turn:
+            return self._finish()
+        return Posted(letters=self._compose(number))
+
+    # Letters in ---------------------------------------------------------------------------------------------------------
+
+    def _meet(self, hellos: Mapping[str, Blob]) -> None:
+        decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
+        self._session = self._handshake.agree(decoded, self._me.pinned)
+        if self._dealer is not None:
+            self._dealing = _Dealt(self.joint, self._dealer, self._secret)
+
+    def _senders(self, turn: int) -> set[str]:
+        """Who writes to us in a turn: data parties while there are chunks, nodes always."""
+        if self.point is None:
+            return set()
+        dealers = set(self.joint.owners) if turn <= len(self.chunks) else set()
+        return (dealers | set(self.joint.nodes)) - {self._me.name}
+
+    def _open(self, turn: int, letters: Mapping[str, Blob]) -> dict[str, Letter]:
+        if self._session is None or set(letters) != self._senders(turn):
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+        return {
+            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), Letter)
+            for sender in sorted(letters)
+        }
+
+    def _take(self, turn: int, letters: Mapping[str, Letter]) -> None:
+        if self.point is None:
+            return
+        if turn == 1:
+            self._take_first(letters)
+        if turn <= len(self.chunks):
+            self._take_chunk(turn, letters)
+        if 2 <= turn <= len(self.chunks) + 1:
+            self._take_links(turn - 1, {name: letters[name].reveal for name in self._other_nodes()})
+        if turn == len(self.chunks) + 2:
+            self._verify({name: letters[name].check for name in self._other_nodes()})
+
+    def _take_first(self, letters: Mapping[str, Letter]) -> None:
+        assert self.point is not None
+        for owner in self.joint.owners:
+            if owner == self._me.name:
+                assert self._dealing is not None
+                self._received[owner] = self._dealing.kept_by(self.point)
+            else:
+                self._received[owner] = _Received.of(letters[owner], self.joint, self.point)
+        self._links = {name: letters[name].head for name in self._other_nodes()}
+
+    def _take_chunk(self, chunk: int, letters: Mapping[str, Letter]) -> None:
+        start, stop = self.chunks[chunk - 1]
+        shares = []
+        for owner, width in zip(self.joint.owners, self.joint.widths, strict=True):
+            mine = owner == self._me.name
+            parcel = None if mine else letters[owner].share
+            shares.append(self._received[owner].chunk(chunk, parcel, (width, stop - start)))
+        self._product.add(shares)
+        self._pending[chunk] = shares
+
+    def _take_links(self, chunk: int, links: Mapping[str, bytes]) -> None:
+        """All nodes hold the chunk: its challenge is out, its combination is taken, and its shares can go."""
+        for name, link in links.items():
+            follows(link, self._links[name])
+        self._links = dict(links)
+        self._final_challenge = challenge({**links, self._me.name: self._chain.link(chunk)})
+        for owner, share in zip(self.joint.owners, self._pending.pop(chunk), strict=True):
+            self._checks[owner].add(share, self._final_challenge)
+
+    def _verify(self, others: Mapping[str, Mapping[str, Blob]]) -> None:
+        mine = self._my_checks()
+        points = {name: number + 1 for number, name in enumerate(self.joint.nodes)}
+        shape = (check_repetitions(self._arithmetic),)
+        for owner in self.joint.owners:
+            if any(owner not in parts for parts in others.values()):
+                raise ProtocolError("A node left a dealing unchecked.")
+            values = {
+                points[name]: self._arithmetic.from_bytes(parts[owner].view, shape) for name, parts in others.items()
+            }
+            values[points[self._me.name]] = mine[owner]
+            verify_degree(self._arithmetic, values, self.joint.threshold)
+        self._verified = True
+
+    # Letters out --------------------------------------------------------------------------------------------------------
+
+    def _compose(self, turn: int) -> dict[str, Blob]:
+        assert self._session is not None
+        shares = self._deal(turn)
+        checks: dict[str, Elements] = {}
+        if self.point is not None and turn == len(self.chunks) + 2:
+            checks = self._my_checks()
+        sealed = {}
+        for number, node in enumerate(self.joint.nodes):
+            if node == self._me.name or not self._writes(turn):
+                continue
+            letter = self._letter(turn, number + 1, shares, checks)
+            sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
+        return sealed
+
+    def _writes(self, turn: int) -> bool:
+        return self.point is not None or (self._dealing is not None and turn <= len(self.chunks))
+
+    def _deal(self, turn: int) -> tuple[Elements, ...]:
+        if self._dealing is None or turn > len(self.chunks):
+            return ()
+        shares = self._dealing.chunk(turn, *self.chunks[turn - 1])
+        if self.point is not None:
+            self._dealing.keep(turn, shares[self.point - 1])
+        return shares
+
+    def _letter(self, turn: int, point: int, shares: tuple[Elements, ...], checks: Mapping[str, Elements]) -> Letter:
+        arithmetic, first = self._arithmetic, turn == 1
+        parts: dict[str, object] = {}
+        if self._dealing is not None and first:
+            parts = self._dealing.first_parts(point)
+        if shares and point > self.joint.threshold:
+            parts["share"] = Blob(arithmetic.to_bytes(shares[point - 1]))
+        if self.point is not None:
+            parts["head"] = self._chain.head if first else b""
+            parts["reveal"] = self._chain.link(turn - 1) if 2 <= turn <= len(self.chunks) + 1 else b""
+            parts["check"] = {owner: Blob(arithmetic.to_bytes(check)) for owner, check in checks.items()}
+        return Letter(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
+
+    def _finish(self) -> Opened:
+        """Open: only after every dealing has been verified, and with the noise of every data party in the plan."""
+        share = None
+        if self.point is not None:
+            if not self._verified or set(self._received) != set(self.joint.owners):
+                raise ProtocolError("A product is opened only after every dealing was checked.")
+            share = pack(self._product.masked([self._received[owner].noise for owner in self.joint.owners]))
+        own = None if self._dealer is None else self._dealer.own()
+        return Opened(share=share, own=None if own is None else pack(own))
+
+    def _my_checks(self) -> dict[str, Elements]:
+        return {
+            owner: self._checks[owner].share(self._received[owner].mask, self._final_challenge)
+            for owner in self.joint.owners
+        }
+
+    def _other_nodes(self) -> list[str]:
+        return [name for name in self.joint.nodes if name != self._me.name]
+
+
+class _Dealt:
+    """A data party's dealings in one run: its table and noise from the durable seed, the masks from this run's own."""
+
+    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes) -> None:
+        seed = dealer.begin()
+        arithmetic, nodes = joint.arithmetic, len(joint.nodes)
+        self._joint = joint
+        self._dealer = dealer
+        self._table = Dealing(
+            arithmetic, nodes=nodes, degree=joint.threshold, seed=subseed(seed, "colonnade table"), bound=joint.largest
+        )
+        self._noise = Dealing(
+            arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=subseed(seed, "colonnade noise shares")
+        )
+        self._mask = Dealing(
+            arithmetic, nodes=nodes, degree=joint.threshold, seed=subseed(run_secret, "colonnade degree mask")
+        )
+        self._noise_shares = self._noise.shares(0, dealer.noise(joint.entries))
+        repetitions = check_repetitions(arithmetic)
+        hidden = arithmetic.decode(
+            expand(arithmetic, subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
+        )
+        self._mask_shares = self._mask.shares(0, hidden)
+        self._kept: dict[int, Elements] = {}
+
+    def chunk(self, number: int, start: int, stop: int) -> tuple[Elements, ...]:
+        return self._table.shares(number, self._dealer.rows(start, stop).T)
+
+    def keep(self, number: int, share: Elements) -> None:
+        self._kept[number] = share
+
+    def kept_by(self, point: int) -> "_Received":
+        return _Received(
+            self._joint, point, None, self._noise_shares[point - 1], self._mask_shares[point - 1], self._kept
+        )
+
+    def first_parts(self, point: int) -> dict[str, object]:
+        """Shares at the first points of a dealing travel as seeds, the others as elements."""
+        t = self._joint.threshold
+        return {
+            "table": Blob(self._table.seeds[point]) if point <= t else None,
+            "noise": self._parcel(self._noise, self._noise_shares, point, 2 * t),
+            "mask": self._parcel(self._mask, self._mask_shares, point, t),
+        }
+
+    def _parcel(self, dealing: Dealing, shares: tuple[Elements, ...], point: int, degree: int) -> Blob:
+        if point <= degree:
+            return Blob(dealing.seeds[point])
+        return Blob(self._joint.arithmetic.to_bytes(shares[point - 1]))
+
+
+class _Received:
+    """A node's shares of one data party's dealings."""
+
+    def __init__(
+        self,
+        joint: Joint,
+        point: int,
+        table_seed: bytes | None,
+        noise: Elements,
+        mask: Elements,
+        kept: dict[int, Elements] | None = None,
+    ) -> None:
+        self._joint = joint
+        self._point = point
+        self._table_seed = table_seed
+        self._kept = kept
+        self.noise = noise
+        self.mask = mask
+
+    @classmethod
+    def of(cls, letter: Letter, joint: Joint, point: int) -> "_Received":
+        t = joint.threshold
+        seed = _seed(letter.table) if point <= t else None
+        noise = _from_parcel(letter.noise, joint, seeded=point <= 2 * t, count=joint.entries)
+        mask = _from_parcel(letter.mask, joint, seeded=point <= t, count=check_repetitions(joint.arithmetic))
+        return cls(joint, point, seed, noise, mask)
+
+    def chunk(self, number: int, parcel: Blob | None, shape: tuple[int, int]) -> Elements:
+        if self._kept is not None:
+            return self._kept.pop(number)
+        if self._table_seed is not None:
+            return expand(self._joint.arithmetic, self._table_seed, number, shape)
+        if parcel is None:
+            raise ProtocolError("A letter lacks a share.")
+        return self._joint.arithmetic.from_bytes(parcel.view, shape)
+
+
+def _seed(parcel: Blob | None) -> bytes:
+    if parcel is None or len(parcel) != _SEED:
+        raise ProtocolError("A letter lacks a seed.")
+    return bytes(parcel.view)
+
+
+def _from_parcel(parcel: Blob | None, joint: Joint, *, seeded: bool, count: int) -> Elements:
+    if seeded:
+        return expand(joint.arithmetic, _seed(parcel), 0, (count,))
+    if parcel is None:
+        raise ProtocolError("A letter lacks a share.")
+    return joint.arithmetic.from_bytes(parcel.view, (count,))

@@ -1,0 +1,191 @@
+"""Bytes in, bytes out: the party as something that can stand in a process of its own.
+
+Everything a coordinator can do to a party is in `Guard.handle`. An error of ours becomes a typed refusal; any other exception
+becomes a constant, because its text might quote data.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from colonnade.errors import ColonnadeError, ProtocolError
+from colonnade.node.endpoint import Runs, check_membership
+from colonnade.node.joint import is_joint
+from colonnade.node.run import Member
+from colonnade.party.gate import Gate
+from colonnade.plan import Plan
+from colonnade.privacy.loss import total
+from colonnade.protocol import codec
+from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.protocol.messages import (
+    Accounted,
+    Agreed,
+    Ask,
+    Conclude,
+    Described,
+    Entry,
+    GetAccount,
+    GetDescription,
+    NotKept,
+    Post,
+    Propose,
+    Recall,
+    Refused,
+    Reply,
+)
+
+__all__ = ["Guard", "serve"]
+
+
+class Guard:
+    """A party reached through bytes only.
+
+    Parameters
+    ----------
+    gate
+        The party's only door.
+    member
+        Who it is towards its peers, and who they are.
+    """
+
+    def __init__(self, gate: Gate, member: Member) -> None:
+        self._gate = gate
+        self._runs = Runs(member, gate.randomness.bytes)
+        self._one_at_a_time = threading.Lock()
+
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request; never raises, so that no traceback can travel."""
+        with self._one_at_a_time:
+            before = self._sequence()
+            try:
+                return self._answer(data)
+            except ColonnadeError as error:
+                return codec.encode(self._refusal(error, before))
+            except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote data
+                return codec.encode(self._refusal(ProtocolError("The party failed while answering."), before))
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self._gate.ledger.close()
+
+    def _answer(self, data: bytes) -> bytes:
+        request = codec.decode_request(data)
+        if isinstance(request, Ask):
+            return self._gate.answer(request)
+        if isinstance(request, Post):
+            return self._post(request)
+        if isinstance(request, Recall):
+            return self._gate.recall(request.plan, request.step) or codec.encode(NotKept())
+        if isinstance(request, Conclude):
+            self._runs.forget()
+            return self._gate.conclude(request.plan, request.step, request.values)
+        if isinstance(request, Propose):
+            return codec.encode(self._agree(request))
+        reply: Reply = self._describe() if isinstance(request, GetDescription) else self._account(request)
+        return codec.encode(reply)
+
+    def _post(self, request: Post) -> bytes:
+        self._check_membership(request.plan)
+        asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
+        return self._runs.post(request, self._gate.join(request.plan, request.step) if asked else None)
+
+    def _check_membership(self, plan: Plan) -> None:
+        terms = self._gate.terms
+        check_membership(plan, terms.party, self._runs.member.pinned, terms.federation)
+
+    def _agree(self, request: Propose) -> Agreed:
+        if any(is_joint(step) for step in request.plan.steps):
+            self._check_membership(request.plan)
+        if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
+            return Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=())
+        losses, unpaid = self._gate.quote(request.plan)
+        return Agreed(
+            plan_hash=codec.digest(request.plan),
+            losses={step: loss.to_bytes() for step, loss in losses.items()},
+            unpaid=unpaid,
+        )
+
+    def _describe(self) -> Described:
+        terms = self._gate.terms
+        return Described(
+            party=terms.party, schema=tuple(terms.schema.items()), alignment=terms.alignment, people=terms.people
+        )
+
+    def _account(self, _: GetAccount) -> Accounted:
+        ledger = self._gate.ledger
+        entries = tuple(
+            Entry(
+                label=entry.label,
+                loss=None if entry.loss is None else entry.loss.to_bytes(),
+                joint=entry.label if entry.label.endswith(" joint") else None,
+            )
+            for entry in ledger.entries()
+            if entry.kind in ("debit", "reserve", "nonprivate")
+        )
+        return Accounted(
+            party=self._gate.terms.party,
+            ledger=ledger.identity,
+            sequence=ledger.head().sequence,
+            cap_nano=ledger.budget.nano,
+            cap_delta=ledger.budget.delta,
+            spent=ledger.spent().to_bytes(),
+            entries=entries,
+        )
+
+    def _sequence(self) -> int:
+        try:
+            return self._gate.ledger.head().sequence
+        except ColonnadeError:
+            return 0
+
+    def _refusal(self, error: ColonnadeError, before: int) -> Refused:
+        """Say no, and what was debited since this request came in: it is never refunded."""
+        return Refused(code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(before))
+
+    def _spent_since(self, sequence: int) -> float | None:
+        ledger = self._gate.ledger
+        if self._sequence() == sequence:
+            return None
+        losses = [entry.loss for entry in ledger.entries() if entry.sequence > sequence and entry.loss is not None]
+        return total(losses).epsilon(ledger.budget.delta) if losses else None
+
+
+def serve(guard: Guard, path: str | Path, *, ready: Callable[[], None] | None = None) -> None:
+    """Answer frames on a Unix socket that only this user can open, one connection at a time, until the process ends.
+
+    Parameters
+    ----------
+    guard
+        The party.
+    path
+        Where the socket is made; a stale socket from an earlier run is replaced.
+    ready
+        Called once the socket accepts connections.
+    """
+    path = Path(path)
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        mask = os.umask(0o177)  # the socket is 0600 from the moment it exists
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(mask)
+        listener.listen()
+        if ready is not None:
+            ready()
+        while True:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rwb") as stream:
+                _converse(guard, cast("BinaryIO", stream))
+
+
+def _converse(guard: Guard, stream: BinaryIO) -> None:
+    """Answer frames until the peer hangs up. A malformed frame ends the conversation, not the guard."""
+    try:
+        while (data := read_frame(stream)) is not None:
+            write_frame(stream, guard.handle(data))
+    except (ProtocolError, OSError):
+        return

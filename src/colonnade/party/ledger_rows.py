@@ -1,0 +1,309 @@
+"""The rows of a ledger: what is written in them, and how they are chained.
+
+A row's *facts* never change. They are hashed with the hash of the row before, so that a row cannot be altered, moved
+or left out without every later hash changing. The one thing added later is the *answer*, bound by a hash over the row's
+own hash and the answer's bytes. A step of several rounds keeps a seed until its answer is there; a hash of the seed is
+a fact.
+
+The hashes carry no key: they find accidents and inconsistent edits. Whoever may write the file can replace it by
+another consistent one, an older one included; only somebody who kept a `Head` can tell (`SqliteLedger.continues`).
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from colonnade.errors import BadInput, LedgerCorrupt
+from colonnade.privacy.loss import ORDERS, Loss
+from colonnade.privacy.price import NANO, Budget
+
+__all__ = [
+    "APPLICATION",
+    "BEFORE_THE_FIRST",
+    "FACTS",
+    "FORMAT",
+    "SCHEMA",
+    "Ceiling",
+    "Entry",
+    "Facts",
+    "Genesis",
+    "Head",
+    "Kind",
+    "answer_hash",
+    "as_entry",
+    "check_hash",
+    "check_identified",
+    "check_kept",
+    "checked_cost",
+    "checked_name",
+    "corrupt",
+    "least_entry",
+    "read_loss",
+    "row_hash",
+    "seed_hash",
+]
+
+FORMAT = 1
+APPLICATION = 0x434F4C4F  # "COLO" in the file's header, so that a ledger is not taken for any other database
+BEFORE_THE_FIRST = bytes(32)
+LONGEST_NAME = 200
+LARGEST_FIGURE = 2**63 - 1  # of a loss; SQLite's integers end here, and any cap far below
+
+Kind = Literal["genesis", "cap", "debit", "reserve", "nonprivate"]
+
+
+class Facts(NamedTuple):
+    """The columns of a row that never change, in the order in which they are hashed."""
+
+    sequence: int
+    kind: str
+    request: bytes | None
+    body: bytes | None
+    label: str
+    written: int
+    pure: int | None
+    least: int | None
+    loss: bytes | None
+    detail: str | None
+    seed_hash: bytes | None
+    previous: bytes
+
+
+FACTS = ", ".join(Facts._fields)
+
+_UNCHANGED = "\n        AND ".join(f"OLD.{column} IS NEW.{column}" for column in (*Facts._fields, "hash"))
+
+SCHEMA = (
+    f"""CREATE TABLE entries (
+    sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
+    kind TEXT NOT NULL CHECK (kind IN ('genesis', 'cap', 'debit', 'reserve', 'nonprivate')),
+    request BLOB UNIQUE CHECK (request IS NULL OR (typeof(request) = 'blob' AND length(request) BETWEEN 1 AND 64)),
+    body BLOB CHECK (body IS NULL OR (typeof(body) = 'blob' AND length(body) = 32)),
+    label TEXT NOT NULL CHECK (typeof(label) = 'text'),
+    written INTEGER NOT NULL CHECK (typeof(written) = 'integer' AND written >= 0),
+    pure INTEGER CHECK (pure IS NULL OR (typeof(pure) = 'integer' AND pure > 0)),
+    least INTEGER CHECK (least IS NULL OR (typeof(least) = 'integer' AND least > 0)),
+    loss BLOB CHECK (loss IS NULL OR (typeof(loss) = 'blob' AND length(loss) = {16 * (len(ORDERS) + 1)})),
+    detail TEXT CHECK (detail IS NULL OR typeof(detail) = 'text'),
+    seed_hash BLOB CHECK (seed_hash IS NULL OR (typeof(seed_hash) = 'blob' AND length(seed_hash) = 32)),
+    previous BLOB NOT NULL CHECK (typeof(previous) = 'blob' AND length(previous) = 32),
+    hash BLOB NOT NULL CHECK (typeof(hash) = 'blob' AND length(hash) = 32),
+    seed BLOB CHECK (seed IS NULL OR (typeof(seed) = 'blob' AND length(seed) = 32)),
+    answer_hash BLOB CHECK (answer_hash IS NULL OR (typeof(answer_hash) = 'blob' AND length(answer_hash) = 32)),
+    answer BLOB CHECK (answer IS NULL OR typeof(answer) = 'blob'),
+    CHECK ((kind IN ('debit', 'reserve', 'nonprivate')) = (request IS NOT NULL)),
+    CHECK ((request IS NULL) = (body IS NULL)),
+    CHECK ((kind IN ('debit', 'reserve')) = (loss IS NOT NULL)),
+    CHECK ((loss IS NULL) = (least IS NULL) AND (pure IS NULL OR loss IS NOT NULL)),
+    CHECK ((kind IN ('genesis', 'cap')) = (detail IS NOT NULL)),
+    CHECK ((kind = 'reserve') = (seed_hash IS NOT NULL)),
+    CHECK ((seed IS NOT NULL) = (kind = 'reserve' AND answer IS NULL)),
+    CHECK ((answer IS NULL) = (answer_hash IS NULL) AND (answer IS NULL OR request IS NOT NULL))
+)""",
+    """CREATE TRIGGER rows_are_never_deleted BEFORE DELETE ON entries
+BEGIN
+    SELECT RAISE(ABORT, 'append-only');
+END""",
+    # INSERT OR REPLACE deletes without a delete trigger, hence a row may only ever be the next one, unanswered, and new
+    """CREATE TRIGGER rows_are_appended_in_order BEFORE INSERT ON entries
+WHEN NEW.sequence IS NOT (SELECT COALESCE(MAX(sequence) + 1, 0) FROM entries)
+    OR (NEW.sequence > 0 AND NEW.previous IS NOT (SELECT hash FROM entries WHERE sequence = NEW.sequence - 1))
+    OR EXISTS (SELECT 1 FROM entries WHERE request = NEW.request)
+    OR NEW.answer IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'append-only');
+END""",
+    f"""CREATE TRIGGER only_an_answer_is_ever_added BEFORE UPDATE ON entries
+WHEN NOT (
+        OLD.answer IS NULL AND NEW.answer IS NOT NULL AND NEW.seed IS NULL
+        AND {_UNCHANGED}
+    )
+BEGIN
+    SELECT RAISE(ABORT, 'append-only');
+END""",
+)
+"""The database, too, refuses what the code never does. Opening a ledger compares these statements with the file's."""
+
+
+class Ceiling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A budget as it is written down: whole nano-ε, already rounded down, and δ."""
+
+    nano: int
+    delta: float
+
+    def __post_init__(self) -> None:
+        if self.budget.nano != self.nano:
+            raise BadInput("A cap that no budget has.")
+
+    @classmethod
+    def of(cls, budget: object) -> "Ceiling":
+        """Write down a party's budget."""
+        if type(budget) is not Budget:
+            raise BadInput("A ledger's cap is a Budget.", remedy="For example cn.Budget(epsilon=10.0, delta=1e-5).")
+        checked = Budget(epsilon=budget.epsilon, delta=budget.delta)
+        return cls(checked.nano, float(checked.delta))
+
+    @property
+    def budget(self) -> Budget:
+        """The budget: exact, because a double holds the fourteen digits that a cap can have."""
+        return Budget(epsilon=self.nano / NANO, delta=self.delta)
+
+    def holds(self, total: Loss) -> bool:
+        """Return whether a total stays within this cap."""
+        return total.fits(self.nano, self.delta)
+
+
+class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the first row says, once and for all (the cap alone can be changed, by a later row)."""
+
+    format: int
+    grid: str
+    ledger: str
+    party: str
+    test: bool
+    cap: Ceiling
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a ledger stands; whoever keeps one can tell whether a ledger was set back (`SqliteLedger.continues`)."""
+
+    ledger: str
+    sequence: int
+    hash: bytes
+    nano: int
+    """The total ε at the cap's δ in nano-units, rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row, for reading: everything but the answer itself."""
+
+    sequence: int
+    kind: str
+    label: str
+    when: datetime
+    request: bytes | None
+    loss: Loss | None
+    budget: Budget | None
+    """The cap that this row set (rows of kind ``genesis`` and ``cap``)."""
+    sealed: bool
+
+
+def corrupt(sequence: int) -> LedgerCorrupt:
+    """Return the refusal of a row: its number and nothing else."""
+    return LedgerCorrupt(f"Row {sequence} of the ledger does not check; nothing was released.")
+
+
+def _digest(purpose: str, *fields: object) -> bytes:
+    # each field is preceded by its type and its length, so that no two lists of fields have the same encoding
+    state = hashlib.sha256()
+    for field in (f"colonnade ledger {FORMAT} {purpose}", *fields):
+        if field is None:
+            tag, data = b"n", b""
+        elif type(field) is int:
+            tag, data = b"i", b"%d" % field
+        elif type(field) is str:
+            tag, data = b"s", field.encode()
+        elif type(field) is bytes:
+            tag, data = b"b", field
+        else:
+            raise BadInput("A ledger holds whole numbers, text and bytes.")
+        state.update(tag + len(data).to_bytes(8, "big"))
+        state.update(data)
+    return state.digest()
+
+
+def row_hash(facts: Facts) -> bytes:
+    """Return the hash that chains a row to all rows before it."""
+    return _digest("row", *facts)
+
+
+def answer_hash(row: bytes, answer: bytes) -> bytes:
+    """Return the hash that binds an answer to its row (``row`` is that row's hash)."""
+    return _digest("answer", row, answer)
+
+
+def seed_hash(request: bytes, seed: bytes) -> bytes:
+    """Return what remains of a seed in the chain: a hash, which of so many unknown random bytes says nothing."""
+    return _digest("seed", request, seed)
+
+
+def least_entry(loss: Loss) -> int:
+    """Return the smallest figure of a loss: if it is positive, the row is free at no order."""
+    return min(loss.renyi) if loss.pure is None else min(*loss.renyi, loss.pure)
+
+
+@lru_cache(maxsize=512)
+def read_loss(data: bytes) -> Loss:
+    """Read a row's loss; a study repeats few distinct ones."""
+    return Loss.from_bytes(data)
+
+
+def as_entry(facts: Facts, sealed: bool) -> Entry:
+    """Show a row."""
+    cap = None
+    if facts.kind == "genesis":
+        cap = msgspec.json.decode(facts.detail or "", type=Genesis).cap
+    elif facts.kind == "cap":
+        cap = msgspec.json.decode(facts.detail or "", type=Ceiling)
+    loss = None if facts.loss is None else read_loss(facts.loss)
+    when = datetime.fromtimestamp(facts.written / 1_000_000, tz=UTC)
+    return Entry(
+        facts.sequence, facts.kind, facts.label, when, facts.request, loss, cap.budget if cap else None, sealed
+    )
+
+
+def check_hash(facts: Facts, stored: object) -> bytes:
+    """Return a stored row's hash; refuse a row whose facts are not those that were hashed."""
+    try:
+        computed = row_hash(facts)
+    except (BadInput, ValueError):
+        raise corrupt(facts.sequence) from None
+    if computed != stored:
+        raise corrupt(facts.sequence)
+    return computed
+
+
+def check_kept(facts: Facts, row: bytes, seed: object, kept_hash: object, answer: object) -> None:
+    """Refuse an answer, or a seed, that is not the one its row was given."""
+    if answer is None and kept_hash is None:
+        sound = facts.kind != "reserve" or _seed_matches(facts, seed)
+    else:
+        sound = type(answer) is bytes and seed is None and kept_hash == answer_hash(row, answer)
+    if not sound or (facts.request is None and answer is not None) or (facts.kind != "reserve" and seed is not None):
+        raise corrupt(facts.sequence)
+
+
+def _seed_matches(facts: Facts, seed: object) -> bool:
+    return type(seed) is bytes and facts.request is not None and facts.seed_hash == seed_hash(facts.request, seed)
+
+
+def checked_cost(loss: object) -> Loss:
+    """Return what a row costs; refuse anything that is not a `Loss`, and positive at every order."""
+    if type(loss) is not Loss:
+        raise BadInput("A cost is a Loss.")
+    checked = Loss(loss.renyi, loss.pure)  # again, since the attributes of a Loss can be assigned to
+    figures = checked.renyi if checked.pure is None else (*checked.renyi, checked.pure)
+    if not all(0 < figure <= LARGEST_FIGURE for figure in figures):
+        raise BadInput("A cost is positive at every order.", remedy="Nothing is released for nothing.")
+    return checked
+
+
+def check_identified(request_id: object, body_hash: object = BEFORE_THE_FIRST) -> None:
+    """Refuse an id, or a hash of a request's body, that is none."""
+    if type(request_id) is not bytes or not 1 <= len(request_id) <= 64:
+        raise BadInput("A request id is 1 to 64 bytes.")
+    if type(body_hash) is not bytes or len(body_hash) != 32:
+        raise BadInput("The hash of a request's body is 32 bytes.")
+
+
+def checked_name(name: object, what: str) -> str:
+    """Return the name of a party or of a row; refuse one that could not be shown on a line."""
+    if type(name) is not str or not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
+        raise BadInput(f"A {what} is a printable text of at most {LONGEST_NAME} characters.")
+    return name

@@ -1,0 +1,187 @@
+"""`Party`: one organisation's table and its public schema, and how it is opened behind a guard."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from colonnade.errors import BadInput, BoundsRequired
+from colonnade.node.endpoint import ComputeNode
+from colonnade.node.run import Member
+from colonnade.party.alignment import align, common_ids, read_ids
+from colonnade.party.gate import Gate
+from colonnade.party.guard import Guard
+from colonnade.party.ledger import SqliteLedger
+from colonnade.party.policy import Policy, Terms
+from colonnade.party.sources import Source
+from colonnade.party.table import PrivateTable, require_plausible, require_schema
+from colonnade.privacy.price import Budget
+from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+from colonnade.protocol import codec
+from colonnade.schema import Schema
+from colonnade.secure.keys import Identity, PublicIdentity
+
+__all__ = ["Party"]
+
+
+class Party:
+    """One organisation: a table, and what is public about its columns.
+
+    Parameters
+    ----------
+    data
+        A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, or a list of these (shards by rows).
+    schema
+        Bounds and levels of every column that may ever be read. Required, and never taken from the data.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from colonnade import Numeric, Schema
+    >>> Party(pd.DataFrame({"id": [1, 2], "age": [31, 64]}), schema=Schema(age=Numeric(18, 95)))
+    Party(1 column)
+    """
+
+    def __init__(self, data: Any, *, schema: Schema) -> None:
+        if not isinstance(schema, Schema):
+            raise BoundsRequired(
+                "A party needs a cn.Schema.", remedy="cn.Party(frame, schema=cn.Schema(age=cn.Numeric(18, 95)))"
+            )
+        self.source = Source(data)
+        self.schema = schema
+        require_schema(self.source, schema)
+        require_plausible(self.source, schema)
+
+    def __repr__(self) -> str:
+        return f"Party({len(self.schema)} column{'s' if len(self.schema) != 1 else ''})"
+
+    def open(
+        self,
+        name: str,
+        *,
+        ids: Any,
+        common: Any,
+        schemas: Mapping[str, Schema],
+        ledger: SqliteLedger,
+        member: Member | None = None,
+        policy: Policy | None = None,
+        randomness: Randomness | None = None,
+    ) -> Guard:
+        """Put this party behind its guard, with its rows in the agreed order.
+
+        Parameters
+        ----------
+        name
+            The party's name in the federation.
+        ids, common
+            This party's ids (`read_ids`), and the ids that take part.
+        schemas
+            The public schemas of all parties, in the federation's order.
+        ledger
+            Where its releases are paid for.
+        member
+            Its identity and its peers'; by default a fresh identity without peers, which rules out secure methods.
+        policy
+            Its rules; by default anything private that fits the ledger.
+        randomness
+            Where its noise comes from; by default the operating system.
+        """
+        alignment = align(ids, common, party=name)
+        terms = Terms(
+            party=name,
+            schema=self.schema,
+            federation=codec.federation_digest(schemas),
+            alignment=alignment.identity,
+            people=alignment.people,
+            parties=tuple(schemas),
+        )
+        table = PrivateTable(self.source, self.schema, order=alignment.order)
+        randomness = randomness or SystemRandomness()
+        gate = Gate(table, policy or Policy(), terms, ledger, randomness)
+        return Guard(gate, member or Member(name, Identity.generate(randomness), {}))
+
+    @classmethod
+    def assemble(
+        cls,
+        parties: Mapping[str, "Party"],
+        *,
+        id: str,  # noqa: A002  # the public name is part of the contract
+        budget: Budget,
+        policies: Mapping[str, Policy] | None = None,
+        compute_nodes: Sequence[str] = (),
+        ledger_dir: str | Path | None = None,
+        test_key: bytes | None = None,
+    ) -> dict[str, Guard | ComputeNode]:
+        """Open several parties in one process on the ids that all of them have. See `Federation.simulate`."""
+        _check_names(parties, policies or {}, compute_nodes)
+        if not isinstance(budget, Budget):
+            raise BadInput("budget takes a cn.Budget.", remedy="For example cn.Budget(epsilon=10.0, delta=1e-5).")
+        ids = {name: read_ids(party.source, id, party=name) for name, party in parties.items()}
+        common = common_ids(ids)
+        schemas = {name: party.schema for name, party in parties.items()}
+        noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
+        members = _members(noise)
+        nodes = {
+            name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
+            for name in compute_nodes
+        }
+        with ExitStack() as undo:
+            guards: dict[str, Guard | ComputeNode] = dict(nodes)
+            for name, ledger in _ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):
+                undo.callback(ledger.close)
+                guards[name] = parties[name].open(
+                    name,
+                    ids=ids[name],
+                    common=common,
+                    schemas=schemas,
+                    ledger=ledger,
+                    member=members[name],
+                    policy=(policies or {}).get(name),
+                    randomness=noise[name],
+                )
+            undo.pop_all()
+        return guards
+
+
+def _members(noise: Mapping[str, Randomness]) -> dict[str, Member]:
+    """Give everybody an identity and the public keys of everybody."""
+    identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
+    pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
+    return {name: Member(name, identity, pinned) for name, identity in identities.items()}
+
+
+def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy], nodes: Sequence[str]) -> None:
+    if len({*parties, *nodes}) != len(parties) + len(nodes):
+        raise BadInput("A compute node has the name of a party, or two have the same.")
+    for name in (*parties, *(node for node in nodes if node != "coordinator")):
+        if not isinstance(name, str) or not name.isidentifier() or name == "coordinator":
+            raise BadInput(
+                "A party's name is a plain word (letters, digits, underscores), and not 'coordinator'.",
+                remedy="For example 'bank'.",
+            )
+    if not set(policies) <= set(parties):
+        raise BadInput("policies names a party that is not in the federation.")
+    if any(not isinstance(policy, Policy) for policy in policies.values()):
+        raise BadInput("policies takes cn.Policy objects.")
+
+
+def _ledgers(
+    names: Sequence[str], budget: Budget, directory: str | Path | None, *, test: bool
+) -> Iterator[tuple[str, SqliteLedger]]:
+    folder = Path(tempfile.mkdtemp(prefix="colonnade-")) if directory is None else Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        path = folder / f"{name}.sqlite"
+        if not path.exists():
+            yield name, SqliteLedger.create(path, party=name, budget=budget, test=test)
+            continue
+        ledger = SqliteLedger.open(path, party=name)
+        if ledger.budget != budget:
+            ledger.set_budget(budget)
+        yield name, ledger
+
+
+def _test_randomness(key: bytes | None, party: str) -> Randomness | None:
+    return None if key is None else KeyedRandomness(hashlib.sha256(key + party.encode()).digest())

@@ -1,0 +1,44 @@
+"""One statistic a module: its sensitivity, its mechanism, and how it is computed from a private table.
+
+A statistic is constructed from a plan's step and public facts only; it raises there if the step makes no sense. Its
+`mechanism` turns a price into noise, and only its `compute` touches data.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from colonnade.party.statistics.histogram import Histogram
+from colonnade.party.statistics.joint import Gram, JointStatistic, PairTables
+from colonnade.party.statistics.reports import Reports
+from colonnade.party.table import PrivateTable
+from colonnade.plan import Plan, Step
+from colonnade.privacy.mechanisms import Mechanism
+from colonnade.privacy.price import Price
+from colonnade.schema import Schema
+
+__all__ = ["JOINT_STATISTICS", "STATISTICS", "JointStatistic", "Statistic"]
+
+
+class Statistic(Protocol):
+    """What the gate needs to know of a statistic."""
+
+    def mechanism(self, price: Price) -> Mechanism:
+        """Return the perturbation that this price buys; the party's own computation, never taken from outside."""
+        ...
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return the exact statistic. Its result is ``nonprivate`` until a mechanism has released it."""
+        ...
+
+
+STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], Statistic]] = {
+    "histogram": Histogram,
+    "reports": Reports,
+}
+
+JOINT_STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], JointStatistic]] = {
+    "gram": Gram,
+    "pair-tables": PairTables,
+}

@@ -1,0 +1,178 @@
+"""Statistics that several parties open together: integer rows to be shared, noise for every cross entry, and an own part.
+
+What a party contributes to a joint opening is described here; how rows are shared, multiplied and opened is
+`colonnade.node`'s business. A joint statistic is constructed from public facts only, like any other.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, PlanMismatch
+from colonnade.node.joint import Joint
+from colonnade.party.statistics.categories import joint_size, only_parameters
+from colonnade.party.statistics.coding import Coding
+from colonnade.party.table import PrivateTable
+from colonnade.plan import Plan, Step
+from colonnade.privacy import samplers
+from colonnade.privacy.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.randomness import Randomness
+from colonnade.schema import Schema
+
+__all__ = ["Gram", "JointStatistic", "PairTables"]
+
+
+class JointStatistic(Protocol):
+    """What the gate needs to know of a statistic that several parties open together."""
+
+    name: str
+
+    @property
+    def loss(self) -> Loss:
+        """What this party's ledger is debited."""
+
+    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Return this party's share of the noise, one number for each entry between two parties."""
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return some people's integer rows, a column of the table along each row of the result."""
+
+    def own(self, table: PrivateTable, randomness: Randomness) -> NDArray[np.int64] | None:
+        """Return the part of the release that concerns this party alone, noised by it alone."""
+
+
+class Gram:
+    """One party's columns of a Gram matrix of all parties' columns; paper 002, Algorithm 2.
+
+    Sensitivity: `colonnade.privacy.joint_noise.GramNoise`. Every row of every party is an integer vector of squared length at
+    most its ``row_bound``, which the party that holds it enforces. The own part is the upper triangle of the party's own
+    columns with a constant column in front, without the number of people.
+    """
+
+    name = "Gram matrix with noise in shares"
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
+        parameters = only_parameters(step, frozenset({"scale", "signed", "row_bound", "width", "noise"}))
+        noise = Joint.read(plan, step.name).noise
+        assert isinstance(noise, GramNoise)  # the statistic's name decided
+        self.noise = noise
+        self.coding = Coding(
+            step.columns,
+            schema,
+            scale=_whole(parameters.get("scale")),
+            signed=_words(parameters.get("signed", ())),
+            row_bound=_whole(parameters.get("row_bound")),
+        )
+        if parameters.get("width") != self.coding.width:
+            raise PlanMismatch("The plan gives this party's columns another width.")
+        self.people = plan.people
+        self.owner = step.party if plan.unit == "party" else None
+
+    @property
+    def width(self) -> int:
+        """How many integers a row has."""
+        return self.coding.width
+
+    @property
+    def loss(self) -> Loss:
+        """The full loss of the opening; for the party unit, that of this party's part of a record."""
+        return _certain(self.noise.loss(party=self.owner))
+
+    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Return a share of variance s² an entry."""
+        return _draw(self.noise, self.noise.share, entries, randomness)
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return coded rows."""
+        return self.coding.rows(table, start, stop)
+
+    def own(self, table: PrivateTable, randomness: Randomness) -> NDArray[np.int64]:
+        """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
+        nonprivate = self._own_block(table)
+        upper = np.triu_indices(len(nonprivate))
+        drawn = _draw(self.noise, self.noise.own_variance, len(upper[0]), randomness)
+        diagonal = upper[0] == upper[1]
+        drawn[diagonal] = _draw(self.noise, 2 * self.noise.own_variance, int(diagonal.sum()), randomness)
+        return (nonprivate[upper] + drawn)[1:]
+
+    def _own_block(self, table: PrivateTable, block: int = 65_536) -> NDArray[np.int64]:
+        """Fold row blocks, short enough (rows·γ² ≤ 2⁵²) that the float64 product of integers is exact."""
+        gram = np.zeros((self.width + 1, self.width + 1), dtype=np.int64)
+        block = max(1, min(block, 2**52 // self.coding.scale**2))
+        for start in range(0, self.people, block):
+            rows = self.rows(table, start, min(start + block, self.people))
+            wide = np.empty((self.width + 1, rows.shape[1]))
+            wide[0] = self.coding.scale
+            wide[1:] = rows
+            gram += (wide @ wide.T).astype(np.int64)
+        return gram
+
+
+class PairTables:
+    """One party's joint category in the pair tables of all parties' categories (`privacy.md` §3.6).
+
+    Sensitivity: `colonnade.privacy.joint_noise.TableNoise`; a person moves one cell of each table by one.
+    """
+
+    name = "pair tables with noise in shares"
+    largest = 1
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
+        parameters = only_parameters(step, frozenset({"width"}))
+        noise = Joint.read(plan, step.name).noise
+        assert isinstance(noise, TableNoise)  # the statistic's name decided
+        self.noise = noise
+        self.columns = step.columns
+        self.width = joint_size(step.columns, schema)
+        if parameters.get("width") != self.width:
+            raise PlanMismatch("The plan gives this party's categories another number of levels.")
+        self.owner = step.party if plan.unit == "party" else None
+
+    @property
+    def loss(self) -> Loss:
+        """The full loss of the opening; for the party unit, that of this party's part of a record."""
+        return _certain(self.noise.loss(party=self.owner))
+
+    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Return Pólya shares of discrete Laplace noise, or discrete Gaussian shares."""
+        if self.noise.law == "laplace":
+            return samplers.polya_share(self.noise.share, self.noise.honest, entries, randomness)
+        return samplers.discrete_gaussian(self.noise.share, entries, randomness)
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return indicators of the joint category."""
+        nonprivate_codes, _ = table.joint_codes(self.columns)
+        some = nonprivate_codes[start:stop]
+        rows = np.zeros((self.width, len(some)), dtype=np.int64)
+        present = np.flatnonzero(some >= 0)
+        rows[some[present], present] = 1
+        return rows
+
+    def own(self, table: PrivateTable, randomness: Randomness) -> None:  # noqa: ARG002
+        """Nothing: margins follow from the tables."""
+        return
+
+
+def _certain(loss: Loss | None) -> Loss:
+    assert loss is not None  # with no more colluders than the plan allows, noise is left
+    return loss
+
+
+def _draw(noise: GramNoise, variance: Any, size: int, randomness: Randomness) -> NDArray[np.int64]:
+    if noise.law == "skellam":
+        return samplers.skellam(variance / 2, size, randomness)
+    return samplers.discrete_gaussian(variance, size, randomness)
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise BadInput("A step lacks a parameter that must be a positive whole number.")
+    return value
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if not isinstance(value, tuple) or any(not isinstance(word, str) for word in value):
+        raise BadInput("A step has a parameter that must be a list of names.")
+    return tuple(str(word) for word in value)

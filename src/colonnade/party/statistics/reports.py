@@ -1,0 +1,67 @@
+"""One randomised report a person: the local randomiser of pattern counting."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.party.statistics.categories import joint_size, only_parameters
+from colonnade.party.table import PrivateTable
+from colonnade.plan import Plan, Step
+from colonnade.privacy.channel import best_channel
+from colonnade.privacy.mechanisms import Mechanism
+from colonnade.privacy.mechanisms.response import RandomizedResponse
+from colonnade.privacy.price import Price
+from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.schema import Schema
+
+__all__ = ["Reports"]
+
+
+class Reports:
+    """Each person's joint category at this party, to be randomised person by person.
+
+    Sensitivity: a person's record decides that person's report and no other. ``sample`` (a rate) and ``seed`` restrict the
+    reports to people chosen by public coins; since everyone can see who was chosen, it saves bytes and buys no privacy: a
+    chosen person pays the full ε. Checked by tests/party/test_statistics.py.
+    """
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
+        parameters = only_parameters(step, frozenset({"sample", "seed"}))
+        self.columns = step.columns
+        self.size = joint_size(step.columns, schema)
+        self.people = plan.people
+        self.sample = _rate(parameters.get("sample", 1.0))
+        self.seed = _seed(parameters.get("seed", "00" * 32))
+
+    def mechanism(self, price: Price) -> Mechanism:
+        """Return the response of least variance for this many categories at this price."""
+        return RandomizedResponse(best_channel(self.size, price))
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return the category of each person who takes part; -1 where it is missing."""
+        nonprivate_codes, _ = table.joint_codes(self.columns)
+        return nonprivate_codes if self.sample == 1 else nonprivate_codes[chosen(self.seed, self.sample, self.people)]
+
+
+def chosen(seed: bytes, rate: float, people: int) -> NDArray[np.bool_]:
+    """Return who takes part: each person independently with probability ``rate``, by coins that all can recompute."""
+    coins = KeyedRandomness(seed).words(people)
+    return coins < np.uint64(int(rate * 2**64))
+
+
+def _rate(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise BadInput("sample must be a rate in (0, 1].")
+    return float(value)
+
+
+def _seed(value: object) -> bytes:
+    try:
+        seed = bytes.fromhex(str(value))
+    except ValueError:
+        seed = b""
+    if len(seed) != 32:
+        raise BadInput("seed must be 32 bytes in hexadecimal.")
+    return seed

@@ -1,0 +1,94 @@
+"""A study before it runs: what is asked, of whom, at what price.
+
+A plan is public, complete and immutable. Its canonical bytes have a hash (`colonnade.protocol.codec.digest`), every party
+checks that very plan against its own policy before it answers anything, and a request is identified by the plan's hash: the
+same plan asked again is the same question, and gets the same answer at no further price.
+"""
+
+import msgspec
+
+from colonnade.errors import PlanMismatch
+from colonnade.privacy.neighbours import Unit
+from colonnade.privacy.price import Price
+
+__all__ = ["RELATION", "Parameter", "Plan", "Step", "Unit"]
+
+RELATION = "zero-out"
+"""The one neighbouring relation of all accounting: a record replaced by nothing, the number of people public."""
+
+Parameter = bool | int | float | str | tuple[bool | int | float | str, ...]
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One thing that one party computes, perturbs and releases.
+
+    Parameters
+    ----------
+    name
+        What the step is for, unique among the party's steps.
+    party
+        Who answers.
+    statistic
+        Which of the party's statistics, by its registered name.
+    columns
+        The party's own columns that enter.
+    parameters
+        What else the statistic needs to know; public.
+    price
+        What the release offers to pay; ``None`` for a step that is not private and must be allowed by name.
+    """
+
+    name: str
+    party: str
+    statistic: str
+    columns: tuple[str, ...]
+    parameters: dict[str, Parameter] = {}
+    price: Price | None
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole study. Two plans with the same bytes are the same study.
+
+    Parameters
+    ----------
+    task, method, parameters
+        What is being estimated, and how.
+    unit, price
+        The promise: ε and δ for this unit (``None`` if the method is not private).
+    federation, alignment, people
+        Which federation, which agreed row order, how many people; all public.
+    parties, compute_nodes, threshold, collusion
+        Who holds data, who computes on shares, how many nodes learn nothing together, how many may collude.
+    steps
+        Everything that any party will release.
+    repeat
+        1 for the first draw; a higher number is a new draw at a new price.
+    """
+
+    task: str
+    method: str
+    parameters: dict[str, Parameter]
+    unit: Unit
+    price: Price | None
+    relation: str = RELATION
+    federation: str
+    alignment: str
+    people: int
+    parties: tuple[str, ...]
+    compute_nodes: tuple[str, ...] = ()
+    threshold: int = 0
+    collusion: int = 0
+    steps: tuple[Step, ...]
+    repeat: int = 1
+    version: int = 1
+
+    def steps_of(self, party: str) -> tuple[Step, ...]:
+        """Return what one party is asked for."""
+        return tuple(step for step in self.steps if step.party == party)
+
+    def step(self, party: str, name: str) -> Step:
+        """Return one step; a step that is not in the plan was not agreed to."""
+        for step in self.steps:
+            if step.party == party and step.name == name:
+                return step
+        raise PlanMismatch("A request names a step that the plan does not contain.")

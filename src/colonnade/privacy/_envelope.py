@@ -1,0 +1,207 @@
+"""Draw exactly from a law that is known up to a factor, by rejection from a table of cells with integer weights.
+
+Cells are ranges of values whose widths are powers of two; together with one tail on either side they cover the support.
+A trial spends three uniform words. The first picks cell j with probability ``W_j/2^64`` (an alias table; what the
+weights leave of 2^64 is a trial lost), the second a value k of the cell, uniformly, the third decides with probability
+
+    p = f(k)·2^(e_j)·scale / W_j          (e_j: the exponent of the cell's width; scale: one integer for the table)
+
+**Exactness.** If ``p ≤ 1`` throughout, a trial returns k with probability ``(W_j/2^64)·2^(-e_j)·p = f(k)·scale/2^64``:
+proportional to f, whatever the weights. Weights are integers and picked exactly; values are uniform exactly; what is
+left is to decide the third step exactly, in three stages of which each only speaks when it is sure:
+
+1. *Integers.* Accept if the word is below a lower bound of ``p·2^64`` on the whole cell (about 99 % of trials).
+2. *Float64.* ln f(k) is known within `ACCURACY`, so ``p·2^64`` is known within a factor ``1 ± 2·SLACK``; two units
+   more on either side cover the conversion of the word. Decide if the word is outside.
+3. *Intervals.* Compare exactly, `_exact.is_below`, extending the same word with fresh bits. A trial is never repeated.
+
+So floating point decides how long an answer takes, never what it is: with stages 1 and 2 switched off (``doubt``) the
+same words give the same output, which is tested. `SLACK` is 8 times `ACCURACY`; the difference covers the roundings of
+``exp`` and of the products, which are below 2^-48 relative.
+
+**Weights.** f falls away from the mode, so on a cell it lies between its values at the two ends, each computed within
+SLACK; ``W_j = ⌈f_near·e^SLACK·2^(e_j)·scale⌉ + 1``, hence p < 1.
+
+**Tails.** Beyond the last cell follow blocks of width ``2^h``, over each of which f at least halves (the law proves h).
+The tail's cell has ``W ≥ 2·2^h·f_edge·scale``; block g = 0, 1, … is chosen by fair coins with probability ``2^-(g+1)``
+and p above has ``W·2^-(g+1)`` for its weight, so the same identity holds for every k however far out.
+
+**Symmetric laws.** A magnitude is drawn as above, a sign by a fair bit, and the pair (0, minus) is rejected:
+then 0 has weight f(0)/2 and so has each of ±k.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.privacy._exact import WORD, is_below, of_real, ratio
+from colonnade.privacy._laws import ACCURACY, Law
+from colonnade.privacy.randomness import Randomness
+
+__all__ = ["REACH", "SLACK", "Table", "build_table", "draw"]
+
+SLACK = 8 * ACCURACY
+REACH = 48.0
+"""Cells go on until f is about exp(-48); a tail is then met less than once in 2^60 trials."""
+
+_BATCH = 1 << 15  # trials at a time: their words stay in the processor's cache
+_FULL = 1 << WORD
+_SPARE = 1 << 40  # keeps the weights, rounded up, together below 2^64
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Cells, then the upper tail, a lower one if there is any, the remainder; and the alias table that picks one."""
+
+    law: Law
+    cells: int
+    scale: int
+    start: NDArray[np.int64]
+    exponent: NDArray[np.int64]
+    weight: tuple[int, ...]
+    factor: NDArray[np.float64]
+    """p/f(k) in float64, for the cells."""
+    quick: NDArray[np.uint64]
+    """A lower bound of p·2^64 on the whole cell."""
+    column_bits: int
+    own: NDArray[np.uint64]
+    other: NDArray[np.int32]
+
+    @cached_property
+    def mask(self) -> NDArray[np.uint64]:
+        """The bits of a word that place a value in its cell."""
+        return (np.uint64(1) << self.exponent.astype(np.uint64)) - np.uint64(1)
+
+    def exact_factor(self, cell: int, block: int = -1) -> Fraction:
+        """Return ``p/f(k)`` for a value of a cell, or of a block of a tail."""
+        return Fraction((1 << int(self.exponent[cell]) + block + 1) * self.scale, self.weight[cell])
+
+
+@lru_cache(maxsize=64)
+def build_table(law: Law, reach: float = REACH) -> Table:
+    """Lay out the cells of a law and weigh them."""
+    start, exponent, near, far = _layout(law, reach)
+    cells = len(far)
+    area = np.exp(law.approximate(near) + SLACK) * np.exp2(exponent)
+    area[cells:] *= 2
+    scale = int((_FULL - _SPARE) / float(area.sum()))
+    weight = [int(entry) + 1 for entry in np.ceil(area * scale)]
+    factor = np.exp2(exponent[:cells]) * scale / np.array(weight[:cells], dtype=np.float64)
+    lowest = np.exp(law.approximate(far) - SLACK) * factor * float(_FULL)
+    weight.append(_FULL - sum(weight))
+    quick = np.zeros(len(weight), dtype=np.uint64)
+    quick[:cells] = lowest.astype(np.uint64)
+    alias = _alias(weight)
+    return Table(law, cells, scale, np.append(start, 0), np.append(exponent, 0), tuple(weight), factor, quick, *alias)
+
+
+def _layout(law: Law, reach: float) -> tuple[NDArray[np.int64], ...]:
+    """Return where cells and tails start, their exponents, where f is largest in each, and where smallest in a cell."""
+    (up, up_exponent), (down, down_exponent) = law.upward(reach), law.downward(reach)
+    up_end, down_end = up + (1 << up_exponent), down + (1 << down_exponent)
+    top, bottom = law.mode + int(up_end[-1]), law.mode - int(max(down_end, default=0))
+    tails = [(top, top)] + [(bottom - (1 << law.halving), bottom - 1)] * (bottom > 0)
+    starts, edges = np.array(tails, dtype=np.int64).T
+    return (
+        np.concatenate([law.mode + up, law.mode - down_end, starts]),
+        np.concatenate([up_exponent, down_exponent, np.full(len(tails), law.halving)]),
+        np.concatenate([law.mode + up, law.mode - 1 - down, edges]),
+        np.concatenate([law.mode + up_end - 1, law.mode - down_end]),
+    )
+
+
+def _alias(weight: list[int]) -> tuple[int, NDArray[np.uint64], NDArray[np.int32]]:
+    """Spread integer weights, in all 2^64, over columns of equal capacity that hold at most two cells each [Vose]."""
+    bits = max(1, (len(weight) - 1).bit_length())
+    capacity = 1 << (WORD - bits)
+    left = weight + [0] * ((1 << bits) - len(weight))
+    own, other = [capacity] * len(left), list(range(len(left)))
+    small = [cell for cell, amount in enumerate(left) if amount < capacity]
+    large = [cell for cell, amount in enumerate(left) if amount > capacity]
+    while small:
+        cell, donor = small.pop(), large[-1]
+        own[cell], other[cell] = left[cell], donor
+        left[donor] -= capacity - left[cell]
+        if left[donor] <= capacity:
+            large.pop()
+        if left[donor] < capacity:
+            small.append(donor)
+    return bits, np.array(own, dtype=np.uint64), np.array(other, dtype=np.int32)
+
+
+def draw(
+    law: Law, count: int, randomness: Randomness, *, doubt: float = 0.0, reach: float = REACH
+) -> NDArray[np.int64]:
+    """Return ``count`` independent draws.
+
+    ``doubt`` and ``reach`` are for tests: a relative error that float64 is suspected of, which sends more trials to
+    exact arithmetic and changes no output; and how many nats the cells cover, so that tails are met.
+    """
+    table = build_table(law, reach)
+    drawn, done = np.empty(count, dtype=np.int64), 0
+    while done < count:
+        missing = count - done
+        kept = _attempt(table, min(_BATCH, missing + missing // 16 + 16), randomness, doubt)[:missing]
+        drawn[done : done + len(kept)] = kept
+        done += len(kept)
+    return drawn
+
+
+def _attempt(table: Table, trials: int, randomness: Randomness, doubt: float) -> NDArray[np.int64]:
+    """Make some trials and return what they accept, in order: any other order would favour some values."""
+    from colonnade.privacy import _kernels  # compiled code takes a moment to load
+
+    words = randomness.words(3 * trials)
+    value, cell, verdict = np.empty(trials, np.int64), np.empty(trials, np.int32), np.empty(trials, np.uint8)
+    quick = np.zeros_like(table.quick) if doubt else table.quick
+    alias = (table.column_bits, table.own, table.other)
+    _kernels.try_cells(words, *alias, table.start, table.mask, quick, table.law.symmetric, value, cell, verdict)
+    pending = np.flatnonzero(verdict == _kernels.UNDECIDED)
+    verdict[pending] = _judge(table, value[pending], cell[pending], words[3 * pending + 2], max(doubt, 2 * SLACK))
+    for trial in np.flatnonzero(verdict == _kernels.UNDECIDED):
+        value[trial], verdict[trial] = _settle(
+            table, int(value[trial]), int(cell[trial]), int(words[3 * trial + 2]), randomness
+        )
+    kept: NDArray[np.int64] = value[verdict == _kernels.ACCEPTED]
+    return kept
+
+
+def _judge(
+    table: Table, value: NDArray[np.int64], cell: NDArray[np.int32], word: NDArray[np.uint64], error: float
+) -> NDArray[np.uint8]:
+    """Decide in float64 what it can decide."""
+    from colonnade.privacy import _kernels
+
+    verdict = np.full(len(value), _kernels.UNDECIDED, dtype=np.uint8)
+    inside = np.flatnonzero(cell < table.cells)
+    expected = np.exp(table.law.approximate(np.abs(value[inside]))) * table.factor[cell[inside]] * float(_FULL)
+    uniform = word[inside].astype(np.float64)
+    verdict[inside[uniform < expected * (1 - error) - 2]] = _kernels.ACCEPTED
+    verdict[inside[uniform > expected * (1 + error) + 2]] = _kernels.REJECTED
+    return verdict
+
+
+def _settle(table: Table, value: int, cell: int, word: int, randomness: Randomness) -> tuple[int, bool]:
+    """Decide one trial exactly; for a tail, first choose the block. Return the value and whether it is accepted."""
+    sign = -1 if table.law.symmetric and value < 0 else 1
+    magnitude, block = sign * value, -1
+    if cell >= table.cells:
+        block = _heads(randomness)
+        step = block << int(table.exponent[cell])
+        magnitude += step if cell == table.cells else -step
+    if magnitude < 0:
+        return value, False
+    factor = table.exact_factor(cell, block)
+    chance = of_real(lambda context: context.exp(table.law.enclose_log(context, magnitude)) * ratio(context, factor))
+    return sign * magnitude, is_below(word, chance, randomness)
+
+
+def _heads(randomness: Randomness) -> int:
+    """Toss fair coins until the first tails; return how many heads came before."""
+    heads = 0
+    while (word := int.from_bytes(randomness.bytes(WORD // 8), "little")) == 0:
+        heads += WORD
+    return heads + (word & -word).bit_length() - 1

@@ -1,0 +1,247 @@
+"""How much noise a value needs that several parties open together, and what it then costs whom.
+
+Public mathematics: the parties and the coordinator compute the same figures from the same plan. Each of P data parties adds a
+share of the noise, large enough that the shares of P − c of them suffice: c colluding parties can subtract their own.
+
+Letters: v is one person's integer row over all parties, ‖v‖² ≤ R² = Σ_q R_q² (+ γ² for the constant column); s² the variance of
+one share of an off-diagonal entry.
+
+Gram matrices (paper 002; privacy.md §4.3). The released vector is T(v) = (v_i v_j)_{i ≤ j}. With variance V on the diagonal and
+V/2 off it, Σ_i v_i⁴/V + Σ_{i<j} v_i²v_j²/(V/2) = ‖v‖⁴/V for every v, so measured in units of the off-diagonal deviation
+Δ² = R⁴/2: no entry is charged for the number of columns. A person's record at one party q alone, the rest a held fixed, moves
+‖v‖⁴ − ‖a‖⁴ ≤ R⁴ − (R² − R_q²)². The same holds against a coalition that knows its own columns, so the coalition costs no more
+than the coordinator once P − c shares suffice.
+
+Pair tables (privacy.md §3.6). A person is in one cell of each of C(v, 2) tables: Δ₁ = Δ₂² = C(v, 2); at one party, v − 1.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, Protocol
+
+from colonnade.errors import BadInput
+from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
+from colonnade.privacy.curves import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.neighbours import Unit
+from colonnade.privacy.price import Price
+
+__all__ = ["GramNoise", "JointNoise", "Law", "TableNoise"]
+
+Law = Literal["gaussian", "laplace", "skellam"]
+LARGEST_SKELLAM_MEAN = 2**52
+
+
+class JointNoise(Protocol):
+    """What parties and coordinator need to know of the noise of a joint opening."""
+
+    @property
+    def share_variance(self) -> float:
+        """The variance of one party's share of an entry between two parties."""
+
+    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
+        """Return the loss of a person's whole record, or of their record at one party, to an observer with some shares."""
+
+
+@dataclass(frozen=True)
+class GramNoise:
+    """Noise of a Gram matrix with the rows' squared lengths bounded at each party.
+
+    Parameters
+    ----------
+    row_bounds
+        R_q² by data party, an integer: the squared length of the party's integer rows never exceeds it.
+    constant
+        γ²: the squared entry of the constant column, whose products are the column sums.
+    columns
+        How many coded columns there are over all parties, the constant one not counted.
+    price, unit
+        What is offered, and for whom.
+    collusion
+        c: how many data parties may pool their shares of the noise with the coordinator.
+    law
+        ``"gaussian"`` (discrete Gaussian shares, zCDP) or ``"skellam"`` (paper 002).
+
+    Examples
+    --------
+    >>> noise = GramNoise({"a": 4, "b": 4, "c": 4}, 1, 12, Price.of(1.0, 1e-5), "person", 1)
+    >>> noise.loss().epsilon(1e-5) <= 1.0 < noise.loss(colluders=2).epsilon(1e-5)
+    True
+    """
+
+    row_bounds: Mapping[str, int]
+    constant: int
+    columns: int
+    price: Price
+    unit: Unit
+    collusion: int
+    law: Law = "gaussian"
+
+    def __post_init__(self) -> None:
+        if any(type(bound) is not int or bound < 1 for bound in self.row_bounds.values()) or self.constant < 0:
+            raise BadInput("Row bounds are positive integers.")
+        if not 0 <= self.collusion < len(self.row_bounds):
+            raise BadInput("collusion is at least 0 and below the number of data parties.")
+        if self.law not in ("gaussian", "skellam"):
+            raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.")
+
+    @property
+    def honest(self) -> int:
+        """P − c: how many shares suffice."""
+        return len(self.row_bounds) - self.collusion
+
+    @property
+    def total(self) -> int:
+        """R²."""
+        return sum(self.row_bounds.values()) + self.constant
+
+    def moved(self, party: str | None = None) -> int:
+        """Return ‖v‖⁴ − ‖a‖⁴ at most: what a whole record, or one party's part of it, moves."""
+        rest = 0 if party is None else self.total - self.row_bounds[party]
+        return self.total**2 - rest**2
+
+    @property
+    def entries(self) -> int:
+        """How many numbers are released: the upper triangle with the column sums, without the number of people."""
+        return (self.columns + 1) * (self.columns + 2) // 2 - 1
+
+    @cached_property
+    def share(self) -> Fraction:
+        """s², exactly: of a discrete Gaussian its parameter, of Skellam noise twice its mean."""
+        worst = max(self.moved(party) for party in self.row_bounds) if self.unit == "party" else self.moved()
+        if self.law == "gaussian":
+            return gaussian_share_variance(self.price, Fraction(worst, 2), self.honest, self.entries)
+        return self._skellam_share(worst)
+
+    @property
+    def share_variance(self) -> float:
+        """s² as a float; the parameter of a discrete Gaussian is its variance to one part in 10⁸ from s = 1 up."""
+        return float(self.share)
+
+    @property
+    def opened_variance(self) -> float:
+        """The variance of an opened entry between two parties: all P shares."""
+        return self.share_variance * len(self.row_bounds)
+
+    @property
+    def own_variance(self) -> Fraction:
+        """V/2: the variance of an off-diagonal entry inside one party, which that party noises alone; on the diagonal V."""
+        return self.share * self.honest
+
+    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
+        """Return the loss to an observer who knows ``colluders`` parties' shares; ``None`` if nobody's share is left.
+
+        Up to c colluders cost nothing: the noise was made for them.
+        """
+        shares = len(self.row_bounds) - max(colluders, self.collusion)
+        if shares < 1:
+            return None
+        if self.law == "skellam":
+            return self._skellam_loss(self.moved(party), self.share, shares)
+        return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.moved(party), 2), self.share, shares, self.entries))
+
+    def _skellam_loss(self, moved: int, share: Fraction, shares: int) -> Loss:
+        """Rényi bounds add over entries; the second-order term takes the off-diagonal mean, the smaller, for all of them."""
+        diagonal_mean = float(
+            share * shares
+        )  # V/2: the mean of Skellam noise is half its variance, and V = 2·s²·shares
+        l1 = (self.columns + 2) / 2 * self.total
+        second = moved * 2.0  # in off-diagonal units, where the leading term below has been halved
+
+        def curve(order: float) -> float:
+            leading = skellam_rdp(order, 1e-300, moved, diagonal_mean)
+            correction = skellam_rdp(order, l1, second, diagonal_mean / 2) - skellam_rdp(
+                order, 1e-300, second, diagonal_mean / 2
+            )
+            return leading + max(correction, 0.0)
+
+        return Loss.of_curve(curve)
+
+    def _skellam_share(self, worst: int) -> Fraction:
+        """Return the least s², to 2⁻²⁰, with which P − c shares keep within the price."""
+        share = gaussian_share_variance(Price(self.price.nano, self.price.delta), Fraction(worst, 2), self.honest, 1)
+        share = Fraction(math.ceil(share) + 1)
+        while not self._skellam_loss(worst, share, self.honest).fits(self.price.nano, self.price.delta):
+            share = Fraction(math.ceil(share * Fraction(2**20 + 1, 2**20)))
+        if share > LARGEST_SKELLAM_MEAN:
+            raise BadInput(
+                "Skellam noise of this size cannot be drawn exactly.",
+                remedy="Use a smaller scale=, or noise='gaussian'.",
+            )
+        return share
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """Noise of all pair tables of a set of parties' categories; counts are integers and are not scaled.
+
+    Parameters
+    ----------
+    parties
+        Who holds a category.
+    price, unit, collusion
+        As in `GramNoise`. δ = 0 takes discrete Laplace noise in Pólya shares, a positive δ discrete Gaussian shares.
+    cells
+        How many cells all tables have together.
+
+    Examples
+    --------
+    >>> TableNoise(("a", "b", "c"), Price.of(0.5), "person", 1, 12).loss().epsilon(0.0)
+    0.5
+    """
+
+    parties: tuple[str, ...]
+    price: Price
+    unit: Unit
+    collusion: int
+    cells: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.collusion < len(self.parties) or len(self.parties) < 2:
+            raise BadInput("Pair tables take two parties or more, and collusion below their number.")
+
+    @property
+    def law(self) -> Law:
+        """Which noise."""
+        return "gaussian" if self.price.delta > 0 else "laplace"
+
+    @property
+    def honest(self) -> int:
+        """P − c: how many shares suffice."""
+        return len(self.parties) - self.collusion
+
+    def moved(self, party: str | None = None) -> int:
+        """Return in how many tables a record, or one party's part of it, moves one cell by one."""
+        return math.comb(len(self.parties), 2) if party is None else len(self.parties) - 1
+
+    @cached_property
+    def share(self) -> Fraction:
+        """The scale of the discrete Laplace noise that P − c shares make up, or the variance of one Gaussian share."""
+        worst = self.moved(self.parties[0]) if self.unit == "party" else self.moved()
+        if self.law == "laplace":
+            return laplace_scale(self.price, worst)
+        return gaussian_share_variance(self.price, worst, self.honest, self.cells)
+
+    @property
+    def share_variance(self) -> float:
+        """The variance of one party's share of a cell."""
+        return float(self.share) if self.law == "gaussian" else discrete_laplace_variance(self.share) / self.honest
+
+    @property
+    def opened_variance(self) -> float:
+        """The variance of an opened cell: all P shares."""
+        return self.share_variance * len(self.parties)
+
+    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
+        """Return the loss to an observer who knows ``colluders`` parties' shares; ``None`` where nothing is proved.
+
+        Fewer Pólya shares than P − c are not a discrete Laplace, and no pure bound is claimed for them.
+        """
+        moved = self.moved(party)
+        shares = len(self.parties) - max(colluders, self.collusion)
+        if self.law == "laplace":
+            return None if colluders > self.collusion else Loss.of_pure(math.ceil(Fraction(moved) / self.share * 10**9))
+        return None if shares < 1 else Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.cells))

@@ -1,0 +1,249 @@
+"""Every message between a coordinator and a party.
+
+A party answers with one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters
+to peers (`Posted`), a share of an already-noised value (`Opened`), or public metadata (`Described`, `Agreed`, `Accounted`,
+`Greeted`, `Refused`).
+"""
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import ProtocolError
+from colonnade.plan import Plan
+from colonnade.schema import Column
+
+__all__ = [
+    "Accounted",
+    "Agreed",
+    "Array",
+    "Ask",
+    "Blob",
+    "Conclude",
+    "Described",
+    "Entry",
+    "GetAccount",
+    "GetDescription",
+    "Greeted",
+    "NotKept",
+    "Opened",
+    "Post",
+    "Posted",
+    "Propose",
+    "Recall",
+    "Refused",
+    "Released",
+    "Reply",
+    "Request",
+    "pack",
+    "unpack",
+]
+
+DTYPES = frozenset({"|u1", "<u2", "<i4", "<i8", "<u8", "<f8"})
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all messages share: immutable, and strict about their fields."""
+
+
+class Blob:
+    """Bulk bytes. They travel behind a message's header, uncopied and unparsed (`colonnade.protocol.codec`).
+
+    Parameters
+    ----------
+    data
+        Any contiguous buffer.
+    """
+
+    __slots__ = ("view",)
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self.view = memoryview(data).cast("B") if len(data) else memoryview(b"")
+
+    def __len__(self) -> int:
+        return self.view.nbytes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Blob) and self.view == other.view
+
+    def __hash__(self) -> int:
+        return hash(bytes(self.view))
+
+    def __repr__(self) -> str:
+        return f"Blob({len(self):,} bytes)"
+
+
+class Array(Message, frozen=True):
+    """A numpy array as a type, a shape and its bytes in C order."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: Blob
+
+
+def pack(array: NDArray[np.generic]) -> Array:
+    """Return an array as a message; only plain little-endian numbers can travel."""
+    array = np.ascontiguousarray(array)
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if little.dtype.str not in DTYPES:
+        raise ProtocolError("An array of a type that does not travel.")
+    return Array(dtype=little.dtype.str, shape=array.shape, data=Blob(little.data.cast("B") if little.size else b""))
+
+
+def unpack(message: Array) -> NDArray[np.generic]:
+    """Return the array of a message, read-only; refuse one whose parts disagree."""
+    if message.dtype not in DTYPES or any(extent < 0 for extent in message.shape):
+        raise ProtocolError("An array of a type or shape that does not travel.")
+    if math.prod(message.shape) * np.dtype(message.dtype).itemsize != len(message.data):
+        raise ProtocolError("An array whose length does not match its shape.")
+    return np.frombuffer(message.data.view, dtype=message.dtype).reshape(message.shape)
+
+
+# What a coordinator says ------------------------------------------------------------------------------------------------
+
+
+class GetDescription(Message, frozen=True, tag="get-description"):
+    """What is public about you?"""
+
+
+class GetAccount(Message, frozen=True, tag="get-account"):
+    """What have you spent, and what remains?"""
+
+
+class Propose(Message, frozen=True, tag="propose"):
+    """Would you answer every step of this plan? Costs nothing."""
+
+    plan: Plan
+
+
+class Ask(Message, frozen=True, tag="ask"):
+    """Carry out one step of this plan. ``inputs`` are public results of earlier steps."""
+
+    plan: Plan
+    step: str
+    inputs: dict[str, Array] = {}
+
+
+class Post(Message, frozen=True, tag="post"):
+    """Take your next turn in a run of a plan's joint step. ``letters`` are to you, by sender; in turn 1, everyone's hello."""
+
+    plan: Plan
+    step: str
+    run: bytes
+    turn: int
+    letters: dict[str, Blob]
+
+
+class Recall(Message, frozen=True, tag="recall"):
+    """Do you keep the answer of this joint step? Costs nothing."""
+
+    plan: Plan
+    step: str
+
+
+class Conclude(Message, frozen=True, tag="conclude"):
+    """This is what was opened: keep it, so that the same question is answered from it and never again."""
+
+    plan: Plan
+    step: str
+    values: dict[str, Array]
+
+
+Request = GetDescription | GetAccount | Propose | Ask | Recall | Post | Conclude
+
+
+# What a party says ------------------------------------------------------------------------------------------------------
+
+
+class Described(Message, frozen=True, tag="described"):
+    """Public metadata: the schema, the agreed row order and how many people it covers."""
+
+    party: str
+    schema: tuple[tuple[str, Column], ...]  # pairs, because the order of columns is meaningful and a mapping's is not
+    alignment: str
+    people: int
+
+
+class Entry(Message, frozen=True):
+    """One line of a party's account. ``joint`` names the opening that several parties paid for together."""
+
+    label: str
+    loss: bytes | None
+    joint: str | None = None
+
+
+class Accounted(Message, frozen=True, tag="accounted"):
+    """Public metadata: a party's cap and everything it has released, none of it a function of data."""
+
+    party: str
+    ledger: str
+    sequence: int
+    cap_nano: int
+    cap_delta: float
+    spent: bytes
+    entries: tuple[Entry, ...]
+
+
+class Agreed(Message, frozen=True, tag="agreed"):
+    """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for."""
+
+    plan_hash: bytes
+    losses: dict[str, bytes]
+    unpaid: tuple[str, ...]
+
+
+class Released(Message, frozen=True, tag="released"):
+    """A differentially private release, with what it cost and how it was perturbed."""
+
+    party: str
+    step: str
+    values: dict[str, Array]
+    mechanism: str
+    loss: bytes
+
+    def array(self, name: str) -> NDArray[np.generic]:
+        """Return one released array."""
+        if name not in self.values:
+            raise ProtocolError("A release lacks a value that its step promises.")
+        return unpack(self.values[name])
+
+
+class NotKept(Message, frozen=True, tag="not-kept"):
+    """Public metadata: no answer is kept for this step."""
+
+
+class Greeted(Message, frozen=True, tag="greeted"):
+    """Public metadata: a signed ephemeral key for one run of one plan."""
+
+    hello: bytes
+
+
+class Posted(Message, frozen=True, tag="posted"):
+    """Sealed letters to peers, by receiver; the coordinator can relay them and not read them."""
+
+    letters: dict[str, Blob]
+
+
+class Opened(Message, frozen=True, tag="opened"):
+    """A share of an already-noised value, and the differentially private part that concerns this party alone."""
+
+    share: Array | None
+    own: Array | None
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """Public metadata: no, why, and what it cost this party all the same (ε, usually ``None``)."""
+
+    code: str
+    message: str
+    remedy: str
+    spent: float | None = None
+
+
+Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Posted | Opened | Refused
+
+Requests = Mapping[str, Request]
+Replies = Mapping[str, Reply]

@@ -1,0 +1,1 @@
+"""Receipts, plots and the privacy report."""

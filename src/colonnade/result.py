@@ -1,0 +1,166 @@
+"""What came out of a study: who could see what, at what price.
+
+An *opening* is one value that became visible. A statement composes openings for any observer: the coordinator, a party, or a
+coalition of them, for either unit. Openings of one study use independent randomness, so their losses add.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import pandas as pd
+
+from colonnade.errors import BadInput
+from colonnade.plan import RELATION, Unit
+from colonnade.privacy.loss import Loss, total
+
+__all__ = ["COORDINATOR", "Opening", "PrivacyStatement"]
+
+COORDINATOR = "coordinator"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One value that became visible.
+
+    Parameters
+    ----------
+    mechanism
+        What perturbed it, in words.
+    scope
+        The parties whose columns entered.
+    losses
+        The loss of a person's whole record to an observer that includes 0, 1, 2, … of the parties that hold noise for this
+        opening; ``None`` where nothing is guaranteed. Locally perturbed values have one entry: no peer holds their noise.
+    party_losses
+        The same for a person's record at one party, where it is less than for the whole record.
+    nodes, threshold
+        For a joint opening: who computed on shares, and how many of them learn nothing together.
+    """
+
+    mechanism: str
+    scope: tuple[str, ...]
+    losses: tuple[Loss | None, ...]
+    party_losses: Mapping[str, tuple[Loss | None, ...]] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    threshold: int = 0
+
+    def loss_to(self, coalition: frozenset[str], party: str | None = None) -> Loss | None:
+        """Return what this opening tells a coalition about a person's record, whole or at one party outside the coalition."""
+        if self.nodes and len(coalition & frozenset(self.nodes)) > self.threshold:
+            return None
+        losses = self.party_losses.get(party, self.losses) if party is not None else self.losses
+        colluders = len(coalition & frozenset(self.scope))
+        return losses[min(colluders, len(losses) - 1)]
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """For each observer and each unit, the (ε, δ) that holds, and what it rests on.
+
+    Parameters
+    ----------
+    openings
+        Everything that became visible.
+    parties
+        Who holds data.
+    study_delta
+        The δ at which ε is stated (0 for pure methods).
+    local
+        Whether local differential privacy holds: each person's record is randomised on its own before anything is combined.
+    collusion
+        How many parties may pool what they see with the coordinator without weakening the promise.
+    assumptions
+        What the guarantee rests on, in words.
+
+    Examples
+    --------
+    >>> half = Opening("randomised response", ("bank",), (Loss.of_pure(500_000_000),))
+    >>> PrivacyStatement((half,), ("bank", "telco"), 0.0, local=True).epsilon(observer="telco")
+    0.5
+    """
+
+    openings: tuple[Opening, ...]
+    parties: tuple[str, ...]
+    study_delta: float
+    local: bool = False
+    collusion: int = 0
+    assumptions: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    relation: str = RELATION
+
+    def epsilon(
+        self, *, observer: str | tuple[str, ...] = COORDINATOR, unit: Unit = "person", party: str | None = None
+    ) -> float:
+        """Return ε towards an observer; infinite where nothing is guaranteed.
+
+        Parameters
+        ----------
+        observer
+            ``"coordinator"``, a party's name, or a tuple of names that pool what they see.
+        unit
+            ``"person"`` or ``"party"``.
+        party
+            With ``unit="party"``: whose record; the largest over all parties outside the coalition if not given.
+        """
+        losses = self._losses(self._coalition(observer), unit, party)
+        return math.inf if losses is None else max((loss.epsilon(self.study_delta) for loss in losses), default=0.0)
+
+    def delta(
+        self, *, observer: str | tuple[str, ...] = COORDINATOR, unit: Unit = "person", party: str | None = None
+    ) -> float:
+        """Return the δ that goes with `epsilon`: 0 for a pure guarantee."""
+        losses = self._losses(self._coalition(observer), unit, party)
+        if losses is None or all(loss.pure is not None for loss in losses):
+            return 0.0
+        return self.study_delta
+
+    def table(self) -> pd.DataFrame:
+        """Return one row an observer and unit, for reading."""
+        observers: list[str | tuple[str, ...]] = [COORDINATOR, *self.parties]
+        for size in range(1, self.collusion + 1):
+            observers += [(COORDINATOR, *group) for group in combinations(self.parties, size)]
+        rows = [
+            {
+                "observer": observer if isinstance(observer, str) else " + ".join(observer),
+                "unit": unit,
+                "epsilon": self.epsilon(observer=observer, unit=unit),
+                "delta": self.delta(observer=observer, unit=unit),
+                "relation": self.relation,
+                "mechanism": "; ".join(dict.fromkeys(opening.mechanism for opening in self.openings)),
+                "assumption": " ".join(self.assumptions),
+            }
+            for observer in observers
+            for unit in ("person", "party")
+        ]
+        return pd.DataFrame(rows)
+
+    def _losses(self, coalition: frozenset[str], unit: Unit, party: str | None) -> list[Loss] | None:
+        """Composed losses: one for a person, one a party outside the coalition for the party unit."""
+        if unit == "person":
+            return _composed([self._visible(coalition, None)])
+        if unit != "party":
+            raise BadInput("unit must be 'person' or 'party'.")
+        if party is not None and party not in self.parties:
+            raise BadInput("party must be one of the study's parties.")
+        owners = [party] if party is not None else [name for name in self.parties if name not in coalition]
+        return _composed([self._visible(coalition, owner) for owner in owners])
+
+    def _visible(self, coalition: frozenset[str], owner: str | None) -> list[Loss | None]:
+        """Losses of the openings into which columns of the owner (of anyone, for a whole record) outside the coalition entered."""
+        secret = (set(self.parties) if owner is None else {owner}) - coalition
+        return [opening.loss_to(coalition, owner) for opening in self.openings if secret & set(opening.scope)]
+
+    def _coalition(self, observer: str | tuple[str, ...]) -> frozenset[str]:
+        names = {observer} if isinstance(observer, str) else set(observer)
+        nodes = {node for opening in self.openings for node in opening.nodes}
+        if not names or names - {COORDINATOR, *self.parties, *nodes}:
+            raise BadInput("observer must be 'coordinator', a party or node of the study, or a tuple of these.")
+        return frozenset(names)
+
+
+def _composed(groups: list[list[Loss | None]]) -> list[Loss] | None:
+    if any(loss is None for group in groups for loss in group):
+        return None
+    return [total(loss for loss in group if loss is not None) for group in groups]

@@ -1,0 +1,1 @@
+"""Cryptography without input or output: residues, shares, keys and sealed letters."""

@@ -1,0 +1,213 @@
+"""Sealed letters between the parties of a run, relayed by a coordinator that can neither read nor change them.
+
+A letter has an address: run, step, sender, receiver, sequence and plan hash. The address is the associated data of
+ChaCha20-Poly1305 and the pair (step, sequence) its nonce, so a letter opens at its own address and nowhere else.
+
+A counter alone repeats a nonce when a party restarts and seals something else at the same address. Here it cannot:
+the encryption key of a letter is derived from the address *and from a keyed fingerprint of the plaintext* (the
+binding). The same plaintext gives the same letter again; another plaintext has another key. This is the synthetic-IV
+construction::
+
+    hash key   = HKDF(direction key, "hash", address)          a Poly1305 key for this address only
+    binding    = HKDF(direction key, "binding", address, Poly1305(hash key, plaintext)), 16 bytes, sent in the clear
+    cipher key = HKDF(direction key, "cipher", address, binding)
+    letter     = binding ‖ ChaCha20-Poly1305(cipher key, nonce, plaintext, address)
+
+Two plaintexts of up to 2³⁰ bytes at one address collide in Poly1305 with probability below 2⁻⁷⁶ over its secret key
+(8⌈length/16⌉/2¹⁰⁶), and in the binding with probability 2⁻¹²⁸; the Poly1305 value itself is never sent. The receiver
+need not recompute the binding: a changed one selects another cipher key, under which nothing authenticates.
+
+Within one session, a second plaintext at an address is refused outright, and so is a second letter.
+"""
+
+from collections.abc import Mapping
+from io import BytesIO
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.poly1305 import Poly1305
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.secure.framing import LARGEST_NUMBER, frame
+from colonnade.secure.secret import Secret
+
+__all__ = ["LARGEST_LETTER", "OVERHEAD", "Payload", "Session"]
+
+Payload = bytes | bytearray | memoryview | np.ndarray
+
+LARGEST_LETTER = 2**30
+"""The largest plaintext, in bytes; what is larger travels as several letters."""
+
+LARGEST_STEP = 2**32 - 1
+_BINDING = 16
+_TAG = 16
+
+OVERHEAD = _BINDING + _TAG
+"""How many bytes a sealed letter is longer than its plaintext."""
+
+
+class Session:
+    """What a party holds after the handshake: a key for each direction to each peer, and who has sent what.
+
+    Made by `colonnade.secure.handshake.Handshake.agree`, not by hand. Steps and sequences are numbers: a step is a
+    place in the protocol, and within a step the letters to one peer are numbered 0, 1, 2, … Letters of different steps
+    may be opened in any order, because the receiver says which step it is at. After a restart a step is received again
+    from its first letter.
+
+    Parameters
+    ----------
+    party, parties
+        This party, and all parties of the run in canonical order.
+    run, plan, transcript
+        The run's name, the plan's hash, the hash of all hellos: public.
+    outgoing, incoming
+        The key for each peer and direction.
+    """
+
+    def __init__(
+        self,
+        *,
+        party: str,
+        parties: tuple[str, ...],
+        run: bytes,
+        plan: bytes,
+        transcript: bytes,
+        outgoing: Mapping[str, Secret],
+        incoming: Mapping[str, Secret],
+    ) -> None:
+        self.party = party
+        self.parties = parties
+        self.run = run
+        self.plan = plan
+        self.transcript = transcript
+        self._outgoing = dict(outgoing)
+        self._incoming = dict(incoming)
+        self._sealed: dict[tuple[str, int, int], bytes] = {}
+        self._opened: dict[tuple[str, int], list[bytes]] = {}
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The other parties of the run, in canonical order."""
+        return tuple(name for name in self.parties if name != self.party)
+
+    def seal(self, to: str, step: int, sequence: int, plaintext: Payload) -> bytes:
+        """Return a letter that only ``to`` can open, and only at this step and sequence.
+
+        Parameters
+        ----------
+        to
+            A peer.
+        step, sequence
+            Where in the protocol the letter belongs. Sealing the same plaintext there again returns the same bytes.
+        plaintext
+            Bytes or any C-contiguous buffer, such as a numpy array of shares. It is read in place, twice: nobody may
+            write to it meanwhile.
+        """
+        key, address = _key(self._outgoing, to), self._address(step, self.party, to, sequence)
+        body = _buffer(plaintext)
+        if body.nbytes > LARGEST_LETTER:
+            raise BadInput("A letter is too long.", remedy="Send it as several letters.")
+        binding = _binding(key, address, body)
+        if self._sealed.setdefault((to, step, sequence), binding) != binding:
+            raise ProtocolError("Another letter was already sealed for this step and sequence.")
+        return _encrypted(key, address, binding, _nonce(step, sequence), body)
+
+    def open(self, sender: str, step: int, sequence: int, sealed: Payload, *, retried: bool = False) -> bytes:
+        """Return the plaintext of the letter that ``sender`` sealed to this party for this step and sequence.
+
+        Parameters
+        ----------
+        sender
+            A peer.
+        step, sequence
+            Where the receiver is in the protocol; within a step, letters are opened in order from 0, each once.
+        sealed
+            What the coordinator delivered.
+        retried
+            Whether this is a request asked again, which may bring letters already opened; they must be the same ones.
+
+        Raises
+        ------
+        ProtocolError
+            The letter was altered, cut, replayed, reordered, misdelivered or belongs elsewhere. The session is then as
+            it was before.
+        """
+        key, address = _key(self._incoming, sender), self._address(step, sender, self.party, sequence)
+        letter = _buffer(sealed)
+        if not OVERHEAD <= letter.nbytes <= LARGEST_LETTER + OVERHEAD:
+            raise ProtocolError("A letter has an impossible length.")
+        binding = bytes(letter[:_BINDING])
+        self._expect(sender, step, sequence, binding, retried=retried)
+        plaintext = _decrypted(key, address, binding, _nonce(step, sequence), letter[_BINDING:])
+        if sequence == len(lane := self._opened.setdefault((sender, step), [])):
+            lane.append(binding)  # only now: a forged letter must not use up the place of the true one
+        return plaintext
+
+    def _expect(self, sender: str, step: int, sequence: int, binding: bytes, *, retried: bool) -> None:
+        lane = self._opened.get((sender, step), [])
+        again = retried and sequence < len(lane) and lane[sequence] == binding
+        if sequence != len(lane) and not again:
+            raise ProtocolError("A letter was replayed or came out of order.")
+
+    def _address(self, step: int, sender: str, receiver: str, sequence: int) -> bytes:
+        if not _is_number(step, LARGEST_STEP) or not _is_number(sequence, LARGEST_NUMBER):
+            raise BadInput("Steps and sequences are whole numbers from 0.")
+        return frame("colonnade letter v1", self.run, step, sender, receiver, sequence, self.plan)
+
+    def __repr__(self) -> str:
+        return f"Session(party={self.party!r}, peers={self.peers!r}, <redacted>)"
+
+
+def _is_number(value: int, largest: int) -> bool:
+    return type(value) is int and 0 <= value <= largest
+
+
+def _key(keys: Mapping[str, Secret], peer: str) -> Secret:
+    if peer not in keys:
+        raise ProtocolError("Letters are exchanged only with the other parties of the run.")
+    return keys[peer]
+
+
+def _buffer(payload: Payload) -> memoryview:
+    try:
+        view = memoryview(payload)  # type: ignore[arg-type]  # numpy arrays are buffers
+        if "O" in view.format:  # an array of objects would travel as addresses in memory
+            raise BadInput("A letter is not made from objects.")
+        return view.cast("B") if view.nbytes else memoryview(b"")
+    except (TypeError, ValueError) as error:
+        raise BadInput("A letter is made from bytes or from a contiguous buffer.") from error
+
+
+def _binding(key: Secret, address: bytes, body: memoryview) -> bytes:
+    hash_key = key.derive("colonnade letter hash v1", address).expose()
+    fingerprint = Poly1305.generate_tag(hash_key, body)
+    return key.derive("colonnade letter binding v1", address, fingerprint).expose()[:_BINDING]
+
+
+def _cipher(key: Secret, address: bytes, binding: bytes) -> ChaCha20Poly1305:
+    return ChaCha20Poly1305(key.derive("colonnade letter cipher v1", address, binding).expose())
+
+
+def _nonce(step: int, sequence: int) -> bytes:
+    return step.to_bytes(4, "big") + sequence.to_bytes(8, "big")
+
+
+def _encrypted(key: Secret, address: bytes, binding: bytes, nonce: bytes, body: memoryview) -> bytes:
+    cipher = _cipher(key, address, binding)
+    if not hasattr(cipher, "encrypt_into"):  # cryptography before 47
+        return b"".join((binding, cipher.encrypt(nonce, body, address)))
+    # a second copy of a large letter costs more than encrypting it (fresh pages): write into the bytes to be returned,
+    # which a BytesIO hands over without copying
+    letter = BytesIO(bytes(body.nbytes + OVERHEAD))
+    with letter.getbuffer() as view:
+        view[:_BINDING] = binding
+        cipher.encrypt_into(nonce, body, address, view[_BINDING:])
+    return letter.getvalue()
+
+
+def _decrypted(key: Secret, address: bytes, binding: bytes, nonce: bytes, ciphertext: memoryview) -> bytes:
+    try:
+        return _cipher(key, address, binding).decrypt(nonce, ciphertext, address)
+    except InvalidTag as error:
+        raise ProtocolError("A letter was altered, cut or meant for elsewhere.") from error

@@ -1,0 +1,315 @@
+"""Exact arithmetic modulo M, a product of small primes: one uint64 an element, small residues where it multiplies.
+
+An *element* is an integer in [0, M), M < 2⁶³. By the Chinese remainder theorem it carries its residues modulo every
+prime, so that adding, sharing and masking work on whole elements (one addition, one correction), and only a product of
+two shares goes through residues, centred around zero, in float64 or int8 units that multiply them exactly.
+
+==========  ==================================  =======  ==================  ==============
+arithmetic  primes                              M        bytes an element    product unit
+==========  ==================================  =======  ==================  ==============
+portable    2²³ - 15, 2²³ - 21                  2^46.0   6                   float64
+portable    2²¹ - 9, 2²¹ - 19, 2²¹ - 21         2^63.0   8                   float64
+fast        five to seven of 251, 241, 239,     2^39.5,  5, 6, 7             int8 (torch)
+            233, 229, 227, 223                  2^47.3,
+                                                2^55.1
+==========  ==================================  =======  ==================  ==============
+
+All moduli are prime, so every evaluation point and every difference of two is invertible for any number of nodes below
+the smallest prime, and a random linear check errs with a probability of order 1/p, not one over a factor of p.
+"""
+
+import math
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.secure import _kernels
+from colonnade.secure.stream import SeedStream, WordSource
+
+__all__ = ["FAST", "PORTABLE", "Arithmetic", "Elements", "gram_bound", "noise_tail"]
+
+Elements = NDArray[np.uint64]
+
+PORTABLE = ((2**23 - 15, 2**23 - 21), (2**21 - 9, 2**21 - 19, 2**21 - 21))
+"""Prime sets of the portable path, the cheaper first."""
+FAST = tuple((251, 241, 239, 233, 229, 227, 223)[:count] for count in (5, 6, 7))
+"""Prime sets of the int8 path, the cheaper first."""
+
+LARGEST_MODULUS = 2**63
+LARGEST_WIDE_PRIME = 2**21
+LARGEST_PRIME = {"float64": 2**23, "int8": 255}
+NOISE_EXPONENT = 128
+
+
+class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The integers modulo a product of small primes.
+
+    Parameters
+    ----------
+    moduli
+        Different odd primes with a product below 2⁶³.
+    unit
+        What multiplies residues: ``"float64"`` (primes below 2²³, compiled loops) or ``"int8"`` (primes below 255,
+        torch).
+
+    Notes
+    -----
+    *Products are exact.* Residues are centred, so a product of two is at most ((p-1)/2)² in magnitude and a sum over
+    b rows at most b·((p-1)/2)². With b = `BLOCK_ROWS` = 512 and p ≤ 2²³ - 15 that is below 2⁵³ - 2p: float64 represents
+    every partial sum and the multiple of p subtracted afterwards. In int8, b·125² < 2³¹ for b ≤ 131,072.
+
+    *Decoding is exact.* An integer of magnitude at most (M-1)/2 is the only one in that range with its residues.
+
+    Examples
+    --------
+    >>> arithmetic = Arithmetic.for_headroom(10**12, nodes=3)
+    >>> arithmetic.decode(arithmetic.encode(np.array([-5, 7])))
+    array([-5,  7])
+    """
+
+    moduli: tuple[int, ...]
+    unit: Literal["float64", "int8"] = "float64"
+
+    def __post_init__(self) -> None:
+        largest = LARGEST_PRIME.get(self.unit)
+        if largest is None:
+            raise BadInput('The unit of an arithmetic is "float64" or "int8".')
+        if not self.moduli or any(type(p) is not int or not 2 < p < largest or not _is_prime(p) for p in self.moduli):
+            raise BadInput(f"Moduli of the {self.unit} unit are odd primes below {largest}.")
+        if len(set(self.moduli)) != len(self.moduli) or self.modulus >= LARGEST_MODULUS:
+            raise BadInput("Moduli differ, and their product is below 2^63.")
+        if self.modulus >= _kernels.LARGEST_NARROW and max(self.moduli) >= LARGEST_WIDE_PRIME:
+            raise BadInput("Moduli with a product of 2^50 or more are below 2^21.")
+
+    @classmethod
+    def for_headroom(cls, bound: int, nodes: int, *, fast: bool = False) -> "Arithmetic":
+        """Return the cheapest arithmetic in which nothing up to ``bound`` in magnitude can wrap.
+
+        Parameters
+        ----------
+        bound
+            No opened integer exceeds this; `gram_bound` proves one for a Gram matrix.
+        nodes
+            Number of compute nodes; each is an evaluation point.
+        fast
+            Choose moduli for int8 units. Every node then needs the extra ``colonnade[fast]``.
+
+        Raises
+        ------
+        BadInput
+            If no arithmetic has room: this is the plan-time check that makes a wrap impossible.
+        """
+        if type(bound) is not int or bound < 1:
+            raise BadInput("The bound of an opened integer is a positive whole number.")
+        for moduli in FAST if fast else PORTABLE:
+            arithmetic = cls(moduli, "int8" if fast else "float64")
+            if bound <= arithmetic.largest:
+                arithmetic.require_nodes(nodes)
+                return arithmetic
+        raise BadInput(
+            "The largest possible result does not fit any arithmetic.",
+            remedy="Lower the fixed-point scale, or use fewer rows; the portable path has the larger room.",
+        )
+
+    @cached_property
+    def modulus(self) -> int:
+        """M, the product of the moduli."""
+        return math.prod(self.moduli)
+
+    @property
+    def largest(self) -> int:
+        """The largest magnitude that decodes: (M - 1) / 2."""
+        return (self.modulus - 1) // 2
+
+    @property
+    def element_bytes(self) -> int:
+        """How many bytes an element takes on the wire."""
+        return (self.modulus.bit_length() + 7) // 8
+
+    def require_nodes(self, nodes: int) -> None:
+        """Refuse more nodes than there are evaluation points with invertible differences."""
+        if type(nodes) is not int or not 1 <= nodes < min(self.moduli):
+            raise BadInput("The number of compute nodes must be positive and below every modulus.")
+
+    # Integers to elements and back
+
+    def encode(self, values: NDArray[np.int64], bound: int | None = None) -> Elements:
+        """Return signed integers as elements; refuse one whose magnitude exceeds the bound (by default, `largest`)."""
+        bound = self.largest if bound is None else min(bound, self.largest)
+        values = np.ascontiguousarray(values)
+        if values.dtype != np.int64:
+            raise BadInput("Only 64-bit signed integers can be encoded.")
+        elements = np.empty(values.shape, dtype=np.uint64)
+        if not _kernels.encode(values.reshape(-1), self.modulus, bound, elements.reshape(-1)):
+            raise BadInput("An integer exceeds the bound that the plan declares.")
+        return elements
+
+    def decode(self, elements: Elements, bound: int | None = None) -> NDArray[np.int64]:
+        """Return elements as integers centred around zero; refuse one beyond the bound that the plan proved."""
+        self.require(elements)
+        values = elements.astype(np.int64)
+        values[values > self.largest] -= self.modulus
+        if bound is not None and values.size and max(-int(values.min()), int(values.max())) > bound:
+            raise ProtocolError("An opened integer exceeds the bound that the plan proved.")
+        return values
+
+    def require(self, elements: Elements) -> None:
+        """Refuse an array that does not consist of elements."""
+        if not isinstance(elements, np.ndarray) or elements.dtype != np.uint64:
+            raise ProtocolError("Elements are 64-bit words.")
+        if _kernels.any_at_least(np.ascontiguousarray(elements).reshape(-1), self.modulus):
+            raise ProtocolError("A share is out of the range of its arithmetic.")
+
+    # Elements
+
+    def uniform(self, source: WordSource, count: int) -> Elements:
+        """Return independent uniform elements.
+
+        A word at or above ⌊2⁶⁴/M⌋·M is replaced by the next words of the source until one is below; the others are
+        reduced. What remains is exactly uniform modulo M, hence jointly uniform modulo the primes.
+        """
+        elements = np.empty(count, dtype=np.uint64)
+        self.fill_uniform(source, elements)
+        return elements
+
+    def fill_uniform(self, source: WordSource, elements: Elements) -> None:
+        """Overwrite a contiguous array with independent uniform elements."""
+        flat = elements.reshape(-1)
+        if isinstance(source, SeedStream):
+            source.fill(flat)
+        else:
+            flat[:] = source.words(flat.size)
+        limit = 2**64 // self.modulus * self.modulus
+        for start in range(0, flat.size, 8192):
+            part = flat[start : start + 8192]
+            if _kernels.any_at_least(part, limit):  # about one word in 40,000, or fewer
+                for place in np.flatnonzero(part >= np.uint64(limit)):
+                    while int(part[place]) >= limit:
+                        part[place] = source.words(1)[0]
+        _kernels.reduce_words(flat, self.modulus, (1 - 2.0**-50) / self.modulus)
+
+    def add(self, first: Elements, *others: Elements) -> Elements:
+        """Return a sum of arrays of elements."""
+        total = np.array(first, dtype=np.uint64, order="C")
+        self.require(total)
+        for term in others:
+            if term.shape != total.shape:
+                raise ProtocolError("Shares of different shapes cannot be added.")
+            self.require(term)
+            _kernels.add_into(total.reshape(-1), np.ascontiguousarray(term).reshape(-1), self.modulus)
+        return total
+
+    def weighted(self, shares: Elements, weights: NDArray[np.int64]) -> Elements:
+        """Return Σᵢ weightᵢ · shareᵢ over the first axis; ``weights`` holds a residue for each modulus and share."""
+        residues = np.empty((len(self.moduli), math.prod(shares.shape[1:])), dtype=np.int64)
+        flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
+        _kernels.combine_shares(flat, np.ascontiguousarray(weights), self._primes, residues)
+        return self.from_residues(residues).reshape(shares.shape[1:])
+
+    def from_residues(self, residues: NDArray[np.int64]) -> Elements:
+        """Return the elements with given residues, moduli along the first axis (any representatives)."""
+        residues = np.mod(residues, self._primes.reshape(-1, *([1] * (residues.ndim - 1))))
+        elements = np.empty(residues.shape[1:], dtype=np.uint64)
+        flat = np.ascontiguousarray(residues).reshape(len(residues), -1)
+        _kernels.garner(flat, self._primes, self._inverses, elements.reshape(-1))
+        return elements
+
+    # Bytes
+
+    def to_bytes(self, elements: Elements) -> bytes:
+        """Return elements in `element_bytes` bytes each, little-endian."""
+        self.require(elements)
+        flat = np.ascontiguousarray(elements).reshape(-1)
+        if self.element_bytes == 6:
+            groups = -(-flat.size // 4)
+            padded = flat if flat.size == 4 * groups else np.concatenate([flat, np.zeros(-flat.size % 4, np.uint64)])
+            packed = np.empty(3 * groups, dtype=np.uint64)
+            _kernels.pack_six(padded, packed)
+            return packed.astype("<u8", copy=False).tobytes()[: 6 * flat.size]
+        octets = flat.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+        return octets[:, : self.element_bytes].tobytes()
+
+    def from_bytes(self, data: bytes | memoryview, shape: tuple[int, ...]) -> Elements:
+        """Read what `to_bytes` wrote; refuse another length or a value out of range."""
+        count, width = math.prod(shape), self.element_bytes
+        if len(data) != count * width:
+            raise ProtocolError("The bytes of a share have another length than its shape.")
+        if width == 6:
+            groups = -(-count // 4)
+            packed = np.zeros(3 * groups, dtype="<u8")
+            packed.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+            elements = np.empty(4 * groups, dtype=np.uint64)
+            _kernels.unpack_six(packed.astype(np.uint64, copy=False), elements)
+            elements = elements[:count]
+        else:
+            octets = np.zeros((count, 8), dtype=np.uint8)
+            octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(count, width)
+            elements = octets.reshape(-1).view("<u8").astype(np.uint64, copy=False)
+        self.require(elements)
+        return elements.reshape(shape)
+
+    # Constants of the kernels
+
+    @cached_property
+    def constants(self) -> NDArray[np.float64]:
+        """A row for each modulus p: p, 2³² mod p."""
+        return np.array([(p, 2**32 % p) for p in self.moduli], dtype=np.float64)
+
+    @cached_property
+    def _primes(self) -> NDArray[np.int64]:
+        return np.array(self.moduli, dtype=np.int64)
+
+    @cached_property
+    def _inverses(self) -> NDArray[np.int64]:
+        return np.array([[pow(a, -1, b) if a != b else 0 for b in self.moduli] for a in self.moduli], dtype=np.int64)
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
+
+
+def noise_tail(variance: int) -> int:
+    """Return a bound that noise of this total variance exceeds with probability below 2·e⁻¹²⁸, an entry.
+
+    Discrete Gaussian and Skellam sums both satisfy Bernstein's inequality P(|noise| > z) ≤ 2·exp(-z² / (2(V + z/3))):
+    the former because it is sub-Gaussian with its parameter V; the latter because its cumulant V(cosh λ - 1) is at most
+    Vλ²/(2(1 - λ/3)). Solving for an exponent L = 128 gives z = L/3 + √(L²/9 + 2LV), rounded up here in integers.
+
+    Examples
+    --------
+    >>> noise_tail(10**12)
+    16000044
+    """
+    if type(variance) is not int or variance < 0:
+        raise BadInput("A variance bound is a non-negative whole number.")
+    third = -(-NOISE_EXPONENT // 3)
+    return third + math.isqrt(third * third + 2 * NOISE_EXPONENT * variance) + 1
+
+
+def gram_bound(rows: int, largest: int, variance: int = 0) -> int:
+    """Return a bound on every entry of a noisy Gram matrix.
+
+    Proof: an entry is Σ_r x_ri·x_rj + noise over ``rows`` rows with |x| ≤ ``largest``, so its magnitude is at most
+    rows·largest² + |noise|, and |noise| ≤ `noise_tail` except with probability below 2·e⁻¹²⁸. If that is at most
+    (M-1)/2 the entry is the only integer of its class modulo M in the centred range, so opening returns it: no wrap.
+    (A wrap by a freak draw would spoil one result; it cannot affect privacy, being a function of the noisy value.)
+
+    Parameters
+    ----------
+    rows, largest
+        Number of rows; largest magnitude of an encoded value.
+    variance
+        Upper bound on the total noise variance of an entry.
+
+    Examples
+    --------
+    >>> gram_bound(1000, 4096)
+    16777216000
+    """
+    if type(rows) is not int or rows < 1 or type(largest) is not int or largest < 1:
+        raise BadInput("Rows and the largest encoded value are positive whole numbers.")
+    return rows * largest * largest + (noise_tail(variance) if variance else 0)

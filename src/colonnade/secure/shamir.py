@@ -1,0 +1,284 @@
+"""Shamir sharing over an exact arithmetic: deal, regenerate from seeds, open, and check the degree of a dealing.
+
+A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the first
+*degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
+expands. Columns of a table are dealt with degree t; noise with degree 2t, the degree of a product of two shares.
+
+Shares of a table are arrays of columns by rows (a table is read, and multiplied, by columns), in chunks of rows. The
+stream behind chunk k is at position k of the seed, so a restart regenerates the same bytes in any order of chunks.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
+from colonnade.secure import _kernels
+from colonnade.secure.products import Products
+from colonnade.secure.residues import Arithmetic, Elements
+from colonnade.secure.secret import require_seed
+from colonnade.secure.stream import SeedStream, subseed
+
+__all__ = [
+    "Dealing",
+    "DegreeCheck",
+    "check_repetitions",
+    "default_threshold",
+    "degree_check_share",
+    "expand",
+    "reconstruct",
+    "require_threshold",
+    "verify_degree",
+]
+
+FEWEST_NODES = 3
+CHECK_BITS = 40
+
+
+def default_threshold(nodes: int) -> int:
+    """Return t = ⌊(N-1)/2⌋: the most colluding nodes that learn nothing, with products still opened by all N.
+
+    Examples
+    --------
+    >>> [default_threshold(nodes) for nodes in (3, 4, 5)]
+    [1, 1, 2]
+    """
+    if type(nodes) is not int or nodes < FEWEST_NODES:
+        raise NotEnoughComputeNodes("Products of shares need at least three compute nodes.")
+    return (nodes - 1) // 2
+
+
+def require_threshold(nodes: int, threshold: int) -> None:
+    """Refuse a threshold of zero (no secrecy at all) and one whose products N nodes cannot open."""
+    if type(threshold) is not int or not 1 <= threshold <= default_threshold(nodes):
+        raise NotEnoughComputeNodes("The threshold is at least one and below half of the compute nodes.")
+
+
+class Dealing:
+    """One party's dealing of a table, a vector of noise or a mask: everything follows from a seed.
+
+    Parameters
+    ----------
+    arithmetic
+        What the shares are modulo.
+    nodes, degree
+        Number of compute nodes N (their points are 1 … N) and degree of the polynomials, 1 ≤ degree < N.
+    seed
+        32 secret bytes, fresh for every dealing; kept so that a restart deals the same bytes.
+    bound
+        Largest magnitude of a secret; larger ones are refused. By default whatever decodes.
+
+    Privacy
+    -------
+    Guarantee
+        Any ``degree`` shares of a value are independent and uniform (AES-256-CTR aside), whatever the value is
+        [Shamir 1979]: for given f(0) and any ``degree`` other values there is exactly one polynomial, since differences
+        of points are invertible modulo every prime.
+    Neighbours
+        Any two tables of the same shape: this is secrecy, not differential privacy.
+    Adversary
+        Up to ``degree`` nodes that pool their shares, and the coordinator, who sees none of them.
+    Numerics
+        Exact: uniform by rejection, additions modulo M only.
+    Checked by
+        tests/secure/test_shamir.py
+
+    Examples
+    --------
+    >>> arithmetic = Arithmetic.for_headroom(1000, nodes=3)
+    >>> shares = Dealing(arithmetic, nodes=3, degree=1, seed=bytes(32)).shares(0, np.array([[5, -7]]))
+    >>> reconstruct(arithmetic, {2: shares[1], 3: shares[2]}, degree=1).tolist()
+    [[5], [-7]]
+    """
+
+    __slots__ = ("_seed", "arithmetic", "bound", "degree", "nodes")
+
+    def __init__(
+        self, arithmetic: Arithmetic, *, nodes: int, degree: int, seed: bytes, bound: int | None = None
+    ) -> None:
+        arithmetic.require_nodes(nodes)
+        if type(degree) is not int or not 1 <= degree < nodes:
+            raise NotEnoughComputeNodes("The degree of a dealing is at least one and below the number of nodes.")
+        self.arithmetic = arithmetic
+        self.nodes, self.degree, self.bound = nodes, degree, bound
+        self._seed = require_seed(seed)
+
+    @property
+    def seeds(self) -> dict[int, bytes]:
+        """The shares that travel as a seed: point → 32 bytes for that node alone. Other nodes get their elements."""
+        return {point: subseed(self._seed, "colonnade share", point) for point in range(1, self.degree + 1)}
+
+    def shares(self, position: int, secrets: NDArray[np.int64], out: Elements | None = None) -> tuple[Elements, ...]:
+        """Deal one chunk.
+
+        Parameters
+        ----------
+        position
+            Which chunk: a position is used for one chunk only.
+        secrets
+            Rows by columns (columns contiguous is fastest), or a vector.
+        out
+            Memory to reuse: N by columns by rows (or N by entries), overwritten.
+
+        Returns
+        -------
+        The shares of points 1 … N, each columns by rows (or a vector).
+        """
+        hidden = self.arithmetic.encode(np.asarray(secrets).T, self.bound)
+        shares = np.empty((self.nodes, *hidden.shape), dtype=np.uint64) if out is None else out
+        if shares.shape != (self.nodes, *hidden.shape) or shares.dtype != np.uint64 or not shares.flags.c_contiguous:
+            raise BadInput("The memory to reuse has another shape.")
+        for point, seed in self.seeds.items():
+            self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
+        _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
+        return tuple(shares)
+
+    def mask_shares(self, count: int) -> tuple[Elements, ...]:
+        """Deal ``count`` uniform secrets, independent of all other shares: the mask of this dealing's degree check."""
+        seed = subseed(self._seed, "colonnade mask shares")
+        hidden = self.arithmetic.uniform(SeedStream(subseed(self._seed, "colonnade mask")), count)
+        own = Dealing(self.arithmetic, nodes=self.nodes, degree=self.degree, seed=seed)
+        return own.shares(0, self.arithmetic.decode(hidden))
+
+    def __repr__(self) -> str:
+        return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"
+
+
+def expand(arithmetic: Arithmetic, seed: bytes, position: int, shape: tuple[int, ...]) -> Elements:
+    """Return the share of one chunk that a node received as a seed; ``shape`` is columns by rows, or entries."""
+    return arithmetic.uniform(SeedStream(seed, position), math.prod(shape)).reshape(shape)
+
+
+def reconstruct(
+    arithmetic: Arithmetic, shares: Mapping[int, Elements], *, degree: int, bound: int | None = None
+) -> NDArray[np.int64]:
+    """Open shared values.
+
+    Parameters
+    ----------
+    shares
+        Point → share, from at least ``degree + 1`` nodes; further ones must lie on the same polynomial.
+    degree
+        Degree of the polynomials: t for dealt values, 2t for products and noise.
+    bound
+        What the plan proved about the opened integers.
+
+    Raises
+    ------
+    ProtocolError
+        If shares are missing, malformed, out of range or inconsistent, or an integer exceeds the bound.
+    """
+    verify_degree(arithmetic, shares, degree)
+    points = sorted(shares)[: degree + 1]
+    return arithmetic.decode(_evaluate(arithmetic, shares, points, 0), bound)
+
+
+def verify_degree(arithmetic: Arithmetic, shares: Mapping[int, Elements], degree: int) -> None:
+    """Refuse shares that are not the values of polynomials of at most this degree.
+
+    With ``degree + 1`` shares there is nothing to contradict; each further share is compared with what these imply.
+    """
+    _require_shares(arithmetic, shares, degree)
+    points = sorted(shares)
+    for extra in points[degree + 1 :]:
+        if not np.array_equal(_evaluate(arithmetic, shares, points[: degree + 1], extra), shares[extra]):
+            raise ProtocolError("Shares do not lie on a polynomial of the declared degree.")
+
+
+def _require_shares(arithmetic: Arithmetic, shares: Mapping[int, Elements], degree: int) -> None:
+    if type(degree) is not int or degree < 0:
+        raise BadInput("A degree is a non-negative whole number.")
+    if len(shares) <= degree:
+        raise ProtocolError("Opening needs one share more than the degree.")
+    if any(type(point) is not int or not 1 <= point < min(arithmetic.moduli) for point in shares):
+        raise ProtocolError("A share belongs to the point of a compute node.")
+    if len({np.shape(share) for share in shares.values()}) != 1:
+        raise ProtocolError("Shares of one value have one shape.")
+    for share in shares.values():
+        arithmetic.require(share)
+
+
+def _evaluate(arithmetic: Arithmetic, shares: Mapping[int, Elements], points: Sequence[int], at: int) -> Elements:
+    """Return the value at another point of the polynomials through some shares [Lagrange]."""
+    weights = np.array([[_weight(points, i, at, p) for i in points] for p in arithmetic.moduli], dtype=np.int64)
+    return arithmetic.weighted(np.stack([shares[point] for point in points]), weights)
+
+
+def _weight(points: Sequence[int], own: int, at: int, prime: int) -> int:
+    others = [point for point in points if point != own]
+    above, below = math.prod(at - point for point in others), math.prod(own - point for point in others)
+    return above * pow(below, -1, prime) % prime
+
+
+def check_repetitions(arithmetic: Arithmetic) -> int:
+    """Return how many random combinations make a degree check err with probability at most 2⁻⁴⁰.
+
+    One combination is a random bilinear form of the dealt values. If a dealing has a coefficient above its degree that
+    is not zero modulo a prime p, the form of those coefficients is a non-zero polynomial of degree two in the challenge
+    and vanishes with probability at most 2/p [Schwartz 1980, Zippel 1979]; repetitions are independent. (The mask, also
+    dealt before the challenge, only shifts which value it would have to hit.)
+    """
+    return math.ceil(CHECK_BITS / math.log2(min(arithmetic.moduli) / 2))
+
+
+class DegreeCheck:
+    """A node's part in checking one dealing, before any product is opened.
+
+    Every node combines its shares of all dealt values with the same random weights u_row · v_column, adds its share of a
+    random mask that was dealt with the same degree (`Dealing.mask_shares`), and publishes the sums. If they lie on
+    polynomials of the declared degree, so does every dealt value (`check_repetitions` bounds the error). The mask hides
+    what the combination would tell.
+
+    Parameters
+    ----------
+    arithmetic
+        What the shares are modulo.
+    columns
+        Number of columns of the dealing.
+    challenge_seed
+        32 bytes that nobody could predict when the dealing and its mask were dealt, and that all nodes share.
+
+    Examples
+    --------
+    >>> arithmetic = Arithmetic.for_headroom(1000, nodes=3)
+    >>> check_repetitions(arithmetic)
+    2
+    """
+
+    def __init__(self, arithmetic: Arithmetic, columns: int, challenge_seed: bytes) -> None:
+        self._arithmetic = arithmetic
+        self._repetitions = check_repetitions(arithmetic)
+        self._row_seed = subseed(challenge_seed, "colonnade degree check: rows")
+        weights = arithmetic.uniform(
+            SeedStream(subseed(challenge_seed, "colonnade degree check: columns")), columns * self._repetitions
+        )
+        self._column_weights = weights.reshape(columns, self._repetitions)
+        self._products = Products(arithmetic, [columns, self._repetitions])
+
+    def add(self, position: int, share: Elements) -> None:
+        """Add one chunk of the dealing: this node's share, columns by rows, and the chunk's position."""
+        rows = np.shape(share)[-1]
+        weights = expand(self._arithmetic, self._row_seed, position, (self._repetitions, rows))
+        self._products.add([share, weights])
+
+    def share(self, mask_share: Elements) -> Elements:
+        """Return what this node publishes: one element a repetition."""
+        combined = self._products.elements().reshape(self._column_weights.shape)
+        sums = Products(self._arithmetic, [self._repetitions, self._repetitions])
+        sums.add([np.ascontiguousarray(combined.T), np.ascontiguousarray(self._column_weights.T)])
+        diagonal = np.diagonal(sums.elements().reshape(self._repetitions, self._repetitions))
+        return self._arithmetic.add(diagonal, mask_share)
+
+
+def degree_check_share(
+    arithmetic: Arithmetic, shares: Sequence[Elements], challenge_seed: bytes, mask_share: Elements
+) -> Elements:
+    """Return a node's published part of a degree check, given all chunks of its share in order of position."""
+    if not shares:
+        raise ProtocolError("A dealing has at least one chunk.")
+    check = DegreeCheck(arithmetic, len(shares[0]), challenge_seed)
+    for position, share in enumerate(shares):
+        check.add(position, share)
+    return check.share(mask_share)

@@ -1,0 +1,64 @@
+"""The ledger against another accountant: never below it, and where the conversion is good, within a tenth of it."""
+
+from fractions import Fraction
+
+import pytest
+
+from colonnade.audit.accountant import second_opinion
+from colonnade.errors import BadInput
+from colonnade.privacy.calibration import analytic_gaussian_epsilon, kov_epsilon, ledger_rho
+from colonnade.privacy.loss import Loss, total
+from colonnade.privacy.price import NANO, Price
+
+GRID = 1e-4
+
+
+def ledger(pure: list[int], rhos: list[Fraction], delta: float) -> float:
+    return total([*(Loss.of_pure(nano) for nano in pure), *(Loss.of_zcdp(rho) for rho in rhos)]).epsilon(delta)
+
+
+def compare(pure: list[int], rhos: list[Fraction], delta: float, most: float) -> None:
+    ours, theirs = ledger(pure, rhos, delta), second_opinion(pure=pure, rhos=rhos, delta=delta, interval=GRID)
+    assert theirs <= ours + GRID * (len(pure) + 1)
+    assert ours <= theirs * (1 + most)
+
+
+def part(epsilon: float, delta: float, parts: int) -> Fraction:
+    return ledger_rho(Price.of(epsilon, delta)) / parts
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-6, 1e-5])
+@pytest.mark.parametrize(("epsilon", "count"), [(0.5, 1), (1.0, 3), (3.0, 10)])
+def test_gaussian_releases_are_within_a_tenth(epsilon: float, count: int, delta: float) -> None:
+    compare([], [part(epsilon, delta, count)] * count, delta, 0.10)
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-6, 1e-5])
+@pytest.mark.parametrize(("epsilon", "count"), [(1.0, 1), (0.5, 4), (0.1, 30), (0.05, 100), (0.02, 1000)])
+def test_pure_releases_are_within_a_tenth(epsilon: float, count: int, delta: float) -> None:
+    compare([round(epsilon * NANO)] * count, [], delta, 0.10)
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-6, 1e-5])
+@pytest.mark.parametrize(("epsilon", "count", "gaussians"), [(0.1, 5, 3), (0.5, 2, 2), (0.2, 20, 5), (1.0, 1, 1)])
+def test_mixtures_are_within_a_tenth(epsilon: float, count: int, gaussians: int, delta: float) -> None:
+    compare([round(epsilon * NANO)] * count, [part(1.0, delta, 2)] * gaussians, delta, 0.10)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "most"), [(0.1, 1e-5, 0.12), (0.1, 1e-4, 0.16), (1.0, 1e-4, 0.12)])
+def test_where_the_conversion_is_worse_it_is_as_bad_as_stated(epsilon: float, delta: float, most: float) -> None:
+    compare([], [part(epsilon, delta, 1)], delta, most)
+
+
+def test_the_second_opinion_agrees_with_closed_forms() -> None:
+    assert second_opinion(rhos=[Fraction(1, 8)], delta=1e-5) == pytest.approx(
+        analytic_gaussian_epsilon(2.0, 1e-5), abs=2 * GRID
+    )
+    assert second_opinion(pure=[10**8] * 20, delta=1e-6) == pytest.approx(kov_epsilon(0.1, 20, 1e-6), abs=21 * GRID)
+    assert second_opinion(pure=[10**9], rhos=[Fraction(1, 32)], delta=1e-6) > 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, float("nan")])
+def test_delta_lies_between_zero_and_one(delta: float) -> None:
+    with pytest.raises(BadInput):
+        second_opinion(pure=[NANO], delta=delta)

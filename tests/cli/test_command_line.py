@@ -1,0 +1,134 @@
+"""The command line as a whole: exit status, refusals, progress, start-up; and in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from colonnade._version import __version__
+from colonnade.cli import app, run
+from colonnade.errors import BudgetExceeded
+from tests.cli.studies import CANARY, STUDY, call, edited, make, refused
+
+
+def in_a_process(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "colonnade.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **variables},
+    )
+
+
+def test_the_version_is_printed() -> None:
+    result = call("--version")
+    assert (result.exit_code, result.output) == (0, f"colonnade {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [(), ("demo",), ("run",), ("preview",), ("ledger",), ("ledger", "show"), ("doctor",), ("bench",), ("audit",)],
+)
+def test_every_verb_has_help(verb: tuple[str, ...]) -> None:
+    result = call(*verb, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fly",),
+        ("run",),
+        ("run", "absent.toml"),
+        ("run", "."),
+        ("demo", "--people", "many"),
+        ("ledger", "burn"),
+        ("--no",),
+    ],
+)
+def test_a_wrong_call_is_a_matter_of_usage(arguments: tuple[str, ...]) -> None:
+    assert call(*arguments).exit_code == 2
+
+
+def test_a_refusal_says_what_was_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise BudgetExceeded("It was too much.", spent={"bank": 0.5, "telco": 0.25})
+
+    monkeypatch.setattr(run, "_fit_all", fails)
+    assert "bank ε=0.5, telco ε=0.25" in refused(call("run", make(tmp_path)), "budget-exceeded")
+
+
+def test_of_an_unforeseen_error_only_the_type_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise LookupError(f"could not convert {CANARY}")
+
+    monkeypatch.setattr(run, "_fit_all", fails)
+    assert "LookupError" in refused(call("run", make(tmp_path)), "internal-error")
+
+
+def test_a_traceback_is_shown_to_whoever_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(run, "_fit_all", fails)
+    monkeypatch.setenv("COLONNADE_TRACEBACK", "1")
+    result = CliRunner().invoke(app, ["run", str(make(tmp_path))])
+    assert isinstance(result.exception, LookupError)
+
+
+def test_an_interrupted_run_says_that_nothing_is_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_fit_all", stops)
+    assert "no further price" in refused(call("run", make(tmp_path)), "interrupted")
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLONNADE_PROGRESS", raising=False)
+    result = call("run", make(tmp_path))
+    assert "PatternCount: agreeing\n" in result.stderr
+    assert "PatternCount: " not in result.stdout
+    assert "COLONNADE_PROGRESS" not in os.environ
+
+
+def test_a_choice_of_progress_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLONNADE_PROGRESS", "0")
+    assert call("run", make(tmp_path)).stderr == ""
+
+
+def test_a_study_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:
+    study = make(tmp_path)
+    first = in_a_process("run", study)
+    assert first.returncode == 0, first.stderr
+    second = in_a_process("run", study)
+    assert "already paid, nothing spent" in second.stdout
+
+
+def test_a_refusal_in_a_process_of_its_own_is_on_stderr_without_traceback_or_data(tmp_path: Path) -> None:
+    study = make(tmp_path, edited(("\nepsilon = 1.0", "\nepsilon = 0"), text=STUDY))
+    done = in_a_process("run", study)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "[bad-input]" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert CANARY not in done.stderr
+
+
+def test_output_survives_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
+    done = in_a_process("run", make(tmp_path), PYTHONIOENCODING="ascii:strict")
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_does_not_import_what_only_a_verb_needs() -> None:
+    heavy = {"dp_accounting", "rich.table", "colonnade.cli.demo_studies", "colonnade.cli.study_file"}
+    program = (
+        "import sys, colonnade; before = set(sys.modules); import colonnade.cli; print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not heavy & set(done.stdout.split())

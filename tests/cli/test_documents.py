@@ -1,0 +1,120 @@
+"""What the README and its companions claim: code that runs as printed, commands and files that exist."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import colonnade as cn
+from colonnade.cli import app
+from colonnade.cli.study_file import read
+from tests.cli.studies import call
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def words(passage: str) -> list[str]:
+    return passage.split()
+
+
+def promise(name: str) -> str:
+    found = re.search(r"^Whatever the coordinator does.*?denial of service\.$", text(name), re.MULTILINE | re.DOTALL)
+    assert found
+    return found[0]
+
+
+def test_the_quickstart_runs_as_printed(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", text("README.md"), re.DOTALL)
+    program = tmp_path / "quickstart.py"
+    program.write_text(block, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "PatternCount(method='response'): ε=2" in done.stdout
+
+
+def test_the_promise_is_the_same_wherever_it_stands() -> None:
+    assert words(promise("README.md")) == words(promise("SECURITY.md"))
+
+
+def test_the_first_sentence_names_the_security_model() -> None:
+    first = text("README.md").split("\n\n")[1]
+    for claim in ("differentially private", "coordinator", "colluding parties", "ledger"):
+        assert claim in first
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    verbs = set(re.findall(r"`colonnade (\w+)", text("README.md")))
+    for verb in verbs:
+        assert call(verb, "--help").exit_code == 0, verb
+    assert verbs == {info.name for info in app.registered_commands} | {info.name for info in app.registered_groups}
+
+
+def test_every_make_target_in_the_readme_exists() -> None:
+    targets = set(re.findall(r"^make ([\w-]+)", text("README.md"), re.MULTILINE))
+    assert {"demo", "test", "test-all", "lint", "bench"} <= targets
+    for target in targets:
+        assert re.search(rf"^{target}:", text("Makefile"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_that_a_document_names_exists(document: str) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", text(document))
+    paths = re.findall(r"`((?:src|tests|examples|requirements|privacy|party|coordinator|cli)/[\w/.]+)`", text(document))
+    for path in [*links, *paths]:
+        assert (ROOT / path).exists() or (ROOT / "src" / "colonnade" / path).exists(), path
+
+
+def test_the_table_of_what_exists_lists_every_estimator_and_method() -> None:
+    from colonnade.cli.study_file import _estimators
+
+    table = text("README.md")
+    for name, kind in _estimators().items():
+        for method in kind.methods:
+            assert re.search(rf"\| `{name}` \| `\"{method}\"`", table), (name, method)
+
+
+def test_the_changelog_puts_privacy_first() -> None:
+    headings = re.findall(r"^##+ (.+)$", text("CHANGELOG.md"), re.MULTILINE)
+    assert headings[:2] == ["Unreleased", "Privacy"] or headings[1] == "Privacy"
+
+
+def test_the_licence_is_apache_2() -> None:
+    licence = text("LICENSE")
+    assert "Apache License" in licence
+    assert "Version 2.0" in licence
+    assert "END OF TERMS AND CONDITIONS" in licence
+
+
+def test_the_tested_versions_name_packages_and_versions_and_nothing_else() -> None:
+    lines = text("requirements/tested.txt").splitlines()
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][\w.]*", line) for line in lines)
+    names = {line.partition("==")[0] for line in lines}
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    assert {re.match(r"[\w-]+", one)[0].lower() for one in wanted} <= names
+    assert "colonnade" not in names
+
+
+def test_the_example_study_is_valid_and_its_data_can_be_made(tmp_path: Path) -> None:
+    for name in ("study.toml", "make_data.py"):
+        (tmp_path / name).write_text(text(f"examples/{name}"), encoding="utf-8")
+    assert [asked.title for asked in read(tmp_path / "study.toml").studies]
+    subprocess.run([sys.executable, tmp_path / "make_data.py"], check=True, cwd=tmp_path)
+    result = call("run", tmp_path / "study.toml")
+    assert result.exit_code == 0, result.output
+
+
+def test_no_document_names_what_the_package_does_not_export() -> None:
+    for document in DOCUMENTS:
+        for name in re.findall(r"\bcn\.([A-Za-z]+)", text(document)):
+            assert hasattr(cn, name), name

@@ -1,0 +1,145 @@
+"""A study file that could mean something else than it says is refused before any data is opened."""
+
+from pathlib import Path
+
+import pytest
+
+from colonnade.cli.study_file import read
+from colonnade.errors import BadInput, BoundsRequired
+from colonnade.schema import Category, Numeric
+from tests.cli.studies import STUDY, edited, rewrite
+
+
+def test_a_study_file_is_read_as_it_is_written(tmp_path: Path) -> None:
+    study = read(rewrite(tmp_path, STUDY))
+    assert study.id == "person_id"
+    assert (study.budget.epsilon, study.budget.delta) == (2.0, 1e-6)
+    assert list(study.members) == ["bank", "telco"]
+    assert dict(study.members["bank"].schema) == {
+        "age": Numeric(18, 95, integer=True),
+        "segment": Category(["basic", "gold"]),
+    }
+    (asked,) = study.studies
+    assert asked.title == "Segments and plans"
+    assert asked.repeat == 1
+    assert asked.estimator.get_params()["epsilon"] == 1.0
+
+
+def test_paths_are_relative_to_the_study_file(tmp_path: Path) -> None:
+    study = read(rewrite(tmp_path, STUDY))
+    assert study.members["bank"].data == (tmp_path / "bank.csv",)
+    assert study.ledger_dir == tmp_path / "ledgers"
+
+
+def test_reading_a_study_file_opens_no_data(tmp_path: Path) -> None:
+    read(rewrite(tmp_path, STUDY))  # neither bank.csv nor telco.parquet exists
+
+
+def test_several_files_of_one_party_follow_one_another(tmp_path: Path) -> None:
+    text = edited(('data = "bank.csv"', 'data = ["one.csv", "two.csv"]'))
+    assert read(rewrite(tmp_path, text)).members["bank"].data == (tmp_path / "one.csv", tmp_path / "two.csv")
+
+
+def test_a_policy_is_read(tmp_path: Path) -> None:
+    text = edited(("[parties.telco]\n", "[parties.bank.policy]\nmax_epsilon = 0.5\n[parties.telco]\n"))
+    assert read(rewrite(tmp_path, text)).members["bank"].policy.max_epsilon == 0.5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "suggestion"),
+    [
+        ('id = "person_id"\n', 'idd = "person_id"\n', "idd", "'id'"),
+        ("delta = 1e-6", "detla = 1e-6", "detla", "'delta'"),
+        ('data = "bank.csv"', 'dat = "bank.csv"', "dat", "'data'"),
+        ("upper = 95", "uper = 95", "uper", "'upper'"),
+        ("lower = 18, upper = 95", 'levels = ["a", "b"], upper = 95', "upper", "levels"),
+        ("\nepsilon = 1.0", "\nepsilonn = 1.0", "epsilonn", "'epsilon'"),
+        ('method = "response"', 'metod = "response"', "metod", "'method'"),
+        (
+            "[parties.telco]\n",
+            "[parties.bank.policy]\nmax_epsilom = 1.0\n[parties.telco]\n",
+            "max_epsilom",
+            "'max_epsilon'",
+        ),
+    ],
+)
+def test_an_unknown_key_is_refused_with_a_suggestion(
+    tmp_path: Path, old: str, new: str, key: str, suggestion: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        read(rewrite(tmp_path, edited((old, new))))
+    assert repr(key) in caught.value.message
+    assert suggestion in caught.value.remedy
+    assert caught.value.spent is None
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "age = {}",
+        "age = 95",
+        'age = "numeric"',
+        "age = { lower = 18 }",
+        "age = { upper = 95 }",
+        "age = { integer = true }",
+    ]
+    + [f"age = {{ lower = 18, upper = {bound} }}" for bound in ("inf", "nan", "true", '"95"')],
+)
+def test_a_column_without_bounds_is_refused_by_name(tmp_path: Path, column: str) -> None:
+    text = edited(("age = { lower = 18, upper = 95, integer = true }", column))
+    with pytest.raises(BoundsRequired) as caught:
+        read(rewrite(tmp_path, text))
+    assert "parties.bank.columns.age" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('ledger_dir = "ledgers"\n', ""),
+        ('id = "person_id"\n', ""),
+        ("[budget]\nepsilon = 2.0\ndelta = 1e-6\n", ""),
+        ("epsilon = 2.0", "epsilon = 0"),
+        ("epsilon = 2.0", "epsilon = nan"),
+        ("epsilon = 2.0", 'epsilon = "2"'),
+        ("delta = 1e-6", "delta = 1.0"),
+        ('data = "bank.csv"', "data = 3"),
+        ('data = "bank.csv"', "data = []"),
+        ("upper = 95", "upper = 17"),
+        ("integer = true", "integer = 1"),
+        ('levels = ["basic", "gold"]', 'levels = ["basic"]'),
+        ('levels = ["basic", "gold"]', 'levels = "basic"'),
+        ('estimator = "PatternCount"', 'estimator = "PaternCount"'),
+        ('estimator = "PatternCount"\n', ""),
+        ('columns = ["bank.segment", "telco.plan"]\n', ""),
+        ("\nepsilon = 1.0", "\nepsilon = 1.0\nrepeat = 0"),
+        ("\nepsilon = 1.0", "\nepsilon = 1.0\nrepeat = true"),
+        ("[[study]]", "[study]"),
+        ('id = "person_id"', "id = person_id"),
+        ("[parties.bank]", "[parties]\nbank = 3\n[parties.other]"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, old: str, new: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read(rewrite(tmp_path, edited((old, new))))
+    assert caught.value.spent is None
+    assert caught.value.remedy
+
+
+def test_a_misspelt_estimator_is_suggested(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        read(rewrite(tmp_path, edited(('"PatternCount"', '"PaternCount"'))))
+    assert "'PatternCount'" in caught.value.remedy
+
+
+def test_every_public_estimator_can_be_named_in_a_study_file() -> None:
+    import colonnade as cn
+    from colonnade.cli.study_file import _estimators
+
+    assert _estimators()["PatternCount"] is cn.PatternCount
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput):
+        read(study)

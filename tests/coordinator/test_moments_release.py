@@ -1,0 +1,150 @@
+"""What a release of moments is, and what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.coordinator.algorithms.moments import (
+    INTERCEPT,
+    Feature,
+    Moments,
+    features_of,
+    noise_variance,
+    own_units,
+    row_bound,
+)
+from colonnade.coordinator.algorithms.noise_propagation import operator_norm, product_covariance, quadratic_variance
+from colonnade.errors import BadInput
+from colonnade.schema import Category, Numeric
+from tests import kit
+from tests.coordinator.releases import COLUMNS, FEATURES, coded, own, people, release
+
+
+def test_columns_are_coded_in_schema_order_with_the_intercept_first_and_all_levels():
+    names = [feature.name for feature in FEATURES]
+    assert names[:5] == ["1", "bank.age", "bank.segment=basic", "bank.segment=gold", "bank.segment=platinum"]
+    assert len(names) == 1 + 3 + 3 + 2 + 4
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_coded_row_is_longer_than_the_row_bound(seed):
+    rng = np.random.default_rng(seed)
+    features = features_of(COLUMNS, signed=["telco.roaming"])
+    rows = coded(people(rng, 50), features)
+    assert row_bound(features) == 7
+    assert np.max(np.sum(rows**2, axis=1)) <= 7 + 1e-9
+
+
+def test_the_noise_is_halved_off_the_diagonal_and_grows_only_between_parties():
+    variance = noise_variance([None, "a", "a", "b"], 6.0, parties=4, collusion=1)
+    expected = [[6, 3, 3, 3], [3, 6, 3, 4], [3, 3, 6, 4], [3, 4, 4, 6]]
+    assert np.allclose(variance, expected)
+
+
+@pytest.mark.parametrize(("parties", "collusion"), [(2, 2), (3, -1), (1, 1)])
+def test_more_colluders_than_parties_are_refused(parties, collusion):
+    with pytest.raises(BadInput):
+        noise_variance(["a", "b"], 1.0, parties=parties, collusion=collusion)
+
+
+def test_what_the_coding_says_replaces_what_the_noise_says():
+    moments = release(coded(people(kit.generator("known entries"), 300)), variance=400.0, rng=kit.generator("noise"))
+    segment = moments.places(["bank.segment"])
+    block = moments.matrix[np.ix_(segment, segment)]
+    assert np.array_equal(block, np.diag(np.diag(block)))
+    assert moments.matrix[0, 0] == 300
+    assert moments.variance[0, 0] == 0
+    assert moments.variance[segment[0], segment[1]] == 0
+    assert moments.variance[segment[0], segment[0]] == 400
+
+
+def test_a_release_cannot_be_changed_afterwards():
+    moments = release(coded(people(kit.generator("frozen"), 20)))
+    with pytest.raises(ValueError, match="read-only"):
+        moments.matrix[0, 0] = 1.0
+
+
+def test_selecting_columns_keeps_their_moments():
+    moments = release(coded(people(kit.generator("select"), 100)))
+    part = moments.select(["telco.minutes", "bank.age"])
+    assert part.columns == ("bank.age", "telco.minutes")
+    assert part.matrix[1, 2] == moments.matrix[1, moments.places(["telco.minutes"])[0]]
+
+
+BAD = {
+    "asymmetric": (np.array([[4.0, 1.0], [2.0, 4.0]]), np.zeros((2, 2)), 4),
+    "not finite": (np.array([[4.0, np.nan], [np.nan, 4.0]]), np.zeros((2, 2)), 4),
+    "wrong shape": (np.eye(3), np.zeros((3, 3)), 4),
+    "negative variance": (np.eye(2), -np.eye(2), 4),
+    "no people": (np.eye(2), np.zeros((2, 2)), 0),
+    "people as a float": (np.eye(2), np.zeros((2, 2)), 4.0),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_matrix_that_cannot_be_moments_is_refused(name):
+    matrix, variance, count = BAD[name]
+    with pytest.raises(BadInput):
+        Moments(matrix, variance, count, (INTERCEPT, Feature("a.x", "a.x", "numeric")))
+
+
+def test_moments_without_an_intercept_or_with_repeated_names_are_refused():
+    column = Feature("a.x", "a.x", "numeric")
+    with pytest.raises(BadInput, match="intercept"):
+        Moments(np.eye(2), np.zeros((2, 2)), 4, (column, INTERCEPT))
+    with pytest.raises(BadInput, match="names"):
+        Moments(np.eye(3), np.zeros((3, 3)), 4, (INTERCEPT, column, column))
+
+
+def test_an_unknown_column_is_refused_by_name_and_an_empty_choice_too():
+    moments = release(coded(people(kit.generator("unknown"), 20)))
+    with pytest.raises(BadInput, match=r"bank\.wealth"):
+        moments.places(["bank.wealth"])
+    with pytest.raises(BadInput, match="No column"):
+        moments.places([])
+
+
+@pytest.mark.parametrize("column", [Numeric(0, 1), Category(("a", "b", "c"))])
+def test_only_a_category_of_two_levels_can_be_a_sign(column):
+    with pytest.raises(BadInput):
+        features_of({"a.x": column}, signed=["a.x"])
+    with pytest.raises(BadInput):
+        features_of({"a.x": column}, signed=["a.y"])
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_own_units_predict_what_coded_units_predict(seed):
+    rng = np.random.default_rng(seed)
+    features = features_of(COLUMNS, signed=["telco.roaming"])
+    table = people(rng, 30)
+    weights, intercept = rng.standard_normal(len(features) - 1), float(rng.standard_normal())
+    names, into = own_units(features[1:])
+    values = into @ np.append(weights, intercept)
+    assert np.allclose(
+        own(table, names) @ values[:-1] + values[-1], coded(table, features)[:, 1:] @ weights + intercept
+    )
+
+
+def test_noise_spreads_as_the_closed_forms_say():
+    rng = kit.generator("propagation")
+    variance = np.random.default_rng(11).uniform(0.5, 2.0, (4, 4))
+    variance = (variance + variance.T) / 2
+    left, right = np.array([1.0, -0.5, 0.8, 0.3]), np.array([-0.4, 1.1, 0.2, -0.9])
+    upper = np.triu(rng.standard_normal((200_000, 4, 4)))
+    noise = np.sqrt(variance) * (upper + np.transpose(np.triu(upper, 1), (0, 2, 1)))
+    products = np.einsum("ni,nj->nij", noise @ left, noise @ right)
+    doubt = products.std(axis=0) / np.sqrt(len(noise))
+    limit = stats.norm.isf(kit.ALPHA / 32)
+    assert np.all(np.abs(products.mean(axis=0) - product_covariance(variance, left, right)) < limit * doubt)
+    form = np.einsum("i,nij,j->n", left, noise, left)
+    assert np.isclose(form.var(), quadratic_variance(variance, left), rtol=0.03)
+
+
+def test_the_operator_norm_is_that_of_a_gaussian_orthogonal_matrix():
+    rng = kit.generator("operator norm")
+    upper = np.triu(rng.standard_normal((300, 300)))
+    noise = (upper + np.triu(upper, 1).T) * np.where(np.eye(300) > 0, np.sqrt(2.0), 1.0)
+    spread = np.where(np.eye(300) > 0, 2.0, 1.0)
+    assert np.isclose(np.linalg.norm(noise, 2), operator_norm(spread), rtol=0.05)

@@ -1,0 +1,140 @@
+"""Synthetic federations: repeatable, apart at the edges, and with something to find in every study."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from colonnade.datasets import Federated, gaussian_mixture, public_generator, three_organisations
+from colonnade.errors import BadInput
+from colonnade.party.alignment import common_order, read_ids
+from colonnade.party.sources import Source
+from colonnade.party.table import PrivateTable, require_plausible
+from colonnade.schema import Category, Numeric
+
+
+@pytest.fixture(scope="module")
+def data() -> Federated:
+    return three_organisations(people=5_000)
+
+
+def scaled(data: Federated) -> pd.DataFrame:
+    """The numeric columns of everybody, mapped to [−1, 1] by their bounds."""
+    joined, columns = data.joined(), {}
+    for party, organisation in data.items():
+        for name, column in organisation.schema.items():
+            if isinstance(column, Numeric):
+                values = joined[f"{party}.{name}"].clip(column.low, column.high)
+                columns[f"{party}.{name}"] = (values - column.midpoint) / (column.high - column.midpoint)
+    return pd.DataFrame(columns)
+
+
+def test_each_organisation_has_people_whom_the_others_lack_in_an_order_of_its_own(data: Federated) -> None:
+    ids = {name: organisation.frame["person_id"] for name, organisation in data.items()}
+    shared = set.intersection(*(set(column) for column in ids.values()))
+    assert list(data) == ["bank", "telco", "insurer"]
+    assert len(shared) == 5_000 == len(data.joined())
+    for column in ids.values():
+        assert column.is_unique
+        assert set(column) > shared
+        assert not column.is_monotonic_increasing
+    firsts = [column[column.isin(shared)].to_numpy() for column in ids.values()]
+    assert not np.array_equal(firsts[0], firsts[1])
+    assert not np.array_equal(firsts[1], firsts[2])
+
+
+def test_the_schemas_describe_the_columns(data: Federated) -> None:
+    for organisation in data.values():
+        frame, schema = organisation.frame, organisation.schema
+        assert list(frame.columns) == ["person_id", *schema]
+        assert not frame.isna().any().any()
+        require_plausible(Source(frame), schema)
+        for name, column in schema.items():
+            if isinstance(column, Category):
+                assert set(frame[name]) == set(column.levels)
+            else:
+                assert frame[name].between(column.low, column.high).mean() > 0.97
+
+
+def test_the_table_of_each_party_agrees_with_the_joined_truth(data: Federated) -> None:
+    sources = {name: Source(organisation.frame) for name, organisation in data.items()}
+    parts = common_order({name: read_ids(source, data.id, party=name) for name, source in sources.items()})
+    joined = data.joined()
+    for name, organisation in data.items():
+        table = PrivateTable(sources[name], organisation.schema, order=parts[name].order)
+        for column, described in organisation.schema.items():
+            truth = joined[f"{name}.{column}"]
+            if isinstance(described, Category):
+                assert [described.levels[code] for code in table.codes(column)] == truth.tolist()
+            else:
+                assert np.array_equal(table.values(column), truth.clip(described.low, described.high))
+
+
+def test_the_same_seed_gives_the_same_people_and_another_seed_others() -> None:
+    one, same, other = three_organisations(100), three_organisations(100, seed=0), three_organisations(100, seed=1)
+    for name in one:
+        pd.testing.assert_frame_equal(one[name].frame, same[name].frame)
+        assert not one[name].frame.equals(other[name].frame)
+
+
+def test_patterns_across_organisations_are_far_from_independent(data: Federated) -> None:
+    joined = data.joined()
+    counts = pd.crosstab(joined["bank.segment"], joined["telco.plan"]).to_numpy() / 5_000
+    assert abs(counts - np.outer(counts.sum(1), counts.sum(0))).sum() > 0.3
+
+
+def test_principal_components_and_regression_find_something_across_parties(data: Federated) -> None:
+    columns = scaled(data)
+    variances = np.linalg.eigvalsh(np.cov(columns.T))[::-1]
+    assert variances[:3].sum() > 0.75 * variances.sum()
+    correlation = columns.corr()
+    assert correlation.loc["bank.income", "insurer.premium"] > 0.5
+    assert abs(correlation.loc["telco.minutes", "bank.age"]) > 0.4
+
+
+def test_the_other_organisations_help_to_predict_the_banks_default(data: Federated) -> None:
+    columns, target = scaled(data), data.joined()["bank.default"] == "yes"
+
+    def quality(names: list[str]) -> float:
+        half = len(target) // 2
+        model = LogisticRegression().fit(columns[names][:half], target[:half])
+        return float(roc_auc_score(target[half:], model.predict_proba(columns[names][half:])[:, 1]))
+
+    alone = quality([name for name in columns if name.startswith("bank.")])
+    together = quality(list(columns))
+    assert together > 0.8
+    assert together > alone + 0.015
+
+
+def test_a_mixture_lies_around_its_centres() -> None:
+    mixture = gaussian_mixture(2_000, clusters=4, columns=2, parties=3, spread=0.05)
+    joined = mixture.federated.joined()
+    assert list(joined.columns) == [f"party{party}.x{column}" for party in (1, 2, 3) for column in (1, 2)]
+    assert mixture.centers.shape == (4, 6)
+    assert len(mixture.labels) == len(joined) == 2_000
+    assert set(mixture.labels) == {0, 1, 2, 3}
+    for label in range(4):
+        found = joined[mixture.labels == label].mean().to_numpy()
+        assert np.allclose(found, mixture.centers[label], atol=0.02)
+    assert joined.abs().max().max() <= 1
+
+
+@pytest.mark.parametrize("people", [0, -1, 2.5, True, "many"])
+def test_a_number_of_people_that_is_none_is_refused(people: object) -> None:
+    for make in (three_organisations, gaussian_mixture):
+        with pytest.raises(BadInput):
+            make(people)
+
+
+@pytest.mark.parametrize("spread", [0, 1, float("nan"), -0.1])
+def test_a_spread_that_is_none_is_refused(spread: float) -> None:
+    with pytest.raises(BadInput):
+        gaussian_mixture(100, spread=spread)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, None, True])
+def test_public_choices_take_a_whole_seed(seed: object) -> None:
+    with pytest.raises(BadInput):
+        public_generator(seed)
+    assert public_generator(3).integers(1 << 30) == public_generator(3).integers(1 << 30)

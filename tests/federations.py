@@ -1,0 +1,71 @@
+"""Small federations for tests."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import colonnade as cn
+
+TEST_KEY = b"k" * 32
+
+BANK = cn.Schema(
+    age=cn.Numeric(18, 95), segment=cn.Category(["basic", "gold", "platinum"]), default=cn.Category(["no", "yes"])
+)
+TELCO = cn.Schema(plan=cn.Category(["prepaid", "standard"]), bill=cn.Numeric(0, 200))
+INSURER = cn.Schema(product=cn.Category(["car", "home", "life", "none"]))
+SCHEMAS = {"bank": BANK, "telco": TELCO, "insurer": INSURER}
+
+
+def frames(people: int = 300, seed: int = 0) -> dict[str, pd.DataFrame]:
+    """Three correlated tables, shuffled differently, with a few people the others lack."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(3, size=people)
+    ids = np.arange(people) * 7 + 3
+
+    def category(levels: tuple, noise: float) -> np.ndarray:
+        shown = np.where(rng.random(people) < noise, rng.integers(len(levels), size=people), kind % len(levels))
+        return np.array(levels, dtype=object)[shown]
+
+    tables = {
+        "bank": {
+            "age": rng.integers(18, 96, size=people),
+            "segment": category(BANK["segment"].levels, 0.3),
+            "default": category(BANK["default"].levels, 0.5),
+        },
+        "telco": {"plan": category(TELCO["plan"].levels, 0.3), "bill": rng.random(people) * 200},
+        "insurer": {"product": category(INSURER["product"].levels, 0.3)},
+    }
+    result = {}
+    for number, (name, columns) in enumerate(tables.items()):
+        frame = pd.DataFrame({"person_id": ids, **columns})
+        stranger = frame.iloc[:1].assign(person_id=1_000_000_007 + number)
+        result[name] = pd.concat([frame, stranger]).sample(frac=1, random_state=number).reset_index(drop=True)
+    return result
+
+
+def federation(
+    people: int = 300,
+    *,
+    epsilon: float = 10.0,
+    delta: float = 1e-5,
+    tables: dict[str, pd.DataFrame] | None = None,
+    test_key: bytes | None = TEST_KEY,
+    ledger_dir: Path | None = None,
+    policies: dict[str, cn.Policy] | None = None,
+    parties: tuple[str, ...] = ("bank", "telco", "insurer"),
+) -> cn.Federation:
+    tables = tables or frames(people)
+    return cn.Federation.simulate(
+        {name: cn.Party(tables[name], schema=SCHEMAS[name]) for name in parties},
+        id="person_id",
+        budget=cn.Budget(epsilon=epsilon, delta=delta),
+        test_key=test_key,
+        ledger_dir=ledger_dir,
+        policies=policies,
+    )
+
+
+def joined(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    parts = [frame.set_index("person_id").add_prefix(f"{name}.") for name, frame in tables.items()]
+    return pd.concat(parts, axis=1, join="inner").sort_index()

@@ -1,0 +1,52 @@
+"""What statistical tests share: one false-alarm rate for the whole family, and one way to get randomness.
+
+The suite as a whole may raise a false alarm with probability at most 1e-6. It makes at most `LARGEST_FAMILY` statistical
+decisions, so each is made at `ALPHA`. On CI the randomness is derived from the test's name (deterministic); with
+COLONNADE_FRESH=1 it is fresh.
+"""
+
+import hashlib
+import os
+
+import numpy as np
+from scipy import stats
+
+from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+
+FAMILY = 1e-6
+LARGEST_FAMILY = 2_000
+ALPHA = FAMILY / LARGEST_FAMILY
+
+
+def fresh() -> bool:
+    return bool(os.environ.get("COLONNADE_FRESH"))
+
+
+def source(name: str) -> Randomness:
+    """Randomness for one test: a keyed stream on CI, the system's on demand."""
+    return SystemRandomness() if fresh() else KeyedRandomness(hashlib.sha256(name.encode()).digest())
+
+
+def generator(name: str) -> np.random.Generator:
+    """A generator for making test inputs (never for noise)."""
+    seed = None if fresh() else int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+    return np.random.default_rng(seed)
+
+
+def chi_square_p(observed: np.ndarray, probabilities: np.ndarray) -> float:
+    """p-value of observed counts against cell probabilities; cells with a small expectation are merged."""
+    observed = np.asarray(observed, dtype=float)
+    expected = np.asarray(probabilities, dtype=float) / np.sum(probabilities) * observed.sum()
+    order = np.argsort(expected)
+    cells_o, cells_e, run_o, run_e = [], [], 0.0, 0.0
+    for o, e in zip(observed[order], expected[order], strict=True):
+        run_o, run_e = run_o + o, run_e + e
+        if run_e >= 10:
+            cells_o.append(run_o)
+            cells_e.append(run_e)
+            run_o = run_e = 0.0
+    if run_e and cells_e:
+        cells_o[-1] += run_o
+        cells_e[-1] += run_e
+    statistic = sum((o - e) ** 2 / e for o, e in zip(cells_o, cells_e, strict=True))
+    return float(stats.chi2.sf(statistic, max(len(cells_e) - 1, 1)))

@@ -1,0 +1,237 @@
+"""Ids in common, in one order; and errors that count ids without showing one."""
+
+import hashlib
+import itertools
+import struct
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.errors import BadInput
+from colonnade.party.alignment import Alignment, align, common_ids, common_order, read_ids
+from colonnade.party.sources import Source
+from tests import kit
+from tests.party.test_sources import CANARY, KINDS, everything_said, make
+
+
+def ids_of(cells: object, kind: str = "pandas", folder: Path | None = None) -> pa.Array:
+    frame = pd.DataFrame({"id": cells, "other": range(len(cells))})
+    return read_ids(Source(make(kind, frame, folder)), "id", party="bank")
+
+
+def refused(cells: object, kind: str = "pandas", folder: Path | None = None) -> str:
+    with pytest.raises(BadInput) as caught:
+        ids_of(cells, kind, folder)
+    assert CANARY not in everything_said(caught.value)
+    assert caught.value.spent is None
+    assert caught.value.remedy
+    return caught.value.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cells", [[30, 10, 20], ["c30", "a10", "é"], ["007", "7", "08"]])
+def test_ids_are_the_same_from_every_source(kind: str, cells: list, tmp_path: Path) -> None:
+    ids = ids_of(cells, kind, tmp_path)
+    assert ids.to_pylist() == cells
+    assert ids.type == (pa.int64() if isinstance(cells[0], int) else pa.large_string())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_and_repeated_ids_are_counted_and_never_shown(kind: str, tmp_path: Path) -> None:
+    cells = [f"{CANARY}-{row % 7}" for row in range(10)] + [None, None]
+    message = refused(cells, kind, tmp_path)
+    assert "'bank'" in message
+    assert "2 missing" in message
+    assert "3 repeated" in message
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([424242, 424242, 7], "1 repeated"),
+        ([424242.0, None, 7.0], "1 missing"),
+        ([424242.5, 1.0], "1 ids are not whole"),
+        ([float("inf"), 424242.0], "1 ids are not whole"),
+        ([2.0**54, 424242.0], "1 ids are not whole"),
+        (np.array([2**64 - 1, 424242], dtype=np.uint64), "1 ids are beyond"),
+        (["", CANARY], "1 missing"),
+        ([True, False], "neither text nor whole"),
+        ([pd.Timestamp(2020, 1, 1)], "neither text nor whole"),
+    ],
+)
+def test_ids_that_are_none_are_refused(cells: object, said: str) -> None:
+    message = refused(cells)
+    assert said in message
+    assert "424242" not in message
+
+
+def test_whole_floats_and_small_integers_are_whole_numbers() -> None:
+    for kind in (float, np.float32, np.int8, np.uint64, "Int64", object):
+        ids = ids_of(pd.Series([3, 1, 2]).astype(kind))
+        assert ids.type == pa.int64()
+        assert ids.to_pylist() == [3, 1, 2]
+
+
+def test_text_stays_text_where_the_source_says_that_it_is_text(tmp_path: Path) -> None:
+    for kind in (object, "string", "category"):
+        assert ids_of(pd.Series(["1", "2"]).astype(kind)).type == pa.large_string()
+    assert ids_of(["1", "2"], "csv", tmp_path).type == pa.int64()
+    assert ids_of(["1", "9" * 30], "csv", tmp_path).type == pa.large_string()
+    assert ids_of(["1", "-0"], "csv", tmp_path).type == pa.large_string()
+
+
+def test_objects_that_mix_text_and_numbers_are_text_and_shards_that_do_are_refused() -> None:
+    assert ids_of(pd.Series(["a", 1], dtype=object)).to_pylist() == ["a", "1"]
+    shards = [pd.DataFrame({"id": [1, 2]}), pd.DataFrame({"id": pd.Series([CANARY], dtype="string")})]
+    with pytest.raises(BadInput, match="some are numbers") as caught:
+        read_ids(Source(shards), "id", party="bank")
+    assert CANARY not in everything_said(caught.value)
+
+
+def test_repeats_are_found_across_shards(tmp_path: Path) -> None:
+    shards = [pd.DataFrame({"id": [1, 2]}), make("csv", pd.DataFrame({"id": [2, 3]}), tmp_path)]
+    with pytest.raises(BadInput, match="1 repeated"):
+        read_ids(Source(shards), "id", party="bank")
+    ids = read_ids(Source([shards[0], pd.DataFrame({"id": [4.0]})]), "id", party="bank")
+    assert ids.to_pylist() == [1, 2, 4]
+
+
+def test_ids_of_broken_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "broken.csv"
+    path.write_bytes(b"id\n" + CANARY.encode() + b"\xff\n")
+    with pytest.raises(BadInput, match="UTF-8") as caught:
+        read_ids(Source(path), "id", party="bank")
+    assert CANARY not in everything_said(caught.value)
+
+
+def test_an_absent_id_column_is_named() -> None:
+    with pytest.raises(BadInput, match="'bank' has no id column 'person_id'"):
+        read_ids(Source(pd.DataFrame({"id": [1]})), "person_id", party="bank")
+
+
+def test_no_one_in_common_is_refused() -> None:
+    with pytest.raises(BadInput, match="every table"):
+        common_order({"bank": pa.array([1, 2]), "telco": pa.array([3])})
+    with pytest.raises(BadInput, match="every table"):
+        common_order({"bank": pa.array([], pa.int64())})
+    with pytest.raises(BadInput, match="at least one party"):
+        common_order({})
+
+
+def test_ids_of_different_kinds_are_refused_by_name() -> None:
+    with pytest.raises(BadInput, match="'bank': whole numbers, 'telco': text"):
+        common_order({"bank": pa.array([1]), "telco": pa.array(["1"], pa.large_string())})
+
+
+def test_text_is_ordered_by_its_bytes_and_not_normalised() -> None:
+    composed, decomposed = "é", unicodedata.normalize("NFD", "é")
+    ids = pa.array(["z", "Z", composed, decomposed, "10", "9", "𐍈", "\uffee"], pa.large_string())
+    assert common_ids({"bank": ids}).to_pylist() == sorted(ids.to_pylist(), key=lambda text: text.encode())
+
+
+kinds = st.sampled_from(
+    [st.integers(-(2**63), 2**63 - 1), st.integers(0, 60), st.text(st.characters(codec="utf-8"), min_size=1)]
+)
+
+
+@given(
+    kinds.flatmap(lambda ids: st.lists(ids, unique=True, min_size=1, max_size=8)).flatmap(
+        lambda common: st.tuples(
+            st.just(common),
+            st.lists(st.tuples(st.permutations(common), st.sets(st.sampled_from(common))), min_size=1, max_size=4),
+        )
+    )
+)
+def test_everybody_in_common_stands_in_the_same_place_at_every_party(drawn: tuple) -> None:
+    universe, draws = drawn
+    kind = pa.int64() if isinstance(universe[0], int) else pa.large_string()
+    lists = [[id_ for id_ in shuffled if id_ not in left_out] for shuffled, left_out in draws]
+    tables = {f"party{number}": pa.array(ids, kind) for number, ids in enumerate(lists)}
+    key = (lambda id_: id_) if kind == pa.int64() else (lambda id_: id_.encode())
+    shared = sorted(set.intersection(*map(set, lists)), key=key)
+    if not shared:
+        with pytest.raises(BadInput):
+            common_order(tables)
+        return
+    parts = common_order(tables)
+    assert len({part.identity for part in parts.values()}) == 1
+    for part, ids in zip(parts.values(), lists, strict=True):
+        assert part.people == len(shared)
+        assert part.order.dtype == np.int64
+        assert [ids[row] for row in part.order] == shared
+
+
+def test_a_party_finds_its_own_order_from_the_common_list_alone() -> None:
+    generator = kit.generator("own order")
+    tables = {name: pa.array(generator.permutation(1000)[:900]) for name in ("bank", "telco", "insurer")}
+    together = common_order(tables)
+    common = common_ids(tables)
+    for name, ids in tables.items():
+        alone = align(ids, common, party=name)
+        assert alone == together[name]
+        assert np.array_equal(alone.order, together[name].order)
+
+
+def test_an_identity_is_32_bytes_and_changes_with_the_ids_their_kind_and_the_mode() -> None:
+    lists = [
+        pa.array([1, 2]),
+        pa.array([1, 3]),
+        pa.array([1]),
+        pa.array(["1", "2"], pa.large_string()),
+        pa.array(["12"], pa.large_string()),
+        pa.array(["1", "2", "3"], pa.large_string()),
+        pa.array(["1", "23"], pa.large_string()),
+        pa.array(["12", "3"], pa.large_string()),
+    ]
+    names = [align(ids, ids, party="bank", mode=mode).identity for ids in lists for mode in ("intersection", "cohort")]
+    assert all(len(bytes.fromhex(name)) == 32 for name in names)
+    assert all(one != other for one, other in itertools.combinations(names, 2))
+
+
+def test_an_identity_does_not_depend_on_how_arrow_keeps_the_list() -> None:
+    whole = pa.array(["a", "bc", "d", "efg"], pa.large_string())
+    assert align(whole, whole.slice(1, 2), party="x") == align(
+        whole, pa.array(["bc", "d"], pa.large_string()), party="x"
+    )
+    numbers = pa.array([1, 2, 3, 4])
+    assert align(numbers, numbers.slice(1, 2), party="x") == align(numbers, pa.array([2, 3]), party="x")
+
+
+def test_an_identity_is_the_hash_that_is_documented() -> None:
+    """Plans name alignments by it: it must not drift between versions."""
+    head = b"colonnade alignment 1\0intersection "
+    numbers = pa.array([1, 2])
+    by_hand = hashlib.sha256(head + b"whole 2\0" + struct.pack("<2q", 1, 2))
+    assert align(numbers, numbers, party="x").identity == by_hand.hexdigest()
+    text = pa.array(["a", "bc"], pa.large_string())
+    by_hand = hashlib.sha256(head + b"text 2\0" + struct.pack("<2q", 1, 2) + b"abc")
+    assert align(text, text, party="x").identity == by_hand.hexdigest()
+
+
+def test_a_party_that_lacks_a_common_id_says_how_many_or_has_null_records() -> None:
+    ids, common = pa.array([424242, 5, 9]), pa.array([5, 7, 8, 9])
+    with pytest.raises(BadInput, match="'bank' lacks 2 of the 4"):
+        align(ids, common, party="bank")
+    assert align(ids, common, party="bank", mode="cohort").order.tolist() == [1, -1, -1, 2]
+
+
+@pytest.mark.parametrize("common", [[2, 1], [1, 1], [1, None], [], ["1"]])
+def test_a_common_list_that_is_not_canonical_is_refused(common: list) -> None:
+    kind = pa.large_string() if common == ["1"] else pa.int64()
+    with pytest.raises(BadInput, match="ascending"):
+        align(pa.array([1, 2]), pa.array(common, kind), party="bank", mode="cohort")
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(BadInput, match="mode"):
+        align(pa.array([1]), pa.array([1]), party="bank", mode="outer")
+
+
+def test_an_alignment_does_not_print_its_order() -> None:
+    assert repr(Alignment("ab", 2, np.array([4242, 4243]))) == "Alignment(identity='ab', people=2)"

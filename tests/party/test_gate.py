@@ -1,0 +1,286 @@
+"""The gate: admit, debit, compute, draw, seal, in that order; and what a coordinator gone bad can do about it."""
+
+import numpy as np
+import pytest
+
+import colonnade as cn
+from colonnade.coordinator.algorithms.layout import layout
+from colonnade.coordinator.algorithms.pattern_counts import IndependentCounts, ResponseCounts
+from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
+from colonnade.party.gate import Gate
+from colonnade.party.guard import Guard
+from colonnade.plan import Plan, Step
+from colonnade.privacy.price import Price
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Agreed, Ask, GetAccount, Propose, Refused, Released, pack
+from tests.federations import federation
+
+
+def guards(f: cn.Federation) -> dict[str, Guard]:
+    return f.transport._endpoints
+
+
+def gate_of(f: cn.Federation, party: str = "bank") -> Gate:
+    return guards(f)[party]._gate
+
+
+def a_plan(f: cn.Federation, *, epsilon: float = 0.5, kind: type = ResponseCounts, repeat: int = 1, **changes) -> Plan:
+    algorithm = kind(layout(f, ["bank.segment", "telco.plan"]), Price.of(epsilon), f.people)
+    plan = f.plan(
+        algorithm,
+        task="pattern-count",
+        method="response",
+        price=Price.of(2 * epsilon),
+        unit="person",
+        parameters={},
+        repeat=repeat,
+    )
+    return replaced(plan, **changes)
+
+
+def replaced(struct, **changes):
+    return type(struct)(**{field: getattr(struct, field) for field in struct.__struct_fields__} | changes)
+
+
+def ask(f: cn.Federation, plan: Plan, step: str = "reports", party: str = "bank", **inputs):
+    return codec.decode_reply(guards(f)[party].handle(codec.encode(Ask(plan=plan, step=step, inputs=inputs))))
+
+
+def spent(f: cn.Federation, party: str = "bank") -> float:
+    return gate_of(f, party).ledger.spent().epsilon(1e-5)
+
+
+class Trace:
+    """Records the order in which a gate touches ledger, table and noise."""
+
+    def __init__(self, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[str] = []
+        for owner, method in [
+            (gate.ledger, "answer_to"),
+            (gate.policy.__class__, "admit"),
+            (gate.ledger, "debit"),
+            (gate.table, "joint_codes"),
+            (gate.randomness.__class__, "words"),
+            (gate.ledger, "seal"),
+        ]:
+            self._watch(owner, method, monkeypatch)
+
+    def _watch(self, owner, method, monkeypatch) -> None:
+        real = getattr(owner, method)
+
+        def watched(*args, **kwargs):
+            self.events.append(method)
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(owner, method, watched)
+
+    def first(self, method: str) -> int:
+        return self.events.index(method)
+
+
+def test_the_order_is_admit_debit_compute_draw_seal(monkeypatch):
+    with federation() as f:
+        trace = Trace(gate_of(f), monkeypatch)
+        assert isinstance(ask(f, a_plan(f)), Released)
+    order = [trace.first(event) for event in ("answer_to", "admit", "debit", "joint_codes", "words", "seal")]
+    assert order == sorted(order)
+
+
+def test_a_refused_request_reads_no_data_and_draws_no_noise(monkeypatch):
+    with federation(epsilon=0.1) as f:
+        trace = Trace(gate_of(f), monkeypatch)
+        reply = ask(f, a_plan(f, epsilon=0.5))
+    assert isinstance(reply, Refused)
+    assert reply.code == "budget-exceeded"
+    assert reply.spent is None
+    assert "joint_codes" not in trace.events
+    assert "words" not in trace.events
+
+
+def test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit():
+    with federation() as f:
+        data = codec.encode(Ask(plan=a_plan(f), step="reports"))
+        answers = {guards(f)["bank"].handle(data) for _ in range(1_000)}
+        assert len(answers) == 1
+        assert spent(f) == pytest.approx(0.5)
+
+
+def test_another_body_under_the_same_id_is_refused():
+    with federation() as f:
+        plan = a_plan(f)
+        assert isinstance(ask(f, plan), Released)
+        reply = ask(f, plan, extra=pack(np.zeros(1)))
+        assert isinstance(reply, Refused)
+        assert reply.code == "protocol-error"
+        assert spent(f) == pytest.approx(0.5)
+
+
+def test_cosmetic_changes_to_a_plan_are_new_questions_at_a_new_price_and_stop_at_the_cap():
+    with federation(epsilon=2.0, delta=0.0) as f:
+        replies = [ask(f, a_plan(f, repeat=repeat)) for repeat in range(1, 20)]
+        assert sum(isinstance(reply, Released) for reply in replies) == 4
+        assert {reply.code for reply in replies if isinstance(reply, Refused)} == {"budget-exceeded"}
+        assert spent(f) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"alignment": "0" * 64},
+        {"federation": "0" * 64},
+        {"people": 7},
+        {"relation": "replace"},
+        {"version": 2},
+        {"parties": ("bank", "bank")},
+        {"parties": ("bank", "mint")},
+    ],
+)
+def test_a_plan_for_other_terms_is_refused(change):
+    with federation() as f:
+        reply = ask(f, a_plan(f, **change))
+        assert isinstance(reply, Refused)
+        assert reply.code == PlanMismatch.code
+        assert spent(f) == 0
+
+
+def test_a_step_that_is_not_in_the_plan_is_refused():
+    with federation() as f:
+        reply = ask(f, a_plan(f), step="histogram")
+        assert isinstance(reply, Refused)
+        assert reply.code == PlanMismatch.code
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"statistic": "everything"}, PolicyRefusal.code),
+        ({"columns": ("person_id",)}, "schema-mismatch"),
+        ({"columns": ("age",)}, "schema-mismatch"),
+        ({"columns": ()}, "schema-mismatch"),
+        ({"parameters": {"scale": 0.001}}, "bad-input"),
+        ({"parameters": {"sample": 2.0}}, "bad-input"),
+        ({"parameters": {"sample": 0.5, "seed": "zz"}}, "bad-input"),
+        ({"price": None}, "nonprivate-refused"),
+    ],
+)
+def test_a_step_that_makes_no_sense_is_refused_before_data_is_read(change, code, monkeypatch):
+    with federation() as f:
+        trace = Trace(gate_of(f), monkeypatch)
+        plan = a_plan(f)
+        steps = tuple(replaced(step, **change) if step.party == "bank" else step for step in plan.steps)
+        reply = ask(f, replaced(plan, steps=steps))
+        assert isinstance(reply, Refused)
+        assert reply.code == code
+        assert "joint_codes" not in trace.events
+        assert spent(f) == 0
+
+
+def test_two_steps_of_one_name_are_refused():
+    with federation() as f:
+        plan = a_plan(f)
+        bank = next(step for step in plan.steps if step.party == "bank")
+        reply = ask(f, replaced(plan, steps=(*plan.steps, replaced(bank, columns=("default",)))))
+        assert isinstance(reply, Refused)
+        assert reply.code == PlanMismatch.code
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        (cn.Policy(max_epsilon=0.4), False),
+        (cn.Policy(max_epsilon=0.5), True),
+        (cn.Policy(columns=["age"]), False),
+        (cn.Policy(columns=["segment"]), True),
+        (cn.Policy(tasks=["pca"]), False),
+        (cn.Policy(tasks=["pattern-count"]), True),
+        (cn.Policy(min_people=301), False),
+        (cn.Policy(min_people=300), True),
+    ],
+)
+def test_a_policy_decides_what_is_answered(policy, allowed):
+    with federation(policies={"bank": policy}) as f:
+        reply = ask(f, a_plan(f))
+        assert isinstance(reply, Released) == allowed
+        if not allowed:
+            assert reply.code == PolicyRefusal.code
+            assert spent(f) == 0
+
+
+def test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_again(monkeypatch):
+    with federation() as f:
+        plan = a_plan(f)
+        gate = gate_of(f)
+
+        def crash(*_: object) -> None:
+            raise MemoryError(f"row 17 is {gate.table.codes('segment')[17]}")
+
+        monkeypatch.setattr(gate.table, "joint_codes", crash)
+        failed = ask(f, plan)
+        assert isinstance(failed, Refused)
+        assert failed.spent == pytest.approx(0.5)
+        assert "row" not in failed.message
+        monkeypatch.undo()
+        again = ask(f, plan)
+        assert isinstance(again, Refused)
+        assert again.code == ReleaseLost.code
+        assert again.spent is None
+        assert spent(f) == pytest.approx(0.5)
+        assert isinstance(ask(f, a_plan(f, repeat=2)), Released)
+
+
+def test_agreeing_costs_nothing_and_quotes_what_is_then_charged():
+    with federation() as f:
+        plan = a_plan(f)
+        agreed = codec.decode_reply(guards(f)["bank"].handle(codec.encode(Propose(plan=plan))))
+        assert isinstance(agreed, Agreed)
+        assert agreed.plan_hash == codec.digest(plan)
+        assert agreed.unpaid == ("reports",)
+        assert spent(f) == 0
+        released = ask(f, plan)
+        assert isinstance(released, Released)
+        assert released.loss == agreed.losses["reports"]
+
+
+def test_a_plan_that_asks_nothing_of_a_party_is_not_agreed_to():
+    with federation() as f:
+        reply = codec.decode_reply(guards(f)["insurer"].handle(codec.encode(Propose(plan=a_plan(f)))))
+        assert isinstance(reply, Refused)
+        assert reply.code == PlanMismatch.code
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"colonnade\x01\x00\x00\x00\x05hello", b"colonnade\x02" + bytes(50)])
+def test_bytes_that_are_no_request_are_refused(data):
+    with federation() as f:
+        reply = codec.decode_reply(guards(f)["bank"].handle(data))
+        assert isinstance(reply, Refused)
+        assert reply.code == ProtocolError.code
+
+
+def test_a_party_gives_no_account_that_depends_on_its_data():
+    with federation() as one, federation(tables=None) as other:
+        ask(one, a_plan(one))
+        ask(other, a_plan(other))
+        accounts = [codec.decode_reply(guards(f)["bank"].handle(codec.encode(GetAccount()))) for f in (one, other)]
+        assert accounts[0].spent == accounts[1].spent
+        assert accounts[0].entries == accounts[1].entries
+
+
+def test_deterministic_noise_needs_a_test_ledger():
+    with federation() as f:
+        gate = gate_of(f)
+
+        class Production:
+            test = False
+
+        with pytest.raises(PolicyRefusal):
+            Gate(gate.table, gate.policy, gate.terms, Production(), gate.randomness)
+
+
+def test_the_noise_scale_is_never_taken_from_outside():
+    """A step has no field for a scale, and statistics refuse parameters they do not know."""
+    assert not {"scale", "sigma", "noise", "p", "q"} & set(Step.__struct_fields__)
+    with federation() as f:
+        plan = a_plan(f, kind=IndependentCounts)
+        steps = tuple(replaced(step, parameters={"sigma": 0.0}) for step in plan.steps)
+        reply = ask(f, replaced(plan, steps=steps), step="histogram")
+        assert isinstance(reply, Refused)

@@ -1,0 +1,135 @@
+"""A party in a process of its own, reached through a Unix socket: the same study, the same answers."""
+
+import contextlib
+import signal
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import colonnade as cn
+from colonnade.errors import ProtocolError
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Refused
+from colonnade.transport.direct import Direct, UnixEndpoint
+from tests.federations import federation, frames
+
+COLUMNS = ["bank.segment", "telco.plan"]
+
+CHILD = """
+import sys
+import pyarrow as pa, pandas as pd
+from colonnade.party.alignment import read_ids
+from colonnade.party.guard import serve
+from colonnade.party.ledger import SqliteLedger
+from colonnade.party.party import Party, _test_randomness
+from colonnade.privacy.price import Budget
+from tests.federations import SCHEMAS, TEST_KEY, frames
+from pathlib import Path
+
+folder = Path(sys.argv[1])
+party = Party(frames()["telco"], schema=SCHEMAS["telco"])
+path = folder / "telco.sqlite"
+ledger = (
+    SqliteLedger.open(path, party="telco") if path.exists()
+    else SqliteLedger.create(path, party="telco", budget=Budget(epsilon=10.0, delta=1e-5), test=True)
+)
+guard = party.open(
+    "telco",
+    ids=read_ids(party.source, "person_id", party="telco"),
+    common=pa.array(pd.read_parquet(folder / "cohort.parquet")["id"]),
+    schemas=SCHEMAS,
+    ledger=ledger,
+    randomness=_test_randomness(TEST_KEY, "telco"),
+)
+serve(guard, folder / "telco.sock", ready=lambda: print("ready", flush=True))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pd.DataFrame({"id": np.arange(300) * 7 + 3}).to_parquet(tmp_path / "cohort.parquet")
+    return tmp_path
+
+
+def start(folder):
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == "ready"
+    return child
+
+
+def stop(child, how=signal.SIGTERM):
+    child.send_signal(how)
+    child.wait(timeout=30)
+    child.stdout.close()
+
+
+def over_the_socket(folder, local: cn.Federation) -> cn.Federation:
+    endpoints = dict(local.transport._endpoints)
+    endpoints["telco"] = UnixEndpoint(folder / "telco.sock", timeout=60)
+    return cn.Federation(Direct(endpoints), parties=local.parties)
+
+
+def test_the_same_study_runs_against_a_party_in_another_process(folder):
+    study = cn.PatternCount(COLUMNS, method="response", epsilon=1.0)
+    with federation() as local:
+        here = study.fit(local).counts_
+    child = start(folder)
+    try:
+        with federation() as local:
+            f = over_the_socket(folder, local)
+            there = cn.PatternCount(COLUMNS, method="response", epsilon=1.0).fit(f)
+            pd.testing.assert_series_equal(there.counts_, here)
+            assert f.budget("telco").spent == pytest.approx(0.5)
+    finally:
+        stop(child)
+
+
+def test_only_its_own_user_can_open_the_socket(folder):
+    child = start(folder)
+    try:
+        assert stat.S_IMODE((folder / "telco.sock").stat().st_mode) == 0o600
+    finally:
+        stop(child)
+
+
+def test_a_killed_guard_answers_the_repeated_study_with_the_same_bytes_after_its_restart(folder):
+    child = start(folder)
+    with federation() as local:
+        f = over_the_socket(folder, local)
+        first = cn.PatternCount(COLUMNS, method="response", epsilon=1.0).fit(f)
+        stop(child, signal.SIGKILL)
+        with pytest.raises(ProtocolError):
+            cn.PatternCount(COLUMNS, method="response", epsilon=1.0).fit(f)
+        child = start(folder)
+        try:
+            again = cn.PatternCount(COLUMNS, method="response", epsilon=1.0).fit(f)
+            pd.testing.assert_series_equal(first.counts_, again.counts_)
+            assert f.budget("telco").spent == pytest.approx(0.5)
+        finally:
+            stop(child)
+
+
+def test_a_malformed_frame_ends_the_conversation_and_not_the_guard(folder):
+    import socket
+
+    child = start(folder)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(str(folder / "telco.sock"))
+            connection.sendall(b"\xff" * 64)
+            connection.settimeout(10)
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(10) == b""
+        reply = codec.decode_reply(UnixEndpoint(folder / "telco.sock").handle(b"not a message"))
+        assert isinstance(reply, Refused)
+        assert child.poll() is None
+    finally:
+        stop(child)
+
+
+def test_frames_are_the_same_in_both_processes():
+    assert frames()["bank"].equals(frames()["bank"])

@@ -1,0 +1,305 @@
+"""Deliberate bugs in the ledger, each with the test that must fail under it.
+
+Each is planted, and its victim run: a test that takes a folder and nothing else. A bug that several defences catch
+(most do: the code, the database's own constraints, verification on opening) is planted in one of them only, unless its
+name says otherwise.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from colonnade.errors import ColonnadeError
+from colonnade.party import ledger, ledger_file, ledger_rows, ledger_tally
+from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger_file import LedgerFile
+from colonnade.party.ledger_rows import SCHEMA, Ceiling
+from colonnade.party.ledger_tally import Tally
+from colonnade.privacy.loss import NOTHING, Loss
+from tests.party import test_ledger as alone
+from tests.party import test_ledger_damage as damage
+from tests.party import test_ledger_faults as faults
+from tests.party import test_ledger_file as outside
+
+
+@dataclass(frozen=True)
+class Bug:
+    name: str
+    plant: Callable[[pytest.MonkeyPatch], None]
+    victim: Callable[[Path], None]
+
+
+def _rounds_costs_down(patch):
+    honest = ledger.checked_cost
+
+    def dishonest(loss):
+        cost = honest(loss)
+        return Loss((entry - 1 or 1 for entry in cost.renyi), cost.pure)
+
+    patch.setattr(ledger, "checked_cost", dishonest)
+
+
+def _accepts_any_cost(patch):
+    patch.setattr(ledger, "checked_cost", lambda loss: loss)
+
+
+def _cap_check_passes_what_it_cannot_compare(patch):
+    # `if cost > room: refuse`: a missing or NaN figure is not larger than anything
+    def holds(self, total):
+        nano = total.nano_epsilon(self.delta)
+        return not (float("nan") if nano is None else nano) > self.nano
+
+    patch.setattr(Ceiling, "holds", holds)
+
+
+def _cap_check_compares_the_new_cost_alone(patch):
+    patch.setattr(
+        SqliteLedger,
+        "_refuse_beyond_the_cap",
+        lambda self, tally, cost: (
+            None if cost is None or tally.cap.holds(cost) else (_ for _ in ()).throw(ledger.BudgetExceeded(""))
+        ),
+    )
+    patch.setattr(Tally, "within_cap", lambda self: self)
+
+
+def _reads_cached_totals_only(patch):
+    patch.setattr(SqliteLedger, "_catch_up", lambda self: self._known)
+
+
+def _ignores_rows_of_others(patch):
+    honest = SqliteLedger._catch_up
+
+    def own_rows_only(self):
+        tally = honest(self)
+        own = self.__dict__.setdefault("_own", {tally.sequence: NOTHING})
+        return Tally(tally.genesis, tally.cap, tally.sequence, tally.hash, sum(own.values(), NOTHING))
+
+    insert = SqliteLedger._insert
+
+    def remember(self, facts, seed=None):
+        insert(self, facts, seed)
+        if facts.loss is not None:
+            self.__dict__.setdefault("_own", {})[facts.sequence] = Loss.from_bytes(facts.loss)
+
+    patch.setattr(SqliteLedger, "_catch_up", own_rows_only)
+    patch.setattr(SqliteLedger, "_insert", remember)
+
+
+def _replaces_rows(patch):
+    honest = LedgerFile.run
+    patch.setattr(SqliteLedger, "_refuse_a_repeated", lambda self, request_id: None)
+    _without_the_trigger("rows_are_appended_in_order", patch)
+    patch.setattr(
+        LedgerFile,
+        "run",
+        lambda self, statement, values=(): honest(
+            self, statement.replace("INSERT INTO", "INSERT OR REPLACE INTO"), values
+        ),
+    )
+
+
+def _without_the_trigger(name, patch):
+    statements = tuple(statement for statement in SCHEMA if f"CREATE TRIGGER {name}" not in statement)
+    assert len(statements) == len(SCHEMA) - 1
+    patch.setattr(ledger_file, "SCHEMA", statements)
+
+
+def _forgets_the_chain(patch):
+    for module in (ledger, ledger_tally):
+        patch.setattr(module, "check_hash", lambda facts, stored: stored)
+
+
+def _forgets_the_order(patch):
+    honest = Tally.then
+    patch.setattr(
+        Tally,
+        "then",
+        lambda self, facts, stored: honest(
+            Tally(self.genesis, self.cap, facts.sequence - 1, facts.previous, self.total), facts, stored
+        ),
+    )
+
+
+def _forgets_the_answers(patch):
+    patch.setattr(ledger, "check_kept", lambda *arguments: None)
+
+
+def _forgets_the_schema_check(patch):
+    patch.setattr(LedgerFile, "check", lambda self: None)
+
+
+def _hashes_without_lengths(patch):
+    import hashlib
+
+    def ambiguous(purpose, *fields):
+        return hashlib.sha256("".join(repr(field) for field in fields if field is not None).encode()).digest()
+
+    patch.setattr(ledger_rows, "_digest", ambiguous)
+
+
+def _draws_again_after_a_crash(patch):
+    honest = SqliteLedger.answer_to
+
+    def forgiving(self, request_id, body_hash):
+        try:
+            return honest(self, request_id, body_hash)
+        except ledger.ReleaseLost:
+            return None
+
+    patch.setattr(SqliteLedger, "answer_to", forgiving)
+
+
+def _overwrites_answers(patch):
+    patch.setattr(ledger, "_unchanged", lambda kept, answer: answer)
+
+
+def _retries_after_a_failed_write(patch):
+    patch.setattr(LedgerFile, "_give_up", LedgerFile._roll_back)
+
+
+def _syncs_less(patch):
+    patch.setattr(ledger_file, "PRAGMAS", {**ledger_file.PRAGMAS, "synchronous": 1})
+
+
+def _leaves_erased_bytes(patch):
+    patch.setattr(ledger_file, "PRAGMAS", {**ledger_file.PRAGMAS, "secure_delete": 0})
+
+
+def _follows_links(patch):
+    patch.setattr(os, "lstat", os.stat)
+
+
+def _ignores_the_mode(patch):
+    patch.setattr(ledger_file.stat, "S_IMODE", lambda mode: 0o600)
+
+
+def _ignores_a_replaced_file(patch):
+    patch.setattr(LedgerFile, "_refuse_another_file", lambda self: None)
+
+
+def _lowers_a_cap_below_what_was_spent(patch):
+    honest = Ceiling.holds
+    patch.setattr(Ceiling, "holds", lambda self, total: self.nano < 100_000_000 or honest(self, total))
+
+
+SEEDED_BUGS = [
+    Bug(
+        "costs are rounded down",
+        _rounds_costs_down,
+        alone.test_spent_is_exactly_what_was_debited_to_the_last_nano_unit_at_every_order,
+    ),
+    Bug(
+        "any cost is accepted",
+        _accepts_any_cost,
+        partial(alone.test_a_cost_that_is_not_a_positive_loss_is_refused, cost=NOTHING),
+    ),
+    Bug(
+        "the cap check passes what it cannot compare",
+        _cap_check_passes_what_it_cannot_compare,
+        alone.test_a_loss_without_a_pure_part_never_fits_a_cap_without_delta,
+    ),
+    Bug(
+        "the cap check compares the new cost alone, and verification does not check the total",
+        _cap_check_compares_the_new_cost_alone,
+        alone.test_invariant_2_the_total_never_passes_the_cap,
+    ),
+    Bug("cached totals only", _reads_cached_totals_only, alone.test_invariant_2_two_handles_share_one_budget),
+    Bug(
+        "other processes' rows are not counted",
+        _ignores_rows_of_others,
+        alone.test_invariant_2_two_handles_share_one_budget,
+    ),
+    Bug(
+        "INSERT OR REPLACE, no check for a repeated id, no trigger",
+        _replaces_rows,
+        alone.test_invariant_3_another_body_under_the_same_id_is_refused,
+    ),
+    *(
+        Bug(
+            f"the trigger {name} is missing",
+            partial(_without_the_trigger, name),
+            partial(alone.test_invariant_4_the_database_itself_refuses_to_take_anything_back, statement=statement),
+        )
+        for name, statement in [
+            ("rows_are_never_deleted", "DELETE FROM entries WHERE sequence = 3"),
+            ("rows_are_appended_in_order", "INSERT OR REPLACE INTO entries SELECT * FROM entries WHERE sequence = 2"),
+            ("only_an_answer_is_ever_added", "UPDATE entries SET pure = 1 WHERE sequence = 1"),
+        ]
+    ),
+    Bug("the chain is not checked", _forgets_the_chain, damage.test_a_changed_fact_is_refused_by_the_chain),
+    Bug(
+        "the order of the chain is not checked", _forgets_the_order, damage.test_a_row_cut_out_of_the_middle_is_refused
+    ),
+    Bug("answers are not checked", _forgets_the_answers, damage.test_a_changed_answer_or_seed_is_refused),
+    Bug(
+        "the schema is not checked",
+        _forgets_the_schema_check,
+        partial(
+            outside.test_a_file_whose_schema_is_not_exactly_ours_is_refused,
+            change="DROP TRIGGER rows_are_never_deleted",
+        ),
+    ),
+    Bug(
+        "fields are hashed without their lengths",
+        _hashes_without_lengths,
+        damage.test_no_two_rows_have_the_same_encoding,
+    ),
+    Bug(
+        "a lost release is drawn again",
+        _draws_again_after_a_crash,
+        alone.test_invariant_4_a_debit_that_was_not_sealed_is_lost_not_refunded_and_not_drawn_again,
+    ),
+    Bug(
+        "a second answer replaces the first",
+        _overwrites_answers,
+        alone.test_invariant_3_a_sealed_answer_is_never_replaced,
+    ),
+    Bug(
+        "a failed write is retried",
+        _retries_after_a_failed_write,
+        faults.test_a_full_disk_refuses_and_the_ledger_then_refuses_everything,
+    ),
+    Bug("synchronous is NORMAL", _syncs_less, outside.test_sqlite_grants_every_setting_that_durability_rests_on),
+    Bug(
+        "erased bytes stay in the file",
+        _leaves_erased_bytes,
+        alone.test_a_reserved_step_keeps_its_seed_until_it_is_committed_and_then_no_byte_of_it,
+    ),
+    Bug("links are followed", _follows_links, outside.test_a_link_to_a_ledger_is_refused),
+    Bug(
+        "the file's mode is ignored",
+        _ignores_the_mode,
+        partial(outside.test_a_file_that_others_may_touch_is_refused, mode=0o644),
+    ),
+    Bug(
+        "a replaced file is not noticed",
+        _ignores_a_replaced_file,
+        outside.test_a_ledger_whose_file_is_replaced_under_it_refuses_from_then_on,
+    ),
+    Bug(
+        "a cap is lowered below what was spent",
+        _lowers_a_cap_below_what_was_spent,
+        alone.test_invariant_5_every_refusal_leaves_the_ledger_as_it_was_and_says_so,
+    ),
+]
+
+
+@pytest.mark.parametrize("bug", SEEDED_BUGS, ids=lambda bug: bug.name)
+def test_a_seeded_bug_is_caught_by_the_test_that_it_names(tmp_path, bug):
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        with pytest.raises((AssertionError, ColonnadeError, sqlite3.Error, pytest.fail.Exception)):
+            bug.victim(tmp_path)
+
+
+def test_without_a_bug_every_victim_passes(tmp_path):
+    for number, bug in enumerate(SEEDED_BUGS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        bug.victim(folder)

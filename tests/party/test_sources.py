@@ -1,0 +1,255 @@
+"""Every kind of source reads the same rows, reads no more than it was asked for, and fails without quoting a cell."""
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.party.sources import Source
+
+CANARY = "canary-4242"
+KINDS = ["pandas", "arrow", "polars", "parquet", "csv"]
+
+
+def make(kind: str, frame: pd.DataFrame, folder: Path) -> object:
+    """The same rows as another kind of source."""
+    if kind == "pandas":
+        return frame
+    if kind == "arrow":
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    if kind == "polars":
+        return pytest.importorskip("polars").from_arrow(pa.Table.from_pandas(frame, preserve_index=False))
+    path = folder / f"rows-{len(list(folder.iterdir()))}.{kind}"
+    if kind == "parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+def everything_said(error: BaseException) -> str:
+    """The error's text, its traceback, and all that is chained to it, suppressed or not."""
+    said = "".join(traceback.format_exception(error))
+    for chained in (error.__context__, error.__cause__):
+        said += "" if chained is None else everything_said(chained)
+    return said + repr(vars(error))
+
+
+def frame(rows: int = 10) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"age": np.arange(rows), "diary": [f"{CANARY}-{row}" for row in range(rows)], "plan": ["a", "b"] * (rows // 2)}
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_source_gives_the_same_rows_in_blocks(kind: str, tmp_path: Path) -> None:
+    source = Source(make(kind, frame(), tmp_path))
+    assert source.columns == ("age", "diary", "plan")
+    assert source.rows == (None if kind == "csv" else 10)
+    assert source.count() == 10
+    batches = list(source.batches(["plan", "age"], rows=4))
+    assert [batch.schema.names for batch in batches] == [["plan", "age"]] * len(batches)
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    cells = [str(cell) for batch in batches for cell in batch.column("age").to_pylist()]
+    assert cells == [str(row) for row in range(10)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_may_be_text_and_batches_may_be_read_again(kind: str, tmp_path: Path) -> None:
+    data = make(kind, frame(), tmp_path)
+    source = Source(str(data) if isinstance(data, Path) else data)
+    for _ in range(2):
+        assert sum(len(batch) for batch in source.batches(["age"], rows=3)) == 10
+
+
+def test_shards_follow_one_another_whatever_their_kinds(tmp_path: Path) -> None:
+    whole = frame(20)
+    pieces = [
+        make(kind, whole.iloc[start : start + 4], tmp_path) for kind, start in zip(KINDS, range(0, 20, 4), strict=True)
+    ]
+    source = Source(pieces)
+    assert source.count() == 20
+    assert source.rows is None  # one of them is a CSV file
+    cells = [str(cell) for batch in source.batches(["age"], rows=3) for cell in batch.column(0).to_pylist()]
+    assert cells == [str(row) for row in range(20)]
+    assert Source(pieces[:4]).rows == 16
+
+
+def test_a_column_that_one_shard_lacks_is_no_column() -> None:
+    source = Source([frame(), frame().drop(columns="plan")])
+    assert source.columns == ("age", "diary")
+    with pytest.raises(SchemaMismatch, match="'plan'"):
+        source.batches(["plan"])
+
+
+class Spy(pd.DataFrame):
+    """A frame that remembers which columns were taken from it."""
+
+    _metadata: ClassVar[list[str]] = ["taken"]
+
+    def __getitem__(self, key: object) -> object:
+        self.taken.append(str(key))
+        return super().__getitem__(key)
+
+
+def test_a_frame_gives_up_no_column_that_was_not_asked_for() -> None:
+    spy = Spy(frame())
+    spy.taken = []
+    source = Source(spy)
+    list(source.batches(["age"]))
+    source.kinds("age")
+    assert set(spy.taken) == {"age"}
+
+
+def test_a_parquet_column_that_was_not_asked_for_may_be_rubble(tmp_path: Path) -> None:
+    path = make("parquet", frame(1000), tmp_path)
+    chunk = pa.parquet.ParquetFile(path).metadata.row_group(0).column(1)
+    assert chunk.path_in_schema == "diary"
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(content)
+    source = Source(path)
+    assert sum(len(batch) for batch in source.batches(["age", "plan"])) == 1000
+    with pytest.raises(BadInput):  # or else this test shows nothing
+        list(source.batches(["diary"]))
+
+
+def test_a_csv_column_that_was_not_asked_for_is_not_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    genuine = pa.csv.ConvertOptions
+
+    def spy(**options: object) -> object:
+        asked.append(list(options["include_columns"]))
+        return genuine(**options)
+
+    monkeypatch.setattr(pyarrow.csv, "ConvertOptions", spy)
+    batch = next(iter(Source(make("csv", frame(), tmp_path)).batches(["age"])))
+    assert asked == [["age"]]
+    assert batch.schema.names == ["age"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_column_is_named(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaMismatch, match="'income'") as caught:
+        Source(make(kind, frame(), tmp_path)).batches(["age", "income"])
+    assert caught.value.spent is None
+    assert CANARY not in everything_said(caught.value)
+
+
+def test_two_columns_of_one_name_are_refused_only_when_asked_for() -> None:
+    doubled = frame()
+    doubled.columns = pd.Index(["age", "plan", "plan"])
+    source = Source(doubled)
+    assert next(iter(source.batches(["age"]))).num_rows == 10
+    with pytest.raises(SchemaMismatch, match="more than one"):
+        source.batches(["plan"])
+
+
+@pytest.mark.parametrize("keep", [0, 3, 0.5, 0.99])
+def test_a_truncated_parquet_file_is_a_typed_error(keep: float, tmp_path: Path) -> None:
+    path = make("parquet", frame(1000), tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content)) if keep < 1 else int(keep)])
+    with pytest.raises(BadInput, match=path.name) as caught:
+        Source(path)
+    assert caught.value.remedy
+    assert CANARY not in everything_said(caught.value)
+
+
+def broken_row(text: str) -> str:
+    return text + f"1,{CANARY},x,y,z\n"
+
+
+def unclosed_quote(text: str) -> str:
+    return text + f'1,"{CANARY},x\n'
+
+
+def cut_off(text: str) -> str:
+    return text[: text.index(CANARY) + len(CANARY)]
+
+
+@pytest.mark.parametrize("damage", [broken_row, unclosed_quote, cut_off])
+def test_a_damaged_csv_file_is_an_error_that_quotes_no_cell(damage: Callable[[str], str], tmp_path: Path) -> None:
+    path = make("csv", frame(), tmp_path)
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(BadInput, match=path.name) as caught:
+        list(Source(path).batches(["age"]))
+    assert CANARY not in everything_said(caught.value)
+
+
+def test_a_csv_with_quoted_newlines_keeps_its_rows(tmp_path: Path) -> None:
+    odd = pd.DataFrame({"note": ['two\nlines, "quoted"', "plain"], "age": [1, 2]})
+    batch = next(iter(Source(make("csv", odd, tmp_path)).batches(["note", "age"])))
+    assert batch.to_pydict() == {"note": ['two\nlines, "quoted"', "plain"], "age": ["1", "2"]}
+
+
+def test_an_empty_csv_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(BadInput, match=r"empty\.csv"):
+        Source(tmp_path / "empty.csv")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_file_that_changed_since_it_was_opened_is_refused(kind: str, tmp_path: Path) -> None:
+    path = make(kind, frame(), tmp_path)
+    source = Source(path)
+    (frame(8).to_parquet if kind == "parquet" else frame(8).to_csv)(path, index=False)
+    with pytest.raises(BadInput, match="changed"):
+        list(source.batches(["age"]))
+    path.unlink()
+    with pytest.raises(BadInput):
+        list(source.batches(["age"]))
+
+
+def test_a_parquet_name_that_is_also_a_prefix_is_refused_rather_than_read_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "dots.parquet"
+    pd.DataFrame({"zip": [1], "zip.code": [2], "age": [3]}).to_parquet(path)
+    source = Source(path)
+    assert next(iter(source.batches(["zip.code", "age"]))).to_pydict() == {"zip.code": [2], "age": [3]}
+    with pytest.raises(SchemaMismatch, match="'zip'"):
+        list(source.batches(["zip"]))
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {"age": [1]}, np.zeros(3), "table.xlsx", "absent.csv", [None]])
+def test_what_is_no_data_source_is_refused(data: object) -> None:
+    with pytest.raises(BadInput) as caught:
+        Source(data)
+    assert caught.value.code == "bad-input"
+
+
+@pytest.mark.parametrize(("columns", "rows"), [([], 1), (["age"], 0)])
+def test_reading_nothing_is_refused(columns: list[str], rows: int) -> None:
+    with pytest.raises(BadInput):
+        Source(frame()).batches(columns, rows)
+
+
+def test_mixed_objects_are_read_as_text_without_complaint() -> None:
+    mixed = pd.DataFrame({"x": [1, "a", None, 2.5, True, float("nan"), [CANARY], b"bytes"]}, dtype=object)
+    cells = next(iter(Source(mixed).batches(["x"]))).column(0).to_pylist()
+    assert cells == ["1", "a", None, "2.5", "True", None, None, None]
+    assert Source(mixed).kinds("x") == [None]
+    assert Source(mixed).kinds("x", look=True) == [None]
+    assert Source(mixed.iloc[1:3]).kinds("x") == [None]
+    assert Source(mixed.iloc[1:3]).kinds("x", look=True) == [pa.large_string()]
+
+
+def test_a_column_that_arrow_cannot_hold_is_a_typed_error() -> None:
+    odd = pd.DataFrame({"z": np.array([1 + 2j, 3 + 4j])})
+    with pytest.raises(ColonnadeError) as caught:
+        Source(odd).kinds("z")
+    assert "'z'" in str(caught.value)
+    with pytest.raises(ColonnadeError):
+        list(Source(odd).batches(["z"]))
+
+
+def test_names_that_are_not_text_are_no_columns() -> None:
+    assert Source(pd.DataFrame({0: [1], "age": [2]})).columns == ("age",)

@@ -1,0 +1,227 @@
+"""What one person can do to a party's own statistics, through a real table: hypothesis tries to find more than is declared.
+
+Neighbours are made in both ways in which a record can be missing: its cells are empty, or its owner has no row.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.party.sources import Source
+from colonnade.party.statistics.histogram import Histogram
+from colonnade.party.statistics.reports import Reports, chosen
+from colonnade.party.table import PrivateTable
+from colonnade.plan import Plan, Step
+from colonnade.privacy.price import Price
+from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.schema import Category, Numeric, Schema
+from tests import kit
+
+SCHEMA = Schema(
+    segment=Category(["basic", "gold", "platinum"]),
+    flag=Category([0, 1]),
+    age=Numeric(18, 95),
+)
+WIDE = Schema(many=Category(list(range(4_000))), some=Category(list(range(50))))
+COLUMNS = st.sampled_from([("segment",), ("flag",), ("segment", "flag"), ("flag", "segment")])
+
+# Cells as they arrive: declared levels, undeclared ones, near misses, nothing, and numbers that are none.
+WORDS = st.sampled_from(["basic", "gold", "platinum", "lead", "GOLD", "gold ", "", "nan", None])
+NUMBERS = st.sampled_from([0.0, 1.0, -0.0, -1.0, 2.0, 0.5, 1e308, -1e308, 5e-324, np.nan, np.inf, -np.inf])
+ROWS = st.lists(st.tuples(WORDS, NUMBERS, NUMBERS), min_size=1, max_size=12)
+
+
+def frame(rows):
+    words, flags, ages = zip(*rows, strict=True)
+    return pd.DataFrame({"segment": pd.Series(words, dtype=object), "flag": flags, "age": ages})
+
+
+def table(rows, order=None):
+    return PrivateTable(Source(frame(rows)), SCHEMA, order=order)
+
+
+def without(rows, person):
+    """Two tables in which one person's record is nothing: empty cells, and no row at all."""
+    emptied = [(None, np.nan, np.nan) if index == person else row for index, row in enumerate(rows)]
+    order = np.arange(len(rows))
+    order[person] = -1
+    return table(emptied), table(rows, order)
+
+
+def a_plan(people, statistic, columns, price=None, **parameters):
+    step = Step(
+        name="s",
+        party="bank",
+        statistic=statistic,
+        columns=columns,
+        parameters=parameters,
+        price=price or Price.of(0.5),
+    )
+    plan = Plan(
+        task="pattern-count",
+        method="response",
+        parameters={},
+        unit="person",
+        price=step.price,
+        federation="0" * 64,
+        alignment="0" * 64,
+        people=people,
+        parties=("bank",),
+        steps=(step,),
+    )
+    return plan, step, SCHEMA
+
+
+def made(kind, columns, people=3, **parameters):
+    return kind(*a_plan(people, kind.__name__.lower(), columns, **parameters))
+
+
+# Histograms -----------------------------------------------------------------------------------------------------------------
+
+
+@given(ROWS, COLUMNS, st.data())
+def test_a_person_removed_moves_one_cell_of_a_histogram_by_at_most_one(rows, columns, data):
+    histogram = made(Histogram, columns, len(rows))
+    before = histogram.compute(table(rows))
+    for neighbour in without(rows, data.draw(st.integers(0, len(rows) - 1))):
+        difference = before - histogram.compute(neighbour)
+        assert np.abs(difference).sum() <= histogram.sensitivity
+        assert difference.min() >= 0
+
+
+@given(ROWS, st.tuples(WORDS, NUMBERS, NUMBERS), COLUMNS, st.data())
+def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(rows, other, columns, data):
+    histogram = made(Histogram, columns, len(rows))
+    person = data.draw(st.integers(0, len(rows) - 1))
+    replaced = [other if index == person else row for index, row in enumerate(rows)]
+    difference = histogram.compute(table(rows)) - histogram.compute(table(replaced))
+    assert np.abs(difference).max() <= 1
+    assert np.abs(difference).sum() <= 2 * histogram.sensitivity
+
+
+@given(ROWS, COLUMNS)
+def test_the_shape_of_a_histogram_depends_on_the_schema_alone(rows, columns):
+    counts = made(Histogram, columns, len(rows)).compute(table(rows))
+    assert counts.shape == (np.prod([SCHEMA[name].size for name in columns]),)
+    assert counts.dtype == np.int64
+
+
+@given(ROWS)
+def test_what_is_no_level_is_in_no_cell(rows):
+    counts = made(Histogram, ("segment", "flag"), len(rows)).compute(table(rows))
+    levels = {"basic": 0, "gold": 1, "platinum": 2}
+    expected = np.zeros(6, dtype=int)
+    for word, flag, _ in rows:
+        if word in levels and flag in (0, 1):
+            expected[levels[word] * 2 + int(flag)] += 1
+    assert counts.tolist() == expected.tolist()
+
+
+def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
+    mechanism = made(Histogram, ("segment",)).mechanism(Price.of(0.25))
+    assert mechanism.loss.pure == 250_000_000
+    assert mechanism.scale * Price.of(0.25).exact == Histogram.sensitivity
+
+
+# Reports --------------------------------------------------------------------------------------------------------------------
+
+
+@given(ROWS, COLUMNS, st.sampled_from([{}, {"sample": 0.5, "seed": "ab" * 32}]), st.data())
+def test_a_person_decides_their_own_report_and_no_other(rows, columns, sampling, data):
+    reports = made(Reports, columns, len(rows), **sampling)
+    before = reports.compute(table(rows))
+    for neighbour in without(rows, data.draw(st.integers(0, len(rows) - 1))):
+        after = reports.compute(neighbour)
+        assert after.shape == before.shape
+        assert np.count_nonzero(before != after) <= 1
+
+
+@given(ROWS, COLUMNS, st.integers(0, 2**32), st.data())
+def test_with_the_same_coins_a_person_removed_changes_their_own_bytes_and_no_others(rows, columns, key, data):
+    reports = made(Reports, columns, len(rows))
+    person = data.draw(st.integers(0, len(rows) - 1))
+    mechanism = reports.mechanism(Price.of(0.5))
+
+    def released(one):
+        return mechanism.release(reports.compute(one), KeyedRandomness(key.to_bytes(32, "big")))
+
+    before, after = released(table(rows)), released(without(rows, person)[0])
+    assert before.shape == after.shape == (len(rows), mechanism.channel.report_width)
+    others = np.arange(len(rows)) != person
+    np.testing.assert_array_equal(before[others], after[others])
+
+
+@given(ROWS, COLUMNS)
+def test_a_report_starts_from_a_level_or_from_nothing(rows, columns):
+    reports = made(Reports, columns, len(rows))
+    codes = reports.compute(table(rows))
+    assert codes.shape == (len(rows),)
+    assert ((codes >= -1) & (codes < reports.size)).all()
+
+
+@given(st.floats(min_value=1e-12, max_value=0.99), st.integers(0, 300), st.binary(min_size=32, max_size=32))
+def test_who_is_sampled_is_a_public_function_of_seed_and_rate(rate, people, seed):
+    drawn = chosen(seed, rate, people)
+    assert drawn.shape == (people,)
+    np.testing.assert_array_equal(drawn, chosen(seed, rate, people))
+    assert not np.any(drawn & ~chosen(seed, (1 + rate) / 2, people))  # a higher rate takes the same people and more
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5, 0.99])
+def test_the_sample_has_the_rate_that_was_asked_for(rate):
+    drawn = chosen(kit.source(f"sample {rate}").bytes(32), rate, 200_000).sum()
+    assert stats.binomtest(int(drawn), 200_000, rate).pvalue > kit.ALPHA
+    assert stats.binomtest(int(drawn), 200_000, rate * 0.9).pvalue < kit.ALPHA or rate == 0.01
+
+
+def test_a_sample_buys_no_privacy():
+    """Everybody can recompute who was chosen, so whoever was pays in full."""
+    price = Price.of(0.5)
+    sampled = made(Reports, ("segment",), sample=0.01, seed="00" * 32)
+    assert sampled.mechanism(price).loss == made(Reports, ("segment",)).mechanism(price).loss
+    assert sampled.mechanism(price).loss.pure == price.nano
+
+
+# What both refuse -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        (Histogram, {"scale": 1}),
+        (Histogram, {"sample": 0.5}),
+        (Reports, {"epsilon": 9.0}),
+        (Reports, {"sample": 0.0}),
+        (Reports, {"sample": -0.5}),
+        (Reports, {"sample": 1.5}),
+        (Reports, {"sample": float("nan")}),
+        (Reports, {"sample": True}),
+        (Reports, {"sample": "0.5"}),
+        (Reports, {"sample": 0.5, "seed": ""}),
+        (Reports, {"sample": 0.5, "seed": "ab" * 31}),
+        (Reports, {"sample": 0.5, "seed": "g" * 64}),
+        (Reports, {"sample": 0.5, "seed": 7}),
+    ],
+)
+def test_a_parameter_that_makes_no_sense_is_refused_before_data_is_seen(kind, parameters):
+    with pytest.raises(BadInput):
+        made(kind, ("segment",), **parameters)
+
+
+@pytest.mark.parametrize("kind", [Histogram, Reports])
+def test_numbers_are_not_counted(kind):
+    with pytest.raises(SchemaMismatch):
+        made(kind, ("age",))
+    with pytest.raises(SchemaMismatch):
+        made(kind, ("segment", "age"))
+
+
+@pytest.mark.parametrize("kind", [Histogram, Reports])
+def test_a_joint_category_too_large_to_report_is_refused(kind):
+    plan, step, _ = a_plan(3, kind.__name__.lower(), ("many", "some"))
+    with pytest.raises(BadInput):
+        kind(plan, step, WIDE)

@@ -1,0 +1,418 @@
+"""Reading randomised reports: exact laws, unbiasedness, exact variance, projection."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.privacy import response
+from colonnade.privacy.channel import Channel, best_channel
+from colonnade.privacy.mechanisms.response import RandomizedResponse
+from colonnade.privacy.price import Price
+from colonnade.privacy.projection import independent_counts, project_counts, project_to_simplex, shrink_interactions
+from colonnade.privacy.response import joint_counts, variance_of_counts
+from tests import kit
+from tests.privacy.report_laws import report_law
+
+HALF, ONE, TWO = 500_000_000, 10**9, 2 * 10**9
+
+SMALL = [
+    Channel("grr", 2, 1, HALF),
+    Channel("grr", 5, 1, ONE),
+    Channel("subset", 5, 2, HALF),
+    Channel("subset", 5, 4, ONE),
+    Channel("subset", 9, 3, HALF),
+    Channel("oue", 2, 1, ONE),
+    Channel("oue", 5, 1, HALF),
+    Channel("oue", 9, 1, TWO),
+]
+
+
+# Known answers: privacy.md §2.1 -----------------------------------------------------------------------
+
+
+def test_known_answers_of_the_channels() -> None:
+    five = Channel("grr", 5, 1, HALF)
+    found = [f"{value:.9f}" for value in (five.p, five.q, five.v0, five.v1)]
+    assert found == ["0.291875133", "0.177031217", "11.046310109", "15.670792356"]
+    other = Channel("grr", 5, 1, ONE)
+    assert [f"{v:.9f}" for v in (other.p, other.q, other.v0)] == ["0.404609675", "0.148847581", "1.936764256"]
+    assert f"{Channel('subset', 5, 2, HALF).v0:.9f}" == "9.752865516"
+    assert f"{Channel('subset', 16, 4, ONE).v0:.9f}" == "3.110715706"
+
+
+def test_known_answers_of_the_table_of_variances() -> None:
+    def grr(nano: int, *sizes: int) -> list[float]:
+        return [round(Channel("grr", K, 1, nano).v0, 3) for K in sizes]
+
+    assert [round(Channel("oue", 4, 1, nano).v0, 3) for nano in (HALF, ONE, TWO)] == [15.671, 3.683, 0.724]
+    assert grr(HALF, 2, 3, 5, 16, 64) == [3.918, 6.294, 11.046, 37.185, 151.242]  # §2.1 prints 37.19 for 37.1846
+    assert grr(ONE, 2, 3, 5, 16, 64) == [0.921, 1.259, 1.937, 5.662, 21.92]
+    assert grr(TWO, 5, 16) == [0.255, 0.524]
+    best = {
+        (5, HALF): 9.753,
+        (16, HALF): 13.65,
+        (64, HALF): 15.154,
+        (5, ONE): 1.937,
+        (16, ONE): 3.111,
+        (64, ONE): 3.537,
+    }
+    assert {key: round(best_channel(key[0], Price(key[1], 0.0)).v0, 3) for key in best} == best
+    assert round(best_channel(16, Price(TWO, 0.0)).v0, 3) == 0.52
+
+
+def test_the_best_channels_are_the_known_ones() -> None:
+    assert best_channel(5, Price(HALF, 0.0)) == Channel("subset", 5, 2, HALF)
+    assert best_channel(5, Price(ONE, 0.0)) == Channel("grr", 5, 1, ONE)
+    assert best_channel(16, Price(ONE, 0.0)) == Channel("subset", 16, 4, ONE)
+
+
+# Channels ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channel", SMALL, ids=str)
+def test_the_law_has_the_stated_ratio_and_no_less(channel: Channel) -> None:
+    _, law = report_law(channel)
+    ratio = (law[:, None, :] / law[None, :, :]).max()
+    assert math.log(ratio) == pytest.approx(channel.nano / 1e9, rel=1e-12)
+
+
+@pytest.mark.parametrize("channel", SMALL, ids=str)
+def test_null_records_are_within_the_ratio_too(channel: Channel) -> None:
+    _, law = report_law(channel)
+    null = law.mean(axis=0)
+    assert max((law / null).max(), (null / law).max()) <= math.exp(channel.nano / 1e9) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("channel", SMALL, ids=str)
+def test_decoding_is_unbiased_and_has_the_stated_variance_exactly(channel: Channel) -> None:
+    reports, law = report_law(channel)
+    rows = np.array([list(report) for report in reports], dtype=np.uint8)
+    z = (channel.supports(rows) - channel.q) / channel.spread
+    np.testing.assert_allclose(law @ z, np.eye(channel.categories), atol=1e-9)
+    variance = law @ z**2 - (law @ z) ** 2
+    expected = np.where(np.eye(channel.categories) == 1, channel.v1, channel.v0)
+    np.testing.assert_allclose(variance, expected, rtol=1e-9)
+
+
+@given(st.integers(2, 60), st.floats(-2.5, 1.3).map(lambda power: 10**power))
+def test_no_channel_beats_the_best_one(categories: int, epsilon: float) -> None:
+    price = Price.of(epsilon)
+    best = best_channel(categories, price)
+    rivals = [Channel("grr", categories, 1, price.nano), Channel("oue", categories, 1, price.nano)]
+    rivals += [Channel("subset", categories, k, price.nano) for k in range(2, categories)]
+    assert best.v0 <= min(rival.v0 for rival in rivals)
+
+
+@pytest.mark.parametrize("nano", [1, 10**13])
+@pytest.mark.parametrize("categories", [2, 5, 4096])
+def test_extreme_prices_have_channels(nano: int, categories: int) -> None:
+    channel = best_channel(categories, Price(nano, 0.0))
+    assert 0 <= channel.q < channel.p <= 1
+    assert channel.spread > 0
+    assert channel.spread == pytest.approx(channel.p - channel.q, abs=1e-15)
+
+
+def test_reports_are_as_narrow_as_stated() -> None:
+    assert [Channel("grr", K, 1, ONE).report_width for K in (2, 256, 257, 65536)] == [1, 1, 2, 2]
+    assert [Channel("oue", K, 1, ONE).report_width for K in (2, 8, 9, 64, 65)] == [1, 1, 2, 8, 9]
+
+
+def test_bits_are_little_endian() -> None:
+    channel = Channel("oue", 10, 1, ONE)
+    supports = channel.supports(np.array([[0b00000010, 0b00000010]], dtype=np.uint8))
+    assert np.flatnonzero(supports[0]).tolist() == [1, 9]
+    wide = Channel("grr", 300, 1, ONE).supports(np.array([[1, 1]], dtype=np.uint8))
+    assert np.flatnonzero(wide[0]).tolist() == [257]
+
+
+@pytest.mark.parametrize(
+    ("kind", "categories", "size", "nano"),
+    [
+        ("grr", 1, 1, ONE),
+        ("grr", 65537, 1, ONE),
+        ("grr", 5, 2, ONE),
+        ("subset", 5, 1, ONE),
+        ("subset", 5, 5, ONE),
+        ("oue", 5, 2, ONE),
+        ("other", 5, 1, ONE),
+        ("grr", 5, 1, 0),
+        ("grr", 5, 1, 10**14),
+        ("grr", 5.0, 1, ONE),
+        ("grr", 5, 1, 1.5),
+    ],
+)
+def test_channels_that_cannot_be_are_refused(kind: str, categories: int, size: int, nano: int) -> None:
+    with pytest.raises(BadInput):
+        Channel(kind, categories, size, nano)
+
+
+@pytest.mark.parametrize(
+    ("channel", "row"),
+    [
+        (Channel("grr", 5, 1, ONE), [5]),
+        (Channel("grr", 300, 1, ONE), [44, 1]),
+        (Channel("subset", 5, 2, HALF), [0b00000111]),
+        (Channel("subset", 5, 2, HALF), [0b00100001]),
+        (Channel("subset", 20, 2, HALF), [1, 0, 0]),
+        (Channel("oue", 5, 1, HALF), [0b00100000]),
+        (Channel("oue", 20, 1, HALF), [0, 0, 0b00010000]),
+    ],
+)
+def test_bytes_that_are_no_report_are_refused(channel: Channel, row: list[int]) -> None:
+    rows = np.array([row], dtype=np.uint8)
+    with pytest.raises(ProtocolError):
+        channel.supports(rows)
+    with pytest.raises(ProtocolError):
+        joint_counts([rows], [channel])
+
+
+def test_reports_of_the_wrong_shape_or_number_are_refused() -> None:
+    channel = Channel("grr", 5, 1, ONE)
+    good = np.zeros((4, 1), dtype=np.uint8)
+    for bad in (good[:, 0], good.astype(np.int64), np.zeros((4, 2), dtype=np.uint8)):
+        with pytest.raises(ProtocolError):
+            joint_counts([bad], [channel])
+    with pytest.raises(ProtocolError):
+        joint_counts([good, good[:3]], [channel, channel])
+    with pytest.raises(BadInput):
+        joint_counts([good], [channel, channel])
+    with pytest.raises(BadInput):
+        joint_counts([], [])
+    with pytest.raises(BadInput, match="cells"):
+        joint_counts([good] * 11, [channel] * 11)
+
+
+# The joint estimator ----------------------------------------------------------------------------------
+
+
+def people(name: str, count: int, sizes: list[int]) -> list[np.ndarray]:
+    """Correlated categories: every column leans on a hidden number."""
+    generator = kit.generator(name)
+    hidden = generator.standard_normal(count)
+    columns = []
+    for size in sizes:
+        weights = np.arange(size, 0, -1.0)
+        cuts = stats.norm.ppf(np.cumsum(weights / weights.sum())[:-1])
+        columns.append(np.searchsorted(cuts, 0.8 * hidden + 0.6 * generator.standard_normal(count)))
+    return columns
+
+
+def table_of(columns: list[np.ndarray], sizes: list[int]) -> np.ndarray:
+    table = np.zeros(sizes)
+    np.add.at(table, tuple(columns), 1)
+    return table
+
+
+MIXES = [
+    [Channel("grr", 4, 1, ONE)],
+    [Channel("subset", 5, 2, HALF), Channel("grr", 3, 1, ONE)],
+    [Channel("oue", 3, 1, ONE), Channel("grr", 2, 1, HALF), Channel("subset", 4, 2, ONE)],
+    [Channel("subset", 20, 6, ONE), Channel("grr", 3, 1, TWO)],
+]
+
+
+@pytest.mark.parametrize("channels", MIXES, ids=range(len(MIXES)))
+def test_the_joint_estimate_is_unbiased_and_its_variance_exact(channels: list[Channel]) -> None:
+    sizes = [channel.categories for channel in channels]
+    columns = people("joint", 400, sizes)
+    truth, randomness = table_of(columns, sizes), kit.source(f"joint {sizes}")
+    runs = 600
+    mechanisms = [RandomizedResponse(channel) for channel in channels]
+    estimates = np.array(
+        [
+            joint_counts(
+                [m.release(column, randomness) for m, column in zip(mechanisms, columns, strict=True)], channels
+            )
+            for _ in range(runs)
+        ]
+    )
+    variance = variance_of_counts(truth, channels)
+    z = (estimates.mean(axis=0) - truth) / np.sqrt(variance / runs)
+    assert 2 * stats.norm.sf(np.abs(z).max()) * z.size > kit.ALPHA
+    ratio = estimates.var(axis=0, ddof=1) / variance
+    assert abs(ratio.mean() - 1) < 0.1
+    assert 0.6 < ratio.min() <= ratio.max() < 1.6
+
+
+@pytest.mark.parametrize("channels", MIXES[:3], ids=range(3))
+def test_both_ways_of_counting_agree(channels: list[Channel]) -> None:
+    columns = people("agree", 1000, [channel.categories for channel in channels])
+    randomness = kit.source("agree")
+    reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
+    by_histogram = response._from_histogram(reports, channels)
+    by_blocks = response._from_blocks(reports, channels)
+    np.testing.assert_allclose(by_histogram, by_blocks, atol=1e-8)
+    np.testing.assert_allclose(joint_counts(reports, channels), by_blocks, atol=1e-8)
+
+
+def test_the_histogram_is_the_kronecker_inverse_of_the_law() -> None:
+    channels = [Channel("grr", 3, 1, ONE), Channel("grr", 4, 1, HALF)]
+    generator = kit.generator("inverse")
+    reports = [generator.integers(0, c.categories, (500, 1)).astype(np.uint8) for c in channels]
+    observed = table_of([r[:, 0] for r in reports], [3, 4]).ravel()
+    inverse = np.linalg.inv(np.kron(*(report_law(channel)[1].T for channel in channels)))
+    np.testing.assert_allclose(joint_counts(reports, channels).ravel(), inverse @ observed, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["grr", "subset"])
+def test_estimates_add_up_to_the_number_of_people_and_to_the_margins(kind: str) -> None:
+    channel = Channel(kind, 5, 1 if kind == "grr" else 2, HALF)
+    randomness = kit.source("margins")
+    reports = [RandomizedResponse(channel).release(x, randomness) for x in people("margins", 300, [5, 5])]
+    table = joint_counts(reports, [channel, channel])
+    assert table.sum() == pytest.approx(300, abs=1e-8)
+    np.testing.assert_allclose(table.sum(axis=1), joint_counts(reports[:1], [channel]), atol=1e-8)
+
+
+def test_nobody_reports_gives_an_empty_table() -> None:
+    channel = Channel("grr", 3, 1, ONE)
+    np.testing.assert_array_equal(joint_counts([np.zeros((0, 1), dtype=np.uint8)], [channel]), np.zeros(3))
+
+
+def test_null_records_spread_evenly_and_keep_the_total() -> None:
+    channel = Channel("subset", 5, 2, TWO)
+    reports = RandomizedResponse(channel).release(np.full(200_000, -1), kit.source("null"))
+    counts = joint_counts([reports], [channel])
+    z = (counts - 40_000) / math.sqrt(200_000 * (channel.v0 + 1))
+    assert 2 * stats.norm.sf(np.abs(z).max()) * 5 > kit.ALPHA
+    assert counts.sum() == pytest.approx(200_000, abs=1e-6)
+
+
+def test_a_variance_needs_counts_of_the_right_shape() -> None:
+    with pytest.raises(BadInput):
+        variance_of_counts(np.zeros((3, 3)), [Channel("grr", 3, 1, ONE)])
+
+
+@given(st.integers(0, 10**6))
+def test_the_variance_of_projected_counts_is_never_negative(seed: int) -> None:
+    channels = [Channel("grr", 3, 1, TWO), Channel("oue", 2, 1, ONE)]
+    estimate = np.random.default_rng(seed).normal(0, 50, (3, 2))
+    counts = project_counts(estimate, 100, channels)
+    assert np.all(variance_of_counts(counts, channels) >= 0)
+
+
+# Projection -------------------------------------------------------------------------------------------
+
+tables = st.integers(0, 10**6).map(lambda seed: np.random.default_rng(seed).normal(20, 60, (4, 3)))
+GRID = [Channel("subset", 4, 2, HALF), Channel("grr", 3, 1, ONE)]
+
+
+@given(tables, st.floats(0, 1e6))
+def test_the_simplex_projection_is_the_nearest_feasible_table(table: np.ndarray, total: float) -> None:
+    projected = project_to_simplex(table, total)
+    assert projected.min() >= 0
+    assert projected.sum() == pytest.approx(total, rel=1e-9, abs=1e-9)
+    gradient = projected - table  # optimal iff no feasible direction descends
+    assert (gradient * projected).sum() <= gradient.min() * total + 1e-6 * (1 + total) * (1 + np.abs(gradient).max())
+
+
+@given(tables, st.integers(1, 5000))
+def test_projected_counts_are_feasible(table: np.ndarray, total: int) -> None:
+    projected = project_counts(table, total, GRID)
+    assert projected.min() >= 0
+    assert projected.sum() == pytest.approx(total, rel=1e-9)
+
+
+@given(tables)
+def test_a_table_that_is_feasible_already_stays(table: np.ndarray) -> None:
+    counts = np.abs(table) * 1000 / np.abs(table).sum()
+    np.testing.assert_allclose(project_counts(counts, 1000, GRID), counts, atol=1e-3)
+
+
+@given(tables, st.integers(50, 1000))
+def test_the_projection_solves_its_quadratic_programme(estimate: np.ndarray, total: int) -> None:
+    """With the noise covariance written out in full: strong convexity turns the duality gap into a distance."""
+    moments = []
+    for channel in GRID:
+        reports, law = report_law(channel)
+        rows = np.array([list(report) for report in reports], dtype=np.uint8)
+        z = (channel.supports(rows) - channel.q) / channel.spread
+        moments.append(np.einsum("xr,ri,rj->ij", law, z, z) / channel.categories)
+    covariance = np.kron(*moments) - np.eye(12) / 12
+    precision = np.linalg.pinv(covariance, hermitian=True, rcond=1e-9)
+    counts = project_counts(estimate, total, GRID).ravel()
+    gradient = precision @ (counts - estimate.ravel())
+    gap = gradient @ counts - gradient.min() * total
+    assert gap >= -1e-9 * total
+    assert math.sqrt(2 * max(gap, 0) * np.linalg.eigvalsh(covariance).max()) <= 1e-3 * total
+
+
+def errors(name: str, channels: list[Channel], count: int, runs: int) -> dict[str, float]:
+    sizes = [channel.categories for channel in channels]
+    randomness, found = kit.source(name), {"clipped": 0.0, "plain": 0.0, "fitted": 0.0, "shrunk": 0.0}
+    for run in range(runs):
+        columns = people(f"{name} {run}", count, sizes)
+        truth = table_of(columns, sizes)
+        reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
+        estimate = joint_counts(reports, channels)
+        ways = {
+            "clipped": np.maximum(estimate, 0),
+            "plain": project_to_simplex(estimate, count),
+            "fitted": project_counts(estimate, count, channels),
+            "shrunk": project_counts(shrink_interactions(estimate, count, channels), count, channels),
+        }
+        for way, counts in ways.items():
+            found[way] += np.abs(counts - truth).sum() / count / runs
+    return found
+
+
+def test_the_fit_to_margins_beats_plain_projection_and_clipping() -> None:
+    pair = errors("pair", [Channel("grr", 5, 1, HALF)] * 2, 100_000, 10)
+    assert pair["fitted"] < 0.95 * pair["plain"] < 0.95 * pair["clipped"]
+    triple = errors("triple", [Channel("subset", 5, 2, HALF)] * 3, 100_000, 5)
+    assert triple["fitted"] < 0.75 * triple["plain"] < 0.75 * triple["clipped"]
+    assert triple["shrunk"] < triple["fitted"]
+
+
+def test_projection_keeps_margins_that_plain_projection_loses() -> None:
+    channels = [Channel("subset", 5, 2, HALF)] * 3
+    columns = people("margin", 100_000, [5, 5, 5])
+    truth, randomness = table_of(columns, [5, 5, 5]), kit.source("margin")
+    reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
+    estimate = joint_counts(reports, channels)
+
+    def margin_error(table: np.ndarray) -> float:
+        return float(np.abs((table - truth).sum(axis=(1, 2))).sum())
+
+    assert (
+        margin_error(project_counts(estimate, 100_000, channels))
+        < margin_error(project_to_simplex(estimate, 100_000)) / 2
+    )
+
+
+def test_shrinking_leaves_strong_interactions_and_margins_alone() -> None:
+    channels = [Channel("grr", 3, 1, 5 * ONE)] * 2
+    columns = people("strong", 100_000, [3, 3])
+    randomness = kit.source("strong")
+    reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
+    estimate = joint_counts(reports, channels)
+    shrunk = shrink_interactions(estimate, 100_000, channels)
+    np.testing.assert_allclose(shrunk, estimate, atol=0.005 * 100_000)
+    np.testing.assert_allclose(shrunk.sum(axis=0), estimate.sum(axis=0), atol=1e-6)
+
+
+@given(st.lists(st.floats(-50, 200), min_size=3, max_size=3), st.lists(st.floats(-50, 200), min_size=2, max_size=2))
+def test_independent_counts_have_the_projected_margins(first: list[float], second: list[float]) -> None:
+    table = independent_counts([np.array(first), np.array(second)], 150)
+    assert table.min() >= 0
+    np.testing.assert_allclose(table.sum(axis=1), project_to_simplex(np.array(first), 150), atol=1e-6)
+    np.testing.assert_allclose(table.sum(axis=0), project_to_simplex(np.array(second), 150), atol=1e-6)
+
+
+def test_projections_of_nobody_are_empty() -> None:
+    np.testing.assert_array_equal(project_counts(np.full((4, 3), -1.0), 0, GRID), np.zeros((4, 3)))
+    np.testing.assert_array_equal(independent_counts([np.array([1.0, -1.0])], 0), np.zeros(2))
+
+
+def test_projections_refuse_what_does_not_fit() -> None:
+    with pytest.raises(BadInput):
+        project_counts(np.zeros((3, 4)), 10, GRID)
+    with pytest.raises(BadInput):
+        project_to_simplex(np.zeros(3), float("nan"))
+    with pytest.raises(BadInput):
+        independent_counts([], 10)

@@ -1,0 +1,269 @@
+"""The group key against parties that steer, copy, equivocate or change their mind, and a coordinator that listens."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.secure.group_secret import GroupSecret
+from colonnade.secure.mail import Session
+from tests.secure import runs
+
+STEP = 3
+Letters = dict[str, dict[str, bytes]]
+
+
+def members(count: int = 3, purpose: str = "sketches", **changes: object) -> dict[str, GroupSecret]:
+    return {
+        name: GroupSecret(session, purpose, STEP, runs.seed("group", name))
+        for name, session in runs.sessions(count, **changes).items()
+    }
+
+
+def delivered(sent: Mapping[str, Mapping[str, bytes]]) -> Letters:
+    """Turn letters by sender and receiver into letters by receiver and sender: the coordinator's relay."""
+    return {
+        receiver: {sender: letters[receiver] for sender, letters in sent.items() if sender != receiver}
+        for receiver in sent
+    }
+
+
+def committed(group: dict[str, GroupSecret]) -> Letters:
+    return delivered({name: member.commit() for name, member in group.items()})
+
+
+def revealed(group: dict[str, GroupSecret], commitments: Letters) -> Letters:
+    return delivered({name: member.reveal(commitments[name]) for name, member in group.items()})
+
+
+def settled(group: dict[str, GroupSecret]) -> dict[str, bytes]:
+    reveals = revealed(group, committed(group))
+    return {name: member.settle(reveals[name]).expose() for name, member in group.items()}
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_all_parties_arrive_at_the_same_key(count: int) -> None:
+    keys = settled(members(count))
+    assert len(keys) == count
+    assert len(set(keys.values())) == 1
+    assert len(keys["ana"]) == 32
+
+
+def test_every_party_run_and_purpose_changes_the_key() -> None:
+    keys = {
+        settled(group)["ana"] for group in (members(), members(4), members(run=bytes(16)), members(purpose="other"))
+    }
+    assert len(keys) == 4
+
+
+@pytest.mark.parametrize("name", ["ana", "bo", "cy"])
+def test_every_contribution_counts(name: str) -> None:
+    sessions = runs.sessions()
+    group = {
+        party: GroupSecret(session, "sketches", STEP, runs.seed("group", party, party == name))
+        for party, session in sessions.items()
+    }
+    assert settled(group)["ana"] != settled(members())["ana"]
+
+
+def test_one_seed_for_two_purposes_gives_unrelated_contributions() -> None:
+    session = runs.sessions()["ana"]
+    one, other = (GroupSecret(session, purpose, STEP, bytes(32)) for purpose in ("one", "other"))
+    assert one._contribution != other._contribution
+    assert one._nonce != one._contribution
+
+
+def test_a_restarted_party_sends_the_same_letters_and_settles_on_the_same_key() -> None:
+    group = members()
+    commitments = committed(group)
+    reveals = revealed(group, commitments)
+    again = GroupSecret(runs.sessions()["ana"], "sketches", STEP, runs.seed("group", "ana"), view=group["ana"].view)
+    assert again.commit() == {peer: commitments[peer]["ana"] for peer in ("bo", "cy")}
+    assert again.reveal(commitments["ana"]) == {peer: reveals[peer]["ana"] for peer in ("bo", "cy")}
+    assert again.settle(reveals["ana"]) == group["ana"].settle(reveals["ana"])
+
+
+def test_every_call_may_be_repeated() -> None:
+    group = members()
+    assert committed(group) == committed(group)
+    commitments = committed(group)
+    assert revealed(group, commitments) == revealed(group, commitments)
+    reveals = revealed(group, commitments)
+    assert group["ana"].settle(reveals["ana"]) == group["ana"].settle(reveals["ana"])
+
+
+def test_the_coordinator_sees_neither_contributions_nor_commitments() -> None:
+    group = members()
+    commitments = committed(group)
+    reveals = revealed(group, commitments)
+    seen = b"".join(letter for letters in (commitments, reveals) for box in letters.values() for letter in box.values())
+    for member in group.values():
+        for hidden in (member._nonce.expose(), member._contribution.expose(), member._own_commitment()):
+            assert hidden not in seen
+    assert group["ana"].settle(reveals["ana"]).expose() not in seen
+
+
+# --- a party gone bad: it holds its own session and can seal what it likes ---
+
+
+class Rogue(GroupSecret):
+    """A party that changes what it says towards one peer."""
+
+    def __init__(self, session: Session, *, victim: str, at: int, alter: object) -> None:
+        super().__init__(session, "sketches", STEP, runs.seed("group", session.party))
+        self._victims, self._at, self._alter = victim, at, alter
+
+    def _sealed(self, step: int, plaintext: bytes) -> dict[str, bytes]:
+        said = {
+            peer: self._alter(plaintext) if step == self._at and peer in self._victims else plaintext
+            for peer in self._session.peers
+        }
+        return {peer: self._session.seal(peer, step, 0, body) for peer, body in said.items()}
+
+
+def with_rogue(victims: object, at: int, alter: object) -> dict[str, GroupSecret]:
+    group = members()
+    group["bo"] = Rogue(runs.sessions()["bo"], victim=victims, at=at, alter=alter)
+    return group
+
+
+def flipped(position: int) -> object:
+    return lambda body: body[:position] + bytes([body[position] ^ 1]) + body[position + 1 :]
+
+
+@pytest.mark.parametrize("position", [0, 31, 32, 63])
+def test_revealing_something_other_than_was_committed_is_refused(position: int) -> None:
+    group = with_rogue(("ana", "cy"), STEP + 1, flipped(position))
+    reveals = revealed(group, committed(group))
+    for honest in ("ana", "cy"):
+        with pytest.raises(ProtocolError, match="other than it committed"):
+            group[honest].settle(reveals[honest])
+
+
+def test_committing_differently_towards_different_peers_is_refused_by_all_of_them() -> None:
+    other = GroupSecret(runs.sessions()["bo"], "sketches", STEP, runs.seed("a second contribution"))
+    group = with_rogue(("cy",), STEP, lambda _: other._own_commitment())
+    commitments = committed(group)
+    reveals = revealed(group, commitments)
+    # towards each peer the rogue then reveals just what it committed to there, with the view that peer has
+    shown = other._nonce.expose() + other._contribution.expose() + group["cy"].view
+    reveals["cy"]["bo"] = runs.sessions()["bo"].seal("cy", STEP + 1, 0, shown)
+    for honest in ("ana", "cy"):
+        with pytest.raises(ProtocolError, match="differently"):
+            group[honest].settle(reveals[honest])
+
+
+def test_a_view_that_was_not_seen_is_refused() -> None:
+    group = with_rogue(("ana",), STEP + 1, flipped(64))
+    reveals = revealed(group, committed(group))
+    with pytest.raises(ProtocolError, match="differently"):
+        group["ana"].settle(reveals["ana"])
+    assert group["cy"].settle(reveals["cy"])
+
+
+def test_a_copied_commitment_cannot_be_opened_under_another_name() -> None:
+    group = members()
+    copied = group["ana"]._own_commitment()
+    group["bo"] = Rogue(runs.sessions()["bo"], victim=("ana", "cy"), at=STEP, alter=lambda _: copied)
+    commitments = committed(group)
+    reveals = revealed(group, commitments)
+    shown = group["ana"]._nonce.expose() + group["ana"]._contribution.expose() + group["cy"].view
+    reveals["cy"]["bo"] = runs.sessions()["bo"].seal("cy", STEP + 1, 0, shown)
+    with pytest.raises(ProtocolError, match="other than it committed"):
+        group["cy"].settle(reveals["cy"])
+
+
+@pytest.mark.parametrize("at", [STEP, STEP + 1])
+@pytest.mark.parametrize("length", [0, 31, 33, 95, 97])
+def test_a_letter_of_the_wrong_length_is_refused(at: int, length: int) -> None:
+    group = with_rogue(("ana", "cy"), at, lambda body: (body + bytes(100))[:length])
+    with pytest.raises(ProtocolError, match="wrong length"):
+        settled(group)
+
+
+def test_a_commitment_changed_after_the_reveal_is_refused() -> None:
+    group = members()
+    commitments = committed(group)
+    group["ana"].reveal(commitments["ana"])
+    changed = GroupSecret(runs.sessions()["bo"], "sketches", STEP, runs.seed("after thought")).commit()
+    with pytest.raises(ProtocolError):
+        group["ana"].reveal(commitments["ana"] | {"bo": changed["ana"]})
+
+
+def test_a_commitment_changed_across_a_restart_is_refused_where_the_view_was_kept() -> None:
+    group = members()
+    commitments = committed(group)
+    group["ana"].reveal(commitments["ana"])
+    changed = GroupSecret(runs.sessions()["bo"], "sketches", STEP, runs.seed("after thought")).commit()
+    again = GroupSecret(runs.sessions()["ana"], "sketches", STEP, runs.seed("group", "ana"), view=group["ana"].view)
+    with pytest.raises(ProtocolError, match="changed its commitment"):
+        again.reveal(commitments["ana"] | {"bo": changed["ana"]})
+
+
+# --- a coordinator gone bad ---
+
+
+def test_a_missing_or_extra_letter_is_refused() -> None:
+    group = members(4)
+    commitments = committed(group)
+    for altered in (
+        {sender: letter for sender, letter in commitments["ana"].items() if sender != "bo"},
+        commitments["ana"] | {"ana": commitments["bo"]["ana"]},
+        commitments["ana"] | {"hal": commitments["bo"]["ana"]},
+        {},
+    ):
+        with pytest.raises(ProtocolError, match="one from each peer"):
+            group["ana"].reveal(altered)
+
+
+def test_swapped_commitments_are_refused() -> None:
+    group = members()
+    box = committed(group)["ana"]
+    with pytest.raises(ProtocolError):
+        group["ana"].reveal({"bo": box["cy"], "cy": box["bo"]})
+
+
+def test_commitments_of_another_run_are_refused() -> None:
+    box = committed(members(run=runs.seed("yesterday")))["ana"]
+    with pytest.raises(ProtocolError):
+        members()["ana"].reveal(box)
+
+
+def test_a_reveal_before_all_commitments_is_refused() -> None:
+    group = members()
+    reveals = revealed(group, committed(group))
+    for view in (None, group["ana"].view):
+        late = GroupSecret(runs.sessions()["ana"], "sketches", STEP, runs.seed("group", "ana"), view=view)
+        with pytest.raises(ProtocolError, match="before all commitments"):
+            late.settle(reveals["ana"])
+
+
+def test_a_commitment_delivered_as_a_reveal_is_refused() -> None:
+    group = members()
+    commitments = committed(group)
+    group["ana"].reveal(commitments["ana"])
+    with pytest.raises(ProtocolError):
+        group["ana"].settle(commitments["ana"])
+
+
+def test_parties_with_different_purposes_do_not_settle() -> None:
+    group = members()
+    group["cy"] = GroupSecret(runs.sessions()["cy"], "batches", STEP, runs.seed("group", "cy"))
+    reveals = revealed(group, committed(group))
+    for member, box in ((group[name], reveals[name]) for name in group):
+        with pytest.raises(ProtocolError):
+            member.settle(box)
+
+
+def test_a_group_key_needs_a_purpose_and_a_seed() -> None:
+    session = runs.sessions()["ana"]
+    with pytest.raises(BadInput):
+        GroupSecret(session, "", STEP, bytes(32))
+    with pytest.raises(BadInput):
+        GroupSecret(session, "sketches", STEP, bytes(31))
+
+
+def test_nothing_secret_shows_in_the_repr() -> None:
+    member = members()["ana"]
+    assert repr(member) == "GroupSecret(purpose='sketches', <redacted>)"
+    assert member._contribution.expose().hex() not in repr(vars(member))

@@ -1,0 +1,300 @@
+"""The handshake against a coordinator that lies and parties that misbehave."""
+
+import itertools
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.secure.handshake import Handshake, Hello, RunTerms, _signed
+from tests.secure import runs
+
+P = 2**255 - 19
+ORDER_EIGHT = (
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+SMALL_ORDER = (0, 1, P - 1, P, P + 1, *ORDER_EIGHT)
+
+
+def agree(relayed: dict[str, Hello], name: str = "ana", terms: RunTerms | None = None, **pins: object) -> object:
+    return runs.handshake(name, terms or runs.terms()).agree(relayed, runs.pinned() | pins)
+
+
+def signed_by(name: str, terms: RunTerms, ephemeral: bytes, *, party: str | None = None) -> Hello:
+    party = party or name
+    return Hello(terms, party, ephemeral, runs.identity(name).sign(_signed(terms, party, ephemeral)))
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_every_pair_of_parties_arrives_at_the_same_keys(count: int) -> None:
+    sessions = runs.sessions(count)
+    assert len({session.transcript for session in sessions.values()}) == 1
+    keys = []
+    for sender, receiver in itertools.permutations(sessions, 2):
+        assert sessions[sender]._outgoing[receiver] == sessions[receiver]._incoming[sender]
+        keys.append(sessions[sender]._outgoing[receiver].expose())
+    assert len(set(keys)) == count * (count - 1)  # none is used for two pairs, or for both directions of one
+
+
+def test_a_restarted_party_regenerates_its_hello_and_its_keys_from_the_seed() -> None:
+    terms = runs.terms()
+    first, second = runs.handshake("ana", terms), runs.handshake("ana", terms)
+    assert first.hello == second.hello
+    relayed = runs.hellos(terms)
+    one, other = first.agree(relayed, runs.pinned()), second.agree(relayed, runs.pinned())
+    assert one._outgoing == other._outgoing
+    assert one._incoming == other._incoming
+
+
+@pytest.mark.parametrize("change", ["federation", "run", "plan"])
+def test_a_seed_used_in_two_runs_still_gives_unrelated_keys(change: str) -> None:
+    first, second = runs.terms(), runs.terms(**{change: runs.seed("another")})
+    hellos = runs.handshake("ana", first).hello, runs.handshake("ana", second).hello
+    assert hellos[0].ephemeral != hellos[1].ephemeral
+
+
+def test_another_seed_of_one_party_changes_every_key_of_the_run() -> None:
+    terms = runs.terms()
+    relayed = runs.hellos(terms)
+    before = runs.handshake("ana", terms).agree(relayed, runs.pinned())
+    relayed["cy"] = runs.handshake("cy", terms, drawn=runs.seed("another")).hello
+    after = runs.handshake("ana", terms).agree(relayed, runs.pinned())
+    assert before.transcript != after.transcript
+    assert before._outgoing["bo"] != after._outgoing["bo"]
+
+
+def test_parties_may_be_listed_in_any_order_and_pins_may_name_more() -> None:
+    agreed = runs.terms(parties=("cy", "ana", "bo"))
+    assert agreed == runs.terms()
+    assert agree(dict(reversed(runs.hellos(agreed).items()))).parties == ("ana", "bo", "cy")
+
+
+def test_hellos_survive_the_wire_and_come_back_equal() -> None:
+    hello = runs.handshake("ana", runs.terms()).hello
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(hello), type=Hello) == hello
+
+
+# --- a coordinator gone bad ---
+
+
+@pytest.mark.parametrize("change", ["federation", "run", "plan"])
+def test_different_plans_shown_to_different_parties_are_caught_by_both(change: str) -> None:
+    shown, other = runs.terms(), runs.terms(**{change: runs.seed("another")})
+    relayed = runs.hellos(shown) | {"bo": runs.handshake("bo", other).hello}
+    for name, terms in (("ana", shown), ("bo", other), ("cy", shown)):
+        with pytest.raises(PlanMismatch):
+            agree(relayed, name, terms)
+
+
+def test_different_lists_of_parties_shown_to_different_parties_are_caught() -> None:
+    relayed = runs.hellos(runs.terms()) | {"bo": runs.handshake("bo", runs.terms(4)).hello}
+    with pytest.raises(PlanMismatch):
+        agree(relayed)
+    relayed = runs.hellos(runs.terms()) | {"dee": runs.handshake("dee", runs.terms(4)).hello}
+    with pytest.raises(PlanMismatch):
+        agree(relayed, "dee", runs.terms(4))
+
+
+def test_a_hello_replayed_from_an_earlier_run_is_refused() -> None:
+    stale = runs.hellos(runs.terms(run=runs.seed("yesterday")))
+    with pytest.raises(PlanMismatch):
+        agree(runs.hellos(runs.terms()) | {"bo": stale["bo"]})
+
+
+@pytest.mark.parametrize("missing", ["ana", "bo", "cy"])
+def test_a_missing_hello_is_refused(missing: str) -> None:
+    relayed = runs.hellos(runs.terms())
+    del relayed[missing]
+    with pytest.raises(ProtocolError):
+        agree(relayed)
+
+
+def test_an_extra_hello_is_refused() -> None:
+    with pytest.raises(ProtocolError):
+        agree(runs.hellos(runs.terms(4)))
+
+
+def test_a_hello_reflected_to_its_own_author_is_refused() -> None:
+    relayed = runs.hellos(runs.terms())
+    with pytest.raises(ProtocolError):
+        agree(relayed | {"bo": relayed["ana"]})
+
+
+def test_swapped_hellos_are_refused() -> None:
+    relayed = runs.hellos(runs.terms())
+    with pytest.raises(ProtocolError, match="another party's name"):
+        agree(relayed | {"bo": relayed["cy"], "cy": relayed["bo"]})
+
+
+def test_a_key_signed_by_nobody_is_refused() -> None:
+    terms = runs.terms()
+    key = runs.handshake("bo", terms, drawn=runs.seed("coordinator")).hello.ephemeral
+    true = runs.hellos(terms)["bo"]
+    for forged in (msgspec.structs.replace(true, ephemeral=key), signed_by("hal", terms, key, party="bo")):
+        with pytest.raises(ProtocolError, match="signature"):
+            agree(runs.hellos(terms) | {"bo": forged})
+
+
+def test_no_field_of_a_hello_can_be_altered_under_its_signature() -> None:
+    terms = runs.terms()
+    true = runs.hellos(terms)["bo"]
+    others = [runs.terms(**{change: runs.seed("x")}) for change in ("federation", "run", "plan")] + [runs.terms(4)]
+    forged = [msgspec.structs.replace(true, terms=other) for other in others]
+    forged += [msgspec.structs.replace(true, signature=bytes(64))]
+    for hello in forged:
+        with pytest.raises(ProtocolError, match="signature"):
+            agree(runs.hellos(terms) | {"bo": hello})
+
+
+def test_a_hello_signed_under_another_name_is_refused() -> None:
+    terms = runs.terms()
+    true = runs.hellos(terms)["bo"]
+    signature = runs.identity("bo").sign(_signed(terms, "cy", true.ephemeral))
+    with pytest.raises(ProtocolError, match="signature"):
+        agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=signature)})
+
+
+def test_swapped_pinned_identities_are_refused() -> None:
+    pins = runs.pinned()
+    with pytest.raises(ProtocolError, match="signature"):
+        agree(runs.hellos(runs.terms()), bo=pins["cy"], cy=pins["bo"])
+
+
+def test_one_identity_for_two_parties_is_refused() -> None:
+    pins = runs.pinned()
+    terms = runs.terms()
+    key = runs.handshake("cy", terms, drawn=runs.seed("two names")).hello.ephemeral
+    relayed = runs.hellos(terms) | {"cy": signed_by("bo", terms, key, party="cy")}
+    with pytest.raises(ProtocolError, match="same identity"):
+        agree(relayed, cy=pins["bo"])
+
+
+def test_a_party_without_a_pinned_identity_is_refused() -> None:
+    relayed = runs.hellos(runs.terms())
+    with pytest.raises(ProtocolError, match="no pinned identity"):
+        runs.handshake("ana", runs.terms()).agree(relayed, runs.pinned(2))
+
+
+def test_an_own_hello_from_another_seed_is_refused() -> None:
+    terms = runs.terms()
+    relayed = runs.hellos(terms) | {"ana": runs.handshake("ana", terms, drawn=runs.seed("other")).hello}
+    with pytest.raises(ProtocolError, match="own hello"):
+        agree(relayed)
+
+
+def test_a_signature_for_another_purpose_is_not_a_hello() -> None:
+    terms = runs.terms()
+    true = runs.hellos(terms)["bo"]
+    elsewhere = runs.identity("bo").sign(true.signed().replace(b"colonnade hello v1", b"colonnade paper v1"))
+    with pytest.raises(ProtocolError, match="signature"):
+        agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=elsewhere)})
+
+
+# --- a party gone bad ---
+
+
+@pytest.mark.parametrize("high_bit", [0, 2**255])
+@pytest.mark.parametrize("point", SMALL_ORDER)
+def test_a_small_order_key_is_refused_even_when_signed(point: int, high_bit: int) -> None:
+    terms = runs.terms()
+    encoding = (point + high_bit).to_bytes(32, "little")
+    with pytest.raises(ProtocolError, match="agrees on nothing"):
+        agree(runs.hellos(terms) | {"bo": signed_by("bo", terms, encoding)})
+
+
+def test_an_ordinary_key_with_its_ignored_bit_set_gives_the_same_secret_but_another_transcript() -> None:
+    terms = runs.terms()
+    relayed = runs.hellos(terms)
+    key = bytearray(relayed["bo"].ephemeral)
+    key[31] |= 0x80
+    plain = agree(relayed)
+    other = agree(relayed | {"bo": signed_by("bo", terms, bytes(key))})
+    assert plain._outgoing["bo"] != other._outgoing["bo"]
+
+
+def test_a_party_that_presents_anothers_ephemeral_key_as_its_own_is_refused() -> None:
+    terms = runs.terms()
+    relayed = runs.hellos(terms)
+    with pytest.raises(ProtocolError, match="same key"):
+        agree(relayed | {"bo": signed_by("bo", terms, relayed["cy"].ephemeral)})
+
+
+def test_the_shared_secret_is_that_of_rfc_7748() -> None:
+    ours = bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
+    theirs = bytes.fromhex("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f")
+    shared = X25519PrivateKey.from_private_bytes(ours).exchange(X25519PublicKey.from_public_bytes(theirs))
+    assert shared.hex() == "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
+
+
+# --- what cannot be said at all ---
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"federation": b"short"},
+        {"plan": bytes(33)},
+        {"run": bytes(15)},
+        {"run": bytes(65)},
+        {"parties": ("ana",)},
+        {"parties": ("ana", "ana")},
+        {"parties": ("ana", "")},
+        {"parties": ("ana", "b\n")},
+        {"parties": ("ana", "b" * 256)},
+        {"parties": ("ana", "b\ud800")},
+    ],
+)
+def test_terms_that_cannot_be_meant_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(BadInput):
+        runs.terms(**changes)
+
+
+def test_terms_out_of_canonical_order_are_refused() -> None:
+    with pytest.raises(BadInput):
+        RunTerms(bytes(32), bytes(16), ("bo", "ana"), bytes(32))
+
+
+def test_a_party_outside_the_run_cannot_shake_hands() -> None:
+    with pytest.raises(BadInput):
+        runs.handshake("hal", runs.terms())
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda raw: {**raw, "ephemeral": b"short"},
+        lambda raw: {**raw, "signature": bytes(65)},
+        lambda raw: {**raw, "party": "hal"},
+        lambda raw: {**raw, "extra": 1},
+        lambda raw: {**raw, "terms": {**raw["terms"], "parties": ["bo", "ana", "cy"]}},
+        lambda raw: {key: value for key, value in raw.items() if key != "signature"},
+    ],
+)
+def test_a_malformed_hello_does_not_decode(alter: Callable[[dict], dict]) -> None:
+    raw = msgspec.msgpack.decode(msgspec.msgpack.encode(runs.handshake("ana", runs.terms()).hello))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(alter(raw)), type=Hello)
+
+
+def test_every_honest_party_stops_at_the_same_fault() -> None:
+    terms = runs.terms(5)
+    other = runs.terms(5, plan=runs.seed("another"))
+    relayed = runs.hellos(terms)
+    relayed["bo"] = runs.handshake("bo", other).hello
+    relayed["cy"] = msgspec.structs.replace(relayed["cy"], signature=bytes(64))
+    faults = set()
+    for name in ("ana", "dee", "eva"):
+        with pytest.raises(ColonnadeError) as caught:
+            agree(relayed, name, terms)
+        faults.add(str(caught.value))
+    assert len(faults) == 1
+
+
+def test_an_attacker_in_the_middle_with_its_own_identity_gets_nowhere() -> None:
+    terms = runs.terms()
+    impostor = Handshake(runs.identity("hal"), "bo", terms, runs.seed("impostor"))
+    with pytest.raises(ProtocolError, match="signature"):
+        agree(runs.hellos(terms) | {"bo": impostor.hello})

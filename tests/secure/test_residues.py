@@ -1,0 +1,493 @@
+"""Residue arithmetic against Python's integers: exact for every modulus at its edges, or refused."""
+
+import itertools
+import math
+import sys
+import tracemalloc
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.secure import _kernels, products
+from colonnade.secure.products import Products, entry_pairs
+from colonnade.secure.residues import FAST, PORTABLE, Arithmetic, gram_bound, noise_tail
+from colonnade.secure.stream import SeedStream
+from tests import kit
+from tests.secure.arithmetics import ALL, every_arithmetic, every_ring, needs_torch
+
+
+def elements(values):
+    return np.array(values, dtype=np.uint64)
+
+
+def edge_elements(arithmetic):
+    """Elements whose residues are extreme: zero, one, the ends of the centred range, next to multiples and to halves."""
+    modulus = arithmetic.modulus
+    found = {0, 1, 2, arithmetic.largest, arithmetic.largest + 1, modulus - 2, modulus - 1}
+    for prime in arithmetic.moduli:
+        top = modulus // prime
+        for multiple in (0, 1, 2, top // 3, top // 2, top - 2, top - 1):
+            for offset in (0, 1, prime - 1, (prime - 1) // 2, (prime + 1) // 2):
+                found.add(multiple * prime + offset)
+    for side in itertools.product((0, 1), repeat=len(arithmetic.moduli)):
+        ends = [(p - 1) // 2 + s for p, s in zip(arithmetic.moduli, side, strict=True)]
+        found.add(int(arithmetic.from_residues(np.array(ends)[:, None])[0]))
+    return sorted(found)
+
+
+def exact_products(arithmetic, chunk, within):
+    columns = [[int(v) for v in column] for part in chunk for column in part]
+    first, second = entry_pairs([len(part) for part in chunk], within=within)
+    return [
+        sum(a * b for a, b in zip(columns[i], columns[j], strict=True)) % arithmetic.modulus
+        for i, j in zip(first, second, strict=True)
+    ]
+
+
+# The moduli
+
+
+@every_ring
+def test_moduli_are_different_primes(arithmetic):
+    sieve = np.ones(2**23, dtype=bool)
+    sieve[:2] = False
+    for number in range(2, 2897):
+        if sieve[number]:
+            sieve[number * number :: number] = False
+    assert all(sieve[p] for p in arithmetic.moduli)
+    assert len(set(arithmetic.moduli)) == len(arithmetic.moduli)
+
+
+def test_products_of_moduli_are_the_documented_ones():
+    bits = [round(math.log2(a.modulus), 1) for a in ALL]
+    assert bits == [46.0, 63.0, 39.5, 47.3, 55.1]
+    assert [a.element_bytes for a in ALL] == [6, 8, 5, 6, 7]
+
+
+@every_ring
+def test_a_block_of_products_fits_its_accumulator(arithmetic):
+    half = (max(arithmetic.moduli) - 1) // 2
+    if arithmetic.unit == "float64":
+        slack = 1 if arithmetic.modulus >= _kernels.LARGEST_NARROW else 0
+        assert _kernels.BLOCK_ROWS * (half + slack) ** 2 + 2 * max(arithmetic.moduli) < 2**53
+    else:
+        assert products.LARGEST_SLICE * half**2 < products.LARGEST_INT8_ROWS * half**2 < 2**31
+
+
+@pytest.mark.parametrize(
+    ("moduli", "unit"),
+    [
+        ((), "float64"),
+        ((9, 7), "float64"),
+        ((7, 7), "float64"),
+        ((2, 7), "float64"),
+        ((8388617,), "float64"),
+        ((257,), "int8"),
+        ((253, 251), "int8"),
+        ((2**23 - 15, 2**23 - 21, 2**21 - 9), "float64"),
+        ((2**23 - 15, 2**23 - 21, 17, 19), "float64"),
+        ((2**21 - 9, 2**21 - 19, 2**21 - 21, 3), "float64"),
+        ((7.0,), "float64"),
+        ((True,), "float64"),
+        ((7,), "bfloat16"),
+    ],
+)
+def test_moduli_that_would_not_be_exact_are_refused(moduli, unit):
+    with pytest.raises(BadInput):
+        Arithmetic(moduli, unit)
+
+
+@every_ring
+def test_an_arithmetic_survives_a_plan_and_is_validated_on_arrival(arithmetic):
+    data = msgspec.json.encode(arithmetic)
+    assert msgspec.json.decode(data, type=Arithmetic) == arithmetic
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(data.replace(b"]", b",9]"), type=Arithmetic)
+
+
+# Headroom, at plan time
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_the_cheapest_arithmetic_with_room_is_chosen_and_one_more_is_refused(fast):
+    sets = FAST if fast else PORTABLE
+    for position, moduli in enumerate(sets):
+        largest = (math.prod(moduli) - 1) // 2
+        assert Arithmetic.for_headroom(largest, 8, fast=fast).moduli == moduli
+        if position + 1 < len(sets):
+            assert Arithmetic.for_headroom(largest + 1, 8, fast=fast).moduli == sets[position + 1]
+        else:
+            with pytest.raises(BadInput):
+                Arithmetic.for_headroom(largest + 1, 8, fast=fast)
+
+
+@every_arithmetic
+def test_a_gram_entry_exactly_at_the_bound_decodes(arithmetic):
+    rows = 700
+    largest = math.isqrt(arithmetic.largest // rows)
+    assert gram_bound(rows, largest) <= arithmetic.largest < gram_bound(rows, largest + 1)
+    column = np.full((1, rows), largest)
+    for sign in (1, -1):
+        product = Products(arithmetic, [1, 1])
+        product.add([arithmetic.encode(column), arithmetic.encode(sign * column)])
+        bound = gram_bound(rows, largest)
+        assert arithmetic.decode(product.elements(), bound).tolist() == [sign * bound]
+        with pytest.raises(ProtocolError):
+            arithmetic.decode(product.elements(), bound - 1)
+
+
+def test_headroom_counts_the_noise():
+    rows, largest = 1000, 4096
+    room = (math.prod(PORTABLE[1]) - 1) // 2 - rows * largest**2
+    variance = (room - 10) ** 2 // 256  # just fits at sixteen standard deviations, not with the rest of the tail
+    assert gram_bound(rows, largest, 10**12) == rows * largest**2 + noise_tail(10**12)
+    with pytest.raises(BadInput):
+        Arithmetic.for_headroom(gram_bound(rows, largest, variance), 3)
+    assert Arithmetic.for_headroom(gram_bound(rows, largest, variance * 99 // 100), 3)
+
+
+@given(st.integers(0, 10**30))
+def test_the_noise_tail_solves_its_inequality_and_is_not_wasteful(variance):
+    tail = noise_tail(variance)
+    assert Fraction(tail) ** 2 / (2 * (variance + Fraction(tail, 3))) >= 128
+    assert tail <= 16.001 * math.sqrt(variance) + 90
+
+
+def test_the_noise_tail_covers_skellam_noise():
+    from scipy import stats
+
+    for variance in (1, 10, 1000):  # a difference of two Poisson variables of half the variance each
+        tail = noise_tail(variance)
+        log_mass = [stats.skellam.logpmf(tail, variance / 2, variance / 2)]
+        assert max(log_mass) < -128
+
+
+@pytest.mark.parametrize("bound", [0, -1, 1.5, True, None])
+def test_a_bound_that_is_not_one_is_refused(bound):
+    with pytest.raises(BadInput):
+        Arithmetic.for_headroom(bound, 3)
+
+
+@pytest.mark.parametrize("nodes", [0, -1, 227, 3.0, True])
+def test_more_nodes_than_evaluation_points_are_refused(nodes):
+    with pytest.raises(BadInput):
+        Arithmetic.for_headroom(2**45, nodes, fast=True)
+
+
+@pytest.mark.parametrize("arguments", [(0, 1), (1, 0), (1.0, 1), (1, True), (1, 1, -1), (1, 1, 0.5)])
+def test_bounds_of_nonsense_are_refused(arguments):
+    with pytest.raises(BadInput):
+        gram_bound(*arguments)
+
+
+# Integers to elements and back
+
+
+@every_ring
+def test_integers_round_trip_at_the_edges_and_not_beyond(arithmetic):
+    edges = np.array([0, 1, -1, arithmetic.largest, -arithmetic.largest])
+    found = arithmetic.encode(edges)
+    assert [int(e) for e in found] == [int(v) % arithmetic.modulus for v in edges]
+    assert (arithmetic.decode(found) == edges).all()
+    for beyond in (arithmetic.largest + 1, -arithmetic.largest - 1, 2**63 - 1, -(2**63)):
+        with pytest.raises(BadInput):
+            arithmetic.encode(np.array([0, beyond]))
+
+
+@every_ring
+def test_a_declared_bound_is_enforced_on_both_sides(arithmetic):
+    arithmetic.encode(np.array([7, -7]), 7)
+    for beyond in (8, -8):
+        with pytest.raises(BadInput):
+            arithmetic.encode(np.array([beyond]), 7)
+
+
+@pytest.mark.parametrize("values", [np.array([1.0]), np.array([1], np.int32), np.array([1], np.uint64)])
+def test_only_signed_words_are_encoded(values):
+    with pytest.raises(BadInput):
+        ALL[0].encode(values)
+
+
+@every_ring
+def test_elements_out_of_range_are_refused_everywhere(arithmetic):
+    good = elements([0, arithmetic.modulus - 1])
+    for wrong in (arithmetic.modulus, arithmetic.modulus + 1, 2**63, 2**64 - 1):
+        bad = elements([0, wrong])
+        for use in (arithmetic.require, arithmetic.decode, arithmetic.to_bytes, arithmetic.add):
+            use(good)
+            with pytest.raises(ProtocolError):
+                use(bad)
+        with pytest.raises(ProtocolError):
+            arithmetic.add(good, bad)
+    with pytest.raises(ProtocolError):
+        arithmetic.require(np.array([1]))
+    with pytest.raises(ProtocolError):
+        arithmetic.add(good, elements([1]))
+
+
+@every_arithmetic
+def test_a_product_refuses_shares_out_of_range_or_of_another_shape(arithmetic):
+    good = np.zeros((2, 600), dtype=np.uint64)
+    for place in ((0, 0), (1, 511), (0, 599)):
+        bad = good.copy()
+        bad[place] = arithmetic.modulus
+        with pytest.raises(ProtocolError):
+            Products(arithmetic, [2, 2]).add([good, bad])
+    for chunk in ([good], [good, good[:1]], [good, good[:, :5]], [good, good[0]], [good, good.astype(np.int64)], []):
+        with pytest.raises(ProtocolError):
+            Products(arithmetic, [2, 2]).add(chunk)
+
+
+# Residues
+
+
+@every_ring
+def test_garner_inverts_residues_at_the_edges(arithmetic):
+    edges = edge_elements(arithmetic)
+    residues = np.array([[e % p for e in edges] for p in arithmetic.moduli])
+    assert arithmetic.from_residues(residues).tolist() == edges
+    centred = np.array([[(e % p) - p for e in edges] for p in arithmetic.moduli])
+    assert arithmetic.from_residues(centred).tolist() == edges
+
+
+@every_ring
+def test_planes_hold_centred_residues_at_the_edges(arithmetic):
+    edges = edge_elements(arithmetic)
+    values = np.concatenate([elements(edges), arithmetic.uniform(SeedStream(bytes(32)), 20_000)])[None]
+    wide = arithmetic.modulus >= _kernels.LARGEST_NARROW
+    for prime, high in arithmetic.constants:
+        plane = np.zeros(values.shape, dtype=np.int8 if arithmetic.unit == "int8" else np.float64)
+        if arithmetic.unit == "int8":
+            _kernels.int8_plane(values, values.size, prime, high, wide, plane)
+        else:
+            _kernels._float_plane(values, 0, values.size, prime, high, wide, plane)
+        found = plane[0].astype(np.int64)
+        assert (found == plane[0]).all()
+        assert (np.mod(found, int(prime)) == (values[0] % np.uint64(prime)).astype(np.int64)).all()
+        slack = 1 if wide and arithmetic.unit == "float64" else 0
+        assert np.abs(found).max() <= (int(prime) - 1) // 2 + slack
+
+
+@every_ring
+def test_words_are_reduced_exactly_next_to_every_kind_of_multiple(arithmetic):
+    modulus = arithmetic.modulus
+    top = 2**64 // modulus
+    multiples = {0, 1, 2, 3, top // 2, top - 1, top}
+    words = sorted({w for m in multiples for w in range(m * modulus - 3, m * modulus + 4) if 0 <= w < 2**64})
+    found = elements([*words, 2**64 - 1])
+    _kernels.reduce_words(found, modulus, (1 - 2.0**-50) / modulus)
+    assert found.tolist() == [w % modulus for w in (*words, 2**64 - 1)]
+
+
+@every_ring
+def test_weighted_sums_are_those_of_python(arithmetic):
+    edges = edge_elements(arithmetic)
+    shares = np.array([edges, edges[::-1], edges[3:] + edges[:3]], dtype=np.uint64)
+    weights = np.array([[p - 1, p - 2, 1] for p in arithmetic.moduli])
+    expected = [(-a - 2 * b + c) % arithmetic.modulus for a, b, c in zip(*shares.astype(object), strict=True)]
+    assert arithmetic.weighted(shares, weights).tolist() == expected
+
+
+@every_ring
+def test_sums_of_elements_are_those_of_python(arithmetic):
+    edges = elements(edge_elements(arithmetic))
+    found = arithmetic.add(edges, edges[::-1].copy(), edges)
+    assert found.tolist() == [
+        (2 * int(a) + int(b)) % arithmetic.modulus for a, b in zip(edges, edges[::-1], strict=True)
+    ]
+
+
+# Products
+
+
+@every_arithmetic
+@pytest.mark.parametrize("rows", [1, 7, 511, 512, 513, 5000])
+def test_products_of_extreme_residues_are_exact(arithmetic, rows):
+    edges = elements(edge_elements(arithmetic))
+    ends = [e for e in edges if all(int(e) % p in {(p - 1) // 2, (p + 1) // 2} for p in arithmetic.moduli)]
+    assert len(ends) == 2 ** len(arithmetic.moduli)
+    steady = np.repeat(np.array(ends[:3], dtype=np.uint64)[:, None], rows, axis=1)
+    mixed = np.stack([np.resize(np.roll(edges, shift), rows) for shift in range(2)])
+    for within in (False, True):
+        product = Products(arithmetic, [3, 2], within=within)
+        product.add([steady, mixed])
+        assert product.elements().tolist() == exact_products(arithmetic, [steady, mixed], within)
+
+
+@every_arithmetic
+@settings(max_examples=25)
+@given(data=st.data())
+def test_products_of_any_shape_are_exact(arithmetic, data):
+    widths = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
+    rows = data.draw(st.integers(1, 40))
+    within = data.draw(st.booleans())
+    seed = data.draw(st.binary(min_size=32, max_size=32))
+    chunk = [arithmetic.uniform(SeedStream(seed, q), w * rows).reshape(w, rows) for q, w in enumerate(widths)]
+    product = Products(arithmetic, widths, within=within)
+    product.add(chunk)
+    assert product.elements().tolist() == exact_products(arithmetic, chunk, within)
+
+
+@every_arithmetic
+def test_wide_products_are_exact_whatever_the_tiling(arithmetic):
+    widths, rows = [37, 70, 30], 30
+    chunk = [arithmetic.uniform(SeedStream(bytes(32), q), w * rows).reshape(w, rows) for q, w in enumerate(widths)]
+    for within in (False, True):
+        product = Products(arithmetic, widths, within=within)
+        product.add(chunk)
+        assert product.elements().tolist() == exact_products(arithmetic, chunk, within)
+
+
+@every_arithmetic
+def test_chunks_of_rows_can_be_cut_anywhere(arithmetic):
+    rows = 20_000
+    chunk = [arithmetic.uniform(SeedStream(bytes(32), q), w * rows).reshape(w, rows) for q, w in enumerate((3, 4))]
+    whole, cut = Products(arithmetic, [3, 4]), Products(arithmetic, [3, 4])
+    whole.add(chunk)
+    for start, stop in itertools.pairwise((0, 1, 513, 3000, 3000, 17_389, rows)):
+        cut.add([part[:, start:stop] for part in chunk])
+    assert (whole.elements() == cut.elements()).all()
+
+
+@every_arithmetic
+def test_products_of_encoded_integers_are_their_integer_products(arithmetic):
+    values = np.random.default_rng(0).integers(-4096, 4097, (5, 3000))
+    product = Products(arithmetic, [2, 3])
+    product.add([arithmetic.encode(values[:2]), arithmetic.encode(values[2:])])
+    assert arithmetic.decode(product.elements()).tolist() == (values[:2] @ values[2:].T).reshape(-1).tolist()
+
+
+def test_pairs_come_row_by_row_and_only_across_owners():
+    first, second = entry_pairs([2, 1, 1])
+    assert list(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    first, second = entry_pairs([2, 1], within=True)
+    assert (first.tolist(), second.tolist()) == tuple(part.tolist() for part in np.triu_indices(3))
+
+
+@pytest.mark.parametrize("widths", [[], [0, 1], [1, -1], [1.0], [True]])
+def test_owners_without_columns_are_refused(widths):
+    with pytest.raises(BadInput):
+        entry_pairs(widths)
+
+
+@every_arithmetic
+def test_memory_does_not_grow_with_rows(arithmetic):
+    rows = 30_000
+    product = Products(arithmetic, [3, 3])
+    parts = [arithmetic.uniform(SeedStream(bytes(32), q), 3 * rows).reshape(3, rows) for q in range(2)]
+    product.add(parts)
+    tracemalloc.start()
+    for _ in range(10):
+        product.add(parts)
+        product.elements()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000  # the shares themselves are 1.4 MB
+
+
+# Randomness
+
+
+@every_ring
+def test_uniform_elements_are_uniform_and_so_are_their_residues(arithmetic):
+    found = arithmetic.uniform(kit.source(f"uniform {arithmetic.moduli}"), 100_000)
+    bins = (found.astype(object) * 64 // arithmetic.modulus).astype(np.int64)
+    assert kit.chi_square_p(np.bincount(bins, minlength=64), np.full(64, 1 / 64)) > kit.ALPHA
+    for prime in arithmetic.moduli:
+        cells = min(prime, 251)
+        residues = (found % np.uint64(prime)).astype(np.int64) * cells // prime
+        mass = np.bincount(np.arange(prime) * cells // prime, minlength=cells)
+        assert kit.chi_square_p(np.bincount(residues, minlength=cells), mass) > kit.ALPHA
+
+
+class Script:
+    """A source that returns prepared words."""
+
+    def __init__(self, words):
+        self._words = list(words)
+
+    def words(self, count):
+        taken, self._words = self._words[:count], self._words[count:]
+        return elements(taken)
+
+    def bytes(self, count):
+        raise NotImplementedError
+
+
+@every_ring
+def test_words_above_the_last_whole_multiple_are_drawn_again(arithmetic):
+    limit = 2**64 // arithmetic.modulus * arithmetic.modulus
+    script = Script([limit - 1, limit, 5, 2**64 - 1, limit, 2**64 - 1, 7, 8, 9])
+    assert arithmetic.uniform(script, 4).tolist() == [arithmetic.modulus - 1, 7, 5, 8]
+    assert script.words(1).tolist() == [9]
+
+
+@every_ring
+def test_a_rejected_word_of_a_stream_is_replaced_deterministically(arithmetic):
+    count = 200_000  # with three primes of 21 bits, about five rejections
+    first, again = (arithmetic.uniform(SeedStream(bytes(32), 3), count) for _ in range(2))
+    assert (first == again).all()
+    assert int(first.max()) < arithmetic.modulus
+
+
+# Bytes
+
+
+@every_ring
+@settings(max_examples=20)
+@given(data=st.data())
+def test_bytes_round_trip_and_are_little_endian(arithmetic, data):
+    values = data.draw(st.lists(st.integers(0, arithmetic.modulus - 1), max_size=11))
+    sent = arithmetic.to_bytes(elements(values))
+    assert sent == b"".join(value.to_bytes(arithmetic.element_bytes, "little") for value in values)
+    assert arithmetic.from_bytes(memoryview(sent), (len(values),)).tolist() == values
+
+
+@every_ring
+def test_bytes_of_another_length_or_range_are_refused(arithmetic):
+    sent = arithmetic.to_bytes(elements([1, 2, 3, 4, 5, 6]))
+    assert arithmetic.from_bytes(sent, (2, 3)).tolist() == [[1, 2, 3], [4, 5, 6]]
+    for wrong in (sent[:-1], sent + b"\0", b""):
+        with pytest.raises(ProtocolError):
+            arithmetic.from_bytes(wrong, (2, 3))
+    with pytest.raises(ProtocolError):
+        arithmetic.from_bytes(b"\xff" * len(sent), (6,))
+
+
+# The optional unit
+
+
+def test_a_missing_torch_is_refused_by_the_name_of_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    products._exact_torch.cache_clear()
+    with pytest.raises(BadInput, match=r"colonnade\[fast\]"):
+        Products(ALL[2], [1, 1])
+    products._exact_torch.cache_clear()
+
+
+@needs_torch
+def test_an_int8_product_that_saturates_is_refused(monkeypatch):
+    import torch
+
+    exact = torch._int_mm
+    monkeypatch.setattr(torch, "_int_mm", lambda a, b: exact(a, b).clamp(-(2**30), 2**30))
+    products._exact_torch.cache_clear()
+    with pytest.raises(BadInput, match="not exact"):
+        Products(ALL[2], [1, 1])
+    products._exact_torch.cache_clear()
+
+
+@needs_torch
+def test_int8_sums_are_exact_over_the_longest_block():
+    arithmetic = ALL[4]
+    rows = 3 * products.LARGEST_SLICE + 5
+    ends = np.array([[(p - 1) // 2] for p in arithmetic.moduli])
+    column = np.full((1, rows), arithmetic.from_residues(ends)[0])
+    product = Products(arithmetic, [1, 1])
+    product.add([column, column])
+    assert int(product.elements()[0]) == rows * int(column[0, 0]) ** 2 % arithmetic.modulus

@@ -1,0 +1,500 @@
+"""Sharing: exact for every (N, t), uniform for any t nodes, never opened without a mask, and checked for its degree."""
+
+import hashlib
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
+from colonnade.secure.products import ShareProduct, entry_pairs
+from colonnade.secure.residues import PORTABLE, Arithmetic, gram_bound
+from colonnade.secure.shamir import (
+    Dealing,
+    DegreeCheck,
+    check_repetitions,
+    default_threshold,
+    degree_check_share,
+    expand,
+    reconstruct,
+    require_threshold,
+    verify_degree,
+)
+from tests import kit
+from tests.secure.arithmetics import ALL, every_arithmetic, every_ring
+
+PORTABLE_RING = Arithmetic(PORTABLE[0])
+SIZES = [(nodes, threshold) for nodes in range(3, 9) for threshold in range(1, (nodes - 1) // 2 + 1)]
+every_size = pytest.mark.parametrize(("nodes", "threshold"), SIZES)
+
+
+def seed(*parts):
+    return hashlib.sha256(repr(parts).encode()).digest()
+
+
+def secure_gram(arithmetic, tables, noises, nodes, threshold, chunk_rows, within=False):
+    """Run the whole computation in one place; return each node's masked product, by point."""
+    widths = [table.shape[1] for table in tables]
+    products = {point: ShareProduct(arithmetic, widths, within=within) for point in range(1, nodes + 1)}
+    dealings = [Dealing(arithmetic, nodes=nodes, degree=threshold, seed=seed("table", q)) for q in range(len(tables))]
+    for position, start in enumerate(range(0, len(tables[0]), chunk_rows)):
+        rows = slice(start, start + chunk_rows)
+        dealt = [d.shares(position, t[rows]) for d, t in zip(dealings, tables, strict=True)]
+        for point, product in products.items():
+            product.add([shares[point - 1] for shares in dealt])
+    masks = [
+        Dealing(arithmetic, nodes=nodes, degree=2 * threshold, seed=seed("noise", q)).shares(0, noise)
+        for q, noise in enumerate(noises)
+    ]
+    return {point: product.masked([mask[point - 1] for mask in masks]) for point, product in products.items()}
+
+
+def plain_gram(tables, noises, within=False):
+    joined = np.concatenate(tables, axis=1).astype(object)
+    first, second = entry_pairs([table.shape[1] for table in tables], within=within)
+    return ((joined.T @ joined)[first, second] + np.sum(np.array(noises, dtype=object), axis=0)).tolist()
+
+
+# Thresholds
+
+
+def test_the_default_threshold_is_the_largest_that_opens_products():
+    assert [default_threshold(nodes) for nodes in range(3, 9)] == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize(("nodes", "threshold"), [(2, 1), (3, 0), (3, 2), (4, 2), (5, 3), (3, -1), (3, 1.0), (3, True)])
+def test_thresholds_without_secrecy_or_without_products_are_refused(nodes, threshold):
+    with pytest.raises(NotEnoughComputeNodes):
+        require_threshold(nodes, threshold)
+
+
+@pytest.mark.parametrize("degree", [0, -1, 3, 1.0, True])
+def test_a_degree_that_hides_nothing_or_cannot_be_opened_is_refused(degree):
+    with pytest.raises(NotEnoughComputeNodes):
+        Dealing(PORTABLE_RING, nodes=3, degree=degree, seed=bytes(32))
+
+
+# Exactness
+
+
+@every_size
+@every_ring
+def test_any_degree_plus_one_shares_open_the_secret_exactly(arithmetic, nodes, threshold):
+    edge = arithmetic.largest
+    secrets = np.array([[0, 1], [-1, edge], [-edge, 12345]])
+    for degree in {threshold, 2 * threshold}:
+        shares = Dealing(arithmetic, nodes=nodes, degree=degree, seed=seed(nodes, degree)).shares(0, secrets)
+        for chosen in itertools.combinations(range(1, nodes + 1), degree + 1):
+            opened = reconstruct(arithmetic, {point: shares[point - 1] for point in chosen}, degree=degree)
+            assert (opened == secrets.T).all()
+        opened = reconstruct(arithmetic, dict(enumerate(shares, start=1)), degree=degree)
+        assert (opened == secrets.T).all()
+
+
+@every_size
+def test_shares_are_values_of_polynomials_of_exactly_the_degree(nodes, threshold):
+    arithmetic, secrets = PORTABLE_RING, np.arange(-20, 21)
+    shares = Dealing(arithmetic, nodes=nodes, degree=threshold, seed=seed(nodes)).shares(0, secrets)
+    values = [[int(v) for v in secrets]] + [[int(v) for v in share] for share in shares]
+    for order in range(1, nodes + 1):
+        values = [
+            [(b - a) % arithmetic.modulus for a, b in zip(*two, strict=True)] for two in itertools.pairwise(values)
+        ]
+        vanished = all(v == 0 for row in values for v in row)
+        assert vanished == (order > threshold)
+
+
+@every_size
+@every_arithmetic
+def test_the_opened_matrix_minus_noise_is_the_integer_gram_matrix(arithmetic, nodes, threshold):
+    generator = kit.generator(f"gram {nodes} {threshold}")
+    bound = 200
+    parties = min(nodes, 4)
+    tables = [generator.integers(-bound, bound + 1, (23, 1 + q)) for q in range(parties)]
+    tables[0][:] = bound
+    entries = len(entry_pairs([t.shape[1] for t in tables])[0])
+    noises = [generator.integers(-1000, 1001, entries) for _ in tables]
+    shares = secure_gram(arithmetic, tables, noises, nodes, threshold, chunk_rows=10)
+    limit = gram_bound(23, bound) + 1000 * parties
+    assert reconstruct(arithmetic, shares, degree=2 * threshold, bound=limit).tolist() == plain_gram(tables, noises)
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_the_opened_matrix_is_exact_for_any_shape(data):
+    nodes, threshold = data.draw(st.sampled_from(SIZES))
+    arithmetic = data.draw(st.sampled_from([a for a in ALL if a.unit == "float64"]))
+    rows, within = data.draw(st.integers(1, 60)), data.draw(st.booleans())
+    widths = data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=4))
+    generator = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    tables = [generator.integers(-5000, 5001, (rows, width)) for width in widths]
+    entries = len(entry_pairs(widths, within=within)[0])
+    noises = [generator.integers(-(10**9), 10**9, entries) for _ in tables]
+    chunk_rows = data.draw(st.integers(1, rows))
+    shares = secure_gram(arithmetic, tables, noises, nodes, threshold, chunk_rows, within)
+    assert reconstruct(arithmetic, shares, degree=2 * threshold).tolist() == plain_gram(tables, noises, within)
+
+
+def test_memory_order_of_the_secrets_does_not_change_the_shares():
+    secrets = kit.generator("order").integers(-9, 10, (50, 4))
+    dealing = Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed())
+    one, other = (np.stack(dealing.shares(0, order(secrets))) for order in (np.asfortranarray, np.ascontiguousarray))
+    assert one.shape == (3, 4, 50)
+    assert (one == other).all()
+
+
+def test_secrets_beyond_the_bound_are_refused():
+    dealing = Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed(), bound=10)
+    dealing.shares(0, np.array([10, -10]))
+    for secrets in (np.array([11]), np.array([-11]), np.array([1.0])):
+        with pytest.raises(BadInput):
+            dealing.shares(0, secrets)
+
+
+# Seeds and restarts
+
+
+@every_size
+@every_ring
+def test_exactly_degree_many_shares_are_32_bytes(arithmetic, nodes, threshold):
+    dealing = Dealing(arithmetic, nodes=nodes, degree=threshold, seed=seed("s"))
+    shares = dealing.shares(4, np.zeros((300, 2), dtype=np.int64))
+    assert sorted(dealing.seeds) == list(range(1, threshold + 1))
+    assert len({*dealing.seeds.values()}) == threshold
+    for point, own in dealing.seeds.items():
+        assert len(own) == 32
+        assert (expand(arithmetic, own, 4, (2, 300)) == shares[point - 1]).all()
+
+
+@every_ring
+def test_a_restart_deals_the_same_bytes_in_any_order_of_chunks(arithmetic):
+    secrets = kit.generator("restart").integers(-100, 101, (1000, 3))
+
+    def deal(order):
+        dealing = Dealing(arithmetic, nodes=5, degree=2, seed=seed("restart"))
+        return {k: b"".join(map(arithmetic.to_bytes, dealing.shares(k, secrets[100 * k :][:100]))) for k in order}
+
+    assert deal(range(10)) == deal(reversed(range(10))) == deal(range(10))
+    assert len({*deal(range(10)).values()}) == 10
+
+
+def test_memory_can_be_reused_and_gives_the_same_shares():
+    dealing = Dealing(PORTABLE_RING, nodes=4, degree=1, seed=seed("reuse"))
+    secrets = kit.generator("reuse").integers(-100, 101, (700, 3))
+    memory = np.full((4, 3, 700), 2**64 - 1, dtype=np.uint64)
+    fresh, reused = dealing.shares(2, secrets), dealing.shares(2, secrets, memory)
+    assert all((a == b).all() and np.shares_memory(b, memory) for a, b in zip(fresh, reused, strict=True))
+    for wrong in (memory[:3], memory.astype(np.int64), memory.transpose(0, 2, 1)):
+        with pytest.raises(BadInput):
+            dealing.shares(2, secrets, wrong)
+
+
+def test_other_seeds_and_positions_give_other_shares():
+    secrets = np.zeros(50, dtype=np.int64)
+    found = {
+        Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed(s)).shares(position, secrets)[point].tobytes()
+        for s in range(3)
+        for position in range(3)
+        for point in range(3)
+    }
+    assert len(found) == 27
+
+
+@pytest.mark.parametrize(
+    ("ring", "digest"),
+    [(0, "159b1c0f33e7852e"), (1, "1b90035fb12e533b"), (3, "a1d1284b4057e0b1")],
+)
+def test_the_bytes_of_a_dealing_are_pinned(ring, digest):
+    """A version that dealt other bytes from a stored seed would draw twice after a restart."""
+    dealing = Dealing(ALL[ring], nodes=5, degree=2, seed=bytes(range(32)))
+    sent = b"".join(map(ALL[ring].to_bytes, dealing.shares(9, np.arange(-6, 6).reshape(4, 3))))
+    assert hashlib.sha256(sent).hexdigest()[:16] == digest
+
+
+def test_a_dealing_does_not_show_its_seed():
+    shown = repr(Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed("shown")))
+    assert seed("shown").hex() not in shown
+    assert str(seed("shown")) not in shown
+
+
+def test_dealing_needs_memory_for_its_shares_only():
+    secrets = np.zeros((20_000, 5), dtype=np.int64, order="F")
+    dealing = Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed(), bound=1)
+    memory = np.empty((3, 5, 20_000), dtype=np.uint64)
+    dealing.shares(0, secrets, memory)
+    tracemalloc.start()
+    for position in range(10):
+        dealing.shares(position, secrets, memory)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.2 * secrets.nbytes  # the encoded secrets; the rest is reused
+
+
+# Secrecy
+
+
+def joint_cells(arithmetic, shares, side):
+    cells = [(share.astype(object) * side // arithmetic.modulus).astype(np.int64) for share in shares]
+    return np.ravel_multi_index(cells, [side] * len(shares))
+
+
+@pytest.mark.parametrize(("nodes", "degree"), [(3, 1), (4, 1), (5, 2), (3, 2)])
+@pytest.mark.parametrize("secret", [0, "largest"])
+def test_any_degree_shares_are_jointly_uniform_and_one_more_gives_the_secret_away(nodes, degree, secret):
+    arithmetic, draws, side = PORTABLE_RING, 40_000, 8
+    value = arithmetic.largest if secret == "largest" else secret
+    key = kit.source(f"uniform shares {nodes} {degree} {secret}").bytes(32)
+    shares = Dealing(arithmetic, nodes=nodes, degree=degree, seed=key).shares(0, np.full(draws, value))
+    for chosen in itertools.combinations(shares, degree):
+        counts = np.bincount(joint_cells(arithmetic, chosen, side), minlength=side**degree)
+        assert kit.chi_square_p(counts, np.ones(side**degree)) > kit.ALPHA
+    counts = np.bincount(joint_cells(arithmetic, shares[: degree + 1], side), minlength=side ** (degree + 1))
+    assert kit.chi_square_p(counts, np.ones(side ** (degree + 1))) < kit.ALPHA
+
+
+def coefficients(prime, values):
+    """Return the three coefficients of the parabolas through points 1, 2, 3, modulo a prime."""
+    one, two, three = (np.array([int(v) % prime for v in value], dtype=object) for value in values)
+    half = pow(2, -1, prime)
+    square = (three - 2 * two + one) * half % prime
+    linear = (two - one - 3 * square) % prime
+    return (one - linear - square) % prime, linear, square
+
+
+def times_split(shares):
+    """How many of the opened polynomials factor: all if they are products, else one in two."""
+    prime = PORTABLE_RING.moduli[0]
+    constant, linear, square = coefficients(prime, shares)
+    discriminant = (linear * linear - 4 * constant * square) % prime
+    return sum(pow(int(d), (prime - 1) // 2, prime) <= 1 for d in discriminant)
+
+
+def opened_products(trials, masked):
+    """What the coordinator sees when a node's product of one row is opened, many times over: a share a point."""
+    arithmetic = PORTABLE_RING
+    left, right = (
+        Dealing(arithmetic, nodes=3, degree=1, seed=seed("factor", q)).shares(0, np.full(trials, 1000 + q))
+        for q in range(2)
+    )
+    noise = Dealing(arithmetic, nodes=3, degree=2, seed=seed("mask")).shares(0, np.zeros(trials, dtype=np.int64))
+    seen = []
+    for point in range(3):
+        row = []
+        for trial in range(trials):
+            product = ShareProduct(arithmetic, [1, 1])
+            product.add([left[point][None, trial : trial + 1], right[point][None, trial : trial + 1]])
+            mask = noise[point][trial : trial + 1]
+            row.append((product.masked([mask]) if masked else product._products.elements())[0])
+        seen.append(np.array(row))
+    return seen
+
+
+def test_an_opened_product_without_a_fresh_mask_is_told_from_random_and_with_it_is_not():
+    trials = 250
+    plain, masked = opened_products(trials, masked=False), opened_products(trials, masked=True)
+    for seen in (plain, masked):
+        opened = reconstruct(PORTABLE_RING, dict(enumerate(seen, start=1)), degree=2)
+        assert (opened == 1000 * 1001).all()
+    assert times_split(plain) == trials  # a random polynomial does so with probability 2⁻²⁵⁰
+    assert stats.binomtest(times_split(masked), trials).pvalue > kit.ALPHA
+
+
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_masked_products_are_uniform_beyond_what_they_open(threshold):
+    """Any 2t of the published values are jointly uniform: only the opened integer is determined."""
+    arithmetic, side, entries = PORTABLE_RING, 4, 3000
+    nodes = 2 * threshold + 1
+    tables = [np.full((3, entries), 7), np.full((3, 1), -5)]
+    key = kit.source(f"masked products {threshold}").bytes(32)
+    shares = []
+    for point in range(1, nodes + 1):
+        product = ShareProduct(arithmetic, [entries, 1])
+        dealt = [
+            Dealing(arithmetic, nodes=nodes, degree=threshold, seed=seed(q)).shares(0, t) for q, t in enumerate(tables)
+        ]
+        product.add([part[point - 1] for part in dealt])
+        mask = Dealing(arithmetic, nodes=nodes, degree=2 * threshold, seed=key).shares(0, np.zeros(entries, np.int64))
+        shares.append(product.masked([mask[point - 1]]))
+    for chosen in itertools.combinations(shares, 2 * threshold):
+        counts = np.bincount(joint_cells(arithmetic, chosen, side), minlength=side ** (2 * threshold))
+        assert kit.chi_square_p(counts, np.ones(side ** (2 * threshold))) > kit.ALPHA
+
+
+def test_a_product_never_leaves_without_a_mask():
+    product = ShareProduct(PORTABLE_RING, [1, 1])
+    product.add([np.ones((1, 5), np.uint64)] * 2)
+    with pytest.raises(ProtocolError):
+        product.masked([])
+    with pytest.raises(ProtocolError):
+        product.masked([np.zeros(2, np.uint64)])
+    with pytest.raises(ProtocolError):
+        product.masked([np.full(1, PORTABLE_RING.modulus, np.uint64)])
+
+
+# Opening
+
+
+@pytest.fixture
+def dealt():
+    shares = Dealing(PORTABLE_RING, nodes=5, degree=2, seed=seed("dealt")).shares(0, np.array([3, -4, 5]))
+    return dict(enumerate(shares, start=1))
+
+
+def test_too_few_or_malformed_shares_are_refused(dealt):
+    bad = [
+        {1: dealt[1], 2: dealt[2]},
+        {},
+        {**dealt, 3: dealt[3][:2]},
+        {**dealt, 3: dealt[3].astype(np.int64)},
+        {**dealt, 3: np.full(3, PORTABLE_RING.modulus, np.uint64)},
+        {0: dealt[1], 1: dealt[2], 2: dealt[3]},
+        {-1: dealt[1], 1: dealt[2], 2: dealt[3]},
+        {True: dealt[1], 2: dealt[2], 3: dealt[3]},
+        {PORTABLE_RING.moduli[1]: dealt[1], 2: dealt[2], 3: dealt[3]},
+    ]
+    for shares in bad:
+        with pytest.raises(ProtocolError):
+            reconstruct(PORTABLE_RING, shares, degree=2)
+    with pytest.raises(BadInput):
+        reconstruct(PORTABLE_RING, dealt, degree=-1)
+
+
+@pytest.mark.parametrize("point", range(1, 6))
+@pytest.mark.parametrize("entry", range(3))
+def test_one_altered_share_among_too_many_is_noticed(dealt, point, entry):
+    altered = {**dealt, point: dealt[point].copy()}
+    altered[point][entry] = (int(altered[point][entry]) + 1) % PORTABLE_RING.modulus
+    with pytest.raises(ProtocolError):
+        reconstruct(PORTABLE_RING, altered, degree=2)
+
+
+@every_ring
+def test_a_share_altered_modulo_one_prime_only_is_noticed(arithmetic):
+    shares = dict(enumerate(Dealing(arithmetic, nodes=4, degree=1, seed=seed()).shares(0, np.array([9])), start=1))
+    for prime in arithmetic.moduli:
+        step = arithmetic.modulus // prime
+        altered = {**shares, 4: arithmetic.add(shares[4], np.array([step], np.uint64))}
+        with pytest.raises(ProtocolError):
+            verify_degree(arithmetic, altered, 1)
+
+
+def test_an_opened_integer_beyond_what_the_plan_proved_is_refused(dealt):
+    assert reconstruct(PORTABLE_RING, dealt, degree=2, bound=5).tolist() == [3, -4, 5]
+    with pytest.raises(ProtocolError):
+        reconstruct(PORTABLE_RING, dealt, degree=2, bound=4)
+
+
+# The degree of a dealing
+
+
+def published(arithmetic, dealing, chunks, challenge, tamper=None):
+    """Let every node publish its part; ``tamper`` may change the list of all nodes' chunks first."""
+    dealt = [dealing.shares(position, chunk) for position, chunk in enumerate(chunks)]
+    held = [[shares[node].copy() for shares in dealt] for node in range(dealing.nodes)]
+    if tamper is not None:
+        tamper(held)
+    masks = dealing.mask_shares(check_repetitions(arithmetic))
+    return {
+        node + 1: degree_check_share(arithmetic, held[node], challenge, masks[node]) for node in range(dealing.nodes)
+    }
+
+
+@every_size
+@every_arithmetic
+def test_an_honest_dealing_passes_its_check_and_a_higher_degree_does_not(arithmetic, nodes, threshold):
+    chunks = [kit.generator("check").integers(-50, 51, (rows, 3)) for rows in (40, 17)]
+    dealing = Dealing(arithmetic, nodes=nodes, degree=threshold, seed=seed("honest"))
+    verify_degree(arithmetic, published(arithmetic, dealing, chunks, seed("challenge")), threshold)
+    higher = Dealing(arithmetic, nodes=nodes, degree=threshold + 1, seed=seed("honest"))
+    with pytest.raises(ProtocolError):
+        verify_degree(arithmetic, published(arithmetic, higher, chunks, seed("challenge")), threshold)
+
+
+@every_arithmetic
+@pytest.mark.parametrize("place", [(0, 0, 0, 0), (3, 1, 2, 16), (2, 0, 1, 39)])
+def test_one_wrong_value_modulo_one_prime_is_caught(arithmetic, place):
+    node, chunk, column, row = place
+    chunks = [np.zeros((40, 3), dtype=np.int64), np.zeros((17, 3), dtype=np.int64)]
+    dealing = Dealing(arithmetic, nodes=4, degree=1, seed=seed("wrong"))
+    for prime in arithmetic.moduli:
+
+        def tamper(held, step=arithmetic.modulus // prime):
+            value = held[node][chunk][column, row]
+            held[node][chunk][column, row] = (int(value) + step) % arithmetic.modulus
+
+        with pytest.raises(ProtocolError):
+            verify_degree(arithmetic, published(arithmetic, dealing, chunks, seed("c"), tamper), 1)
+
+
+@every_ring
+def test_a_check_errs_with_probability_at_most_two_to_the_minus_forty(arithmetic):
+    repetitions = check_repetitions(arithmetic)
+    assert (2 / min(arithmetic.moduli)) ** repetitions <= 2**-40 < (2 / min(arithmetic.moduli)) ** (repetitions - 1)
+
+
+def test_errors_that_cancel_under_one_challenge_do_not_under_another():
+    """A dealer who knew the challenge could pass; one who does not cannot. (Positive control of the test above.)"""
+    arithmetic, challenge = PORTABLE_RING, seed("known")
+    check = DegreeCheck(arithmetic, 3, challenge)
+    weights = check._column_weights.astype(object)
+    rows = expand(arithmetic, check._row_seed, 0, (2, 40)).astype(object)
+    form = [[weights[c, k] * rows[k, r] for c in range(3) for r in range(3)] for k in range(2)]
+    solution = null_vector(form, arithmetic.moduli[0])
+    step = arithmetic.modulus // arithmetic.moduli[0]
+
+    def tamper(held):
+        for place, amount in enumerate(solution):
+            column, row = divmod(place, 3)
+            value = int(held[0][0][column, row]) + amount * step
+            held[0][0][column, row] = value % arithmetic.modulus
+
+    dealing = Dealing(arithmetic, nodes=3, degree=1, seed=seed("cancel"))
+    chunks = [np.zeros((40, 3), dtype=np.int64)]
+    verify_degree(arithmetic, published(arithmetic, dealing, chunks, challenge, tamper), 1)
+    with pytest.raises(ProtocolError):
+        verify_degree(arithmetic, published(arithmetic, dealing, chunks, seed("unknown"), tamper), 1)
+
+
+def null_vector(form, prime):
+    """Return a non-zero solution of two linear equations modulo a prime, supported on the first three places."""
+    (a, b, c), (d, e, f) = (row[:3] for row in form)
+    solution = [(b * f - c * e) % prime, (c * d - a * f) % prime, (a * e - b * d) % prime]
+    assert any(solution)
+    return [int(s) for s in solution]
+
+
+def test_what_a_check_publishes_is_uniform_whatever_was_dealt():
+    arithmetic, side = PORTABLE_RING, 16
+    key = kit.source("published").bytes(32)
+    found = []
+    for trial in range(1500):
+        dealing = Dealing(arithmetic, nodes=3, degree=1, seed=hashlib.sha256(key + trial.to_bytes(2, "big")).digest())
+        opened = reconstruct(
+            arithmetic, published(arithmetic, dealing, [np.full((2, 1), 1)], seed("same challenge")), degree=1
+        )
+        found.append(opened % arithmetic.modulus)
+    for column in np.array(found).T:
+        cells = (column.astype(object) * side // arithmetic.modulus).astype(np.int64)
+        assert kit.chi_square_p(np.bincount(cells, minlength=side), np.ones(side)) > kit.ALPHA
+
+
+def test_the_mask_of_a_check_shares_nothing_with_the_dealing():
+    dealing = Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed("mask"))
+    mask = dealing.mask_shares(50)
+    table = dealing.shares(0, np.zeros(50, dtype=np.int64))
+    assert not {int(v) for share in mask for v in share} & {int(v) for share in table for v in share}
+
+
+def test_a_check_of_nothing_or_of_another_shape_is_refused():
+    mask = np.zeros(2, np.uint64)
+    with pytest.raises(ProtocolError):
+        degree_check_share(PORTABLE_RING, [], seed(), mask)
+    share = np.zeros((3, 10), np.uint64)
+    with pytest.raises(ProtocolError):
+        degree_check_share(PORTABLE_RING, [share, share[:2]], seed(), mask)
+    with pytest.raises(ProtocolError):
+        degree_check_share(PORTABLE_RING, [share], seed(), mask[:1])
