@@ -10,6 +10,7 @@
 from colonnade import datasets
 from colonnade._version import __version__
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import (
     BadInput,
     BoundsRequired,
@@ -24,7 +25,10 @@ from colonnade.errors import (
     ReleaseLost,
     SchemaMismatch,
 )
+from colonnade.estimators.linear_regression import LinearRegression
+from colonnade.estimators.logistic_regression import LogisticRegression
 from colonnade.estimators.pattern_count import PatternCount
+from colonnade.estimators.pca import PCA
 from colonnade.party.party import Party
 from colonnade.party.policy import Policy
 from colonnade.privacy.price import Budget
@@ -32,6 +36,7 @@ from colonnade.result import PrivacyStatement
 from colonnade.schema import Category, Numeric, Schema
 
 __all__ = [
+    "PCA",
     "BadInput",
     "BoundsRequired",
     "Budget",
@@ -40,6 +45,9 @@ __all__ = [
     "ColonnadeError",
     "Federation",
     "LedgerCorrupt",
+    "LinearRegression",
+    "LogisticRegression",
+    "MomentsRelease",
     "NonPrivateRefused",
     "NotEnoughComputeNodes",
     "Numeric",

@@ -148,7 +148,9 @@ class PrivacyStatement:
         return _composed([self._visible(coalition, owner) for owner in owners])
 
     def _visible(self, coalition: frozenset[str], owner: str | None) -> list[Loss | None]:
-        """Losses of the openings into which columns of the owner (of anyone, for a whole record) outside the coalition entered."""
+        """Losses of the openings into which columns of the owner (of anyone, for a whole record) outside the
+        coalition entered.
+        """
         secret = (set(self.parties) if owner is None else {owner}) - coalition
         return [opening.loss_to(coalition, owner) for opening in self.openings if secret & set(opening.scope)]
 

@@ -171,11 +171,11 @@ def test_who_is_sampled_is_a_public_function_of_seed_and_rate(rate, people, seed
     assert not np.any(drawn & ~chosen(seed, (1 + rate) / 2, people))  # a higher rate takes the same people and more
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.99])
 def test_the_sample_has_the_rate_that_was_asked_for(rate):
     drawn = chosen(kit.source(f"sample {rate}").bytes(32), rate, 200_000).sum()
     assert stats.binomtest(int(drawn), 200_000, rate).pvalue > kit.ALPHA
-    assert stats.binomtest(int(drawn), 200_000, rate * 0.9).pvalue < kit.ALPHA or rate == 0.01
+    assert stats.binomtest(int(drawn), 200_000, rate * 0.9).pvalue < kit.ALPHA
 
 
 def test_a_sample_buys_no_privacy():

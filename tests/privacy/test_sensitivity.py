@@ -17,7 +17,8 @@ from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.schema import Category, Numeric
 
-anything = st.floats(allow_nan=True, allow_infinity=True)
+extremes = st.sampled_from([math.nan, math.inf, -math.inf, 1.7e308, -1.7e308, 5e-324, 1.0, -1.0, 0.0])
+anything = extremes | st.floats(-2, 2) | st.floats(allow_nan=True, allow_infinity=True)
 columns = st.tuples(st.floats(-1e300, 1e300), st.floats(1e-6, 1e6)).map(
     lambda pair: Numeric(pair[0], pair[0] + max(pair[1], abs(pair[0]) * 1e-6))
 )
@@ -80,6 +81,24 @@ def test_every_fixed_point_row_keeps_its_bound(block: np.ndarray, scale: int, bo
     for rows in (sens.fixed_point(block, scale, bound), sens.stochastic_fixed_point(block, scale, bound, words)):
         assert all(sum(int(v) ** 2 for v in row) <= bound for row in rows)
         assert np.abs(rows).max() <= scale + 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_contributes_nothing(bad: float) -> None:
+    words = KeyedRandomness(b"w" * 32).words(2)
+    for rows in (
+        sens.fixed_point([[bad, 0.5]], 4, 100),
+        sens.stochastic_fixed_point([[bad, 0.5]], 4, 100, words),
+        sens.clip_rows([[bad, 2.0]], 2.0),
+    ):
+        assert rows.tolist() == [[0, 2]]
+
+
+@given(arrays.arrays(np.float64, (3, 4), elements=st.floats(-1, 1)), scales)
+def test_a_bound_one_below_what_a_row_has_is_kept_too(block: np.ndarray, scale: int) -> None:
+    squares = (sens.fixed_point(block, scale, 2**62) ** 2).sum(axis=1)
+    bound = max(int(squares.max()) - 1, 0)
+    assert all(sum(int(v) ** 2 for v in row) <= bound for row in sens.fixed_point(block, scale, bound))
 
 
 @given(blocks, scales, st.fractions(min_value=Fraction(1, 50), max_value=1))

@@ -7,10 +7,14 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import pandas as pd
 
 from colonnade.coordinator import driver
+from colonnade.coordinator.algorithms.gram_release import GramRelease
 from colonnade.coordinator.driver import Outcome, Progress, Quote
+from colonnade.coordinator.findings import Findings, findings_of
+from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError, SchemaMismatch
 from colonnade.node.joint import is_joint
 from colonnade.plan import Parameter, Plan, Unit
+from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.loss import NOTHING, Loss, total
 from colonnade.privacy.price import NANO, Budget, Price
 from colonnade.protocol import codec
@@ -158,6 +162,16 @@ class Federation:
         """Return every column of the federation: parties as given, then schema order."""
         return [f"{party}.{column}" for party in self.parties for column in self.schemas[party]]
 
+    def describe(self, columns: Sequence[str] | None = None) -> dict[str, Column]:
+        """Return the public descriptions of some columns (all by default), in the federation's order."""
+        wanted = self.columns() if columns is None else columns
+        if isinstance(wanted, str) or not isinstance(wanted, Sequence) or not wanted:
+            raise BadInput("columns takes a list such as ['bank.age', 'telco.minutes'].")
+        found = {name: self.column(name)[2] for name in wanted}
+        if len(found) != len(wanted):
+            raise BadInput("A column is named twice.")
+        return {name: found[name] for name in self.columns() if name in found}
+
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> Any:
         """Return what each ledger has spent and what remains.
 
@@ -235,6 +249,58 @@ class Federation:
     def run(self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Run a study."""
         return driver.conduct(algorithm, plan, self.transport, progress or _silent)
+
+    def study(
+        self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
+    ) -> Findings:
+        """Run a study and draw up its papers."""
+        return findings_of(self.run(algorithm, plan, progress), title=title, local=local)
+
+    def moments(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        signed: Sequence[str] = (),
+        noise: Law = "gaussian",
+        scale: int | None = None,
+        row_norms: Mapping[str, float] | None = None,
+        repeat: int = 1,
+    ) -> MomentsRelease:
+        """Release one noisy Gram matrix; moment-based estimators accept it in place of a federation at no further price.
+
+        Parameters
+        ----------
+        columns
+            Which columns; all of them by default.
+        epsilon, delta, unit
+            The price, and for whom; δ must be positive.
+        signed
+            Two-level categories to code as one ±1 column instead of two indicators: half the noise, for a binary target.
+        noise
+            ``"gaussian"`` or ``"skellam"`` (paper 002).
+        scale
+            γ, the fixed-point scale; by default 4,096 (64 for Skellam noise).
+        row_norms
+            Party to the length to which it clips its coded rows; less noise, some bias.
+        repeat
+            A higher number is a new draw at a new price.
+        """
+        described = self.describe(columns)
+        algorithm = GramRelease(described, Price.of(epsilon, delta), tuple(signed), noise, scale, row_norms)
+        plan = self.plan(
+            algorithm,
+            task="moments",
+            method="secure",
+            price=algorithm.price,
+            unit=unit,
+            parameters={},  # equal releases are one release, whatever is then made of them
+            repeat=repeat,
+        )
+        findings = self.study(algorithm, plan, title="moments(method='secure')")
+        return MomentsRelease(findings.value, described, findings)
 
     def close(self) -> None:
         """Close the transport, and with it ledgers opened by `simulate`."""

@@ -9,8 +9,8 @@ import pandas as pd
 from colonnade.coordinator.algorithms.layout import layout
 from colonnade.coordinator.algorithms.pair_counts import PairCounts
 from colonnade.coordinator.algorithms.pattern_counts import CountTable, IndependentCounts, ResponseCounts
-from colonnade.coordinator.driver import Outcome
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import Findings
 from colonnade.errors import BadInput
 from colonnade.estimators.study import Study
 from colonnade.node.joint import Joint
@@ -31,9 +31,9 @@ class PatternCount(Study):
     columns
         Category columns such as ``["bank.segment", "telco.plan"]``, one or more a party.
     method
-        ``"secure"`` (pair tables computed on secret shares; with more than two parties, the table of greatest entropy that fits
-        them: a fit to pairs, not a count), ``"response"`` (each person's category is randomised at each party; unbiased, local differential privacy)
-        or ``"independent"`` (products of noisy one-way histograms).
+        ``"secure"`` (pair tables computed on secret shares; with more than two parties, the table of greatest entropy
+        that fits them: a fit to pairs, not a count), ``"response"`` (each person's category is randomised at each
+        party; unbiased, local differential privacy) or ``"independent"`` (products of noisy one-way histograms).
     epsilon
         The price. There is no default.
     delta
@@ -159,8 +159,6 @@ class PatternCount(Study):
         )
         return algorithm.variance(counts, Joint.read(plan, "tables").noise.opened_variance)
 
-    def _receipt(self, outcome: Outcome) -> str:
-        receipt = super()._receipt(outcome)
-        if self.method == "secure" and len(outcome.plan.parties) > 2:
-            return receipt + "; a fit to pairs of parties, not a count"
-        return receipt
+    def _receipt(self, findings: Findings) -> str:
+        fitted = self.method == "secure" and len(findings.plan.parties) > 2
+        return findings.receipt + ("; a fit to pairs of parties, not a count" if fitted else "")

@@ -1,22 +1,17 @@
 """What every estimator is: parameters, a preview that spends nothing, and a fit that runs one study."""
 
-import math
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.statement import assumptions_of, openings_of
+from colonnade.coordinator.findings import Findings, statement_of
 from colonnade.errors import BadInput
 from colonnade.estimators.preview import Preview
 from colonnade.estimators.progress import progress_bar
-from colonnade.node.joint import is_joint
 from colonnade.plan import Parameter, Plan, Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
-from colonnade.result import PrivacyStatement
 
 __all__ = ["Study"]
 
@@ -74,7 +69,7 @@ class Study(BaseEstimator):
         expected, warnings = self._expect(algorithm, federation)
         return Preview(
             title=f"{type(self).__name__}, method {self.method!r}",
-            statement=self._statement(plan, quote, {}),
+            statement=statement_of(plan, quote, {}, local=self._is_local()),
             charges={party: quote.charge(party) for party in plan.parties},
             budget=federation.budget(),
             expected=expected,
@@ -97,12 +92,13 @@ class Study(BaseEstimator):
         self
         """
         algorithm, plan = self._prepare(federation, repeat)
+        title = f"{type(self).__name__}(method={self.method!r})"
         with progress_bar(type(self).__name__) as progress:
-            outcome = federation.run(algorithm, plan, progress)
-        self._learn(federation, outcome.value)
-        self.privacy_ = self._statement(plan, outcome.quote, outcome.mechanisms)
-        self.transcript_ = outcome.transcript
-        self.receipt_ = self._receipt(outcome)
+            findings = federation.study(algorithm, plan, title=title, local=self._is_local(), progress=progress)
+        self._learn(federation, findings.value)
+        self.privacy_ = findings.privacy
+        self.transcript_ = findings.transcript
+        self.receipt_ = self._receipt(findings)
         self.plan_ = plan
         return self
 
@@ -130,32 +126,8 @@ class Study(BaseEstimator):
         )
         return algorithm, plan
 
-    def _statement(self, plan: Plan, quote: Quote, mechanisms: Mapping[str, str]) -> PrivacyStatement:
-        secure = any(is_joint(step) for step in plan.steps)
-        return PrivacyStatement(
-            openings_of(plan, quote, mechanisms),
-            plan.parties,
-            plan.price.delta if plan.price is not None else 0.0,
-            local=self._is_local(),
-            collusion=plan.collusion if secure else len(plan.parties) - 1,
-            assumptions=assumptions_of(plan),
-        )
-
     def _is_local(self) -> bool:
         return False
 
-    def _receipt(self, outcome: Outcome) -> str:
-        statement = self.privacy_
-        epsilon, delta = statement.epsilon(unit=self.unit), statement.delta(unit=self.unit)
-        paid = any(outcome.quote.unpaid.values())
-        return (
-            f"{type(self).__name__}(method={self.method!r}): "
-            f"ε={_figure(epsilon)}, δ={_figure(delta)} a {self.unit} towards the coordinator; "
-            f"{'paid' if paid else 'already paid, nothing spent'}; {outcome.plan.people:,} people, "
-            f"{len(outcome.plan.parties)} parties, {outcome.transcript.rounds} rounds, "
-            f"{outcome.transcript.bytes:,} bytes, {outcome.transcript.wall_time:.2f} s"
-        )
-
-
-def _figure(value: float) -> str:
-    return "∞ (not private)" if math.isinf(value) else f"{value:.4g}"
+    def _receipt(self, findings: Findings) -> str:
+        return findings.receipt

@@ -1,8 +1,9 @@
 """Challenges that nobody can predict, one a chunk of rows: a hash chain, committed to first and revealed link by link.
 
-Each node draws a secret and sends the end of the chain H(H(…H(secret))) before it has seen anything; after it has received a chunk
-from every data party it reveals the link before. The challenge of a chunk is a hash of all nodes' links: a data party that has yet
-to deal the chunk does not know the honest nodes' links, and no node can choose its link late, because the chain fixes it.
+Each node draws a secret and sends the end of the chain H(H(…H(secret))) before it has seen anything; after it has
+received a chunk from every data party it reveals the link before. The challenge of a chunk is a hash of all nodes'
+links: a data party that has yet to deal the chunk does not know the honest nodes' links, and no node can choose its
+link late, because the chain fixes it.
 """
 
 from collections.abc import Mapping

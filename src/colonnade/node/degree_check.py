@@ -1,8 +1,9 @@
 """Is a dealing of the degree it should be? One random combination of everything dealt, opened under a mask.
 
-Every node combines its shares of all dealt values with weights u_row · v_column, adds its share of a random mask that was dealt with
-the same degree, and shows the sums to the other nodes. If they lie on polynomials of the declared degree, so does every dealt
-value, except with probability 2⁻⁴⁰ (`colonnade.secure.shamir.check_repetitions`); the mask hides what the combination would tell.
+Every node combines its shares of all dealt values with weights u_row · v_column, adds its share of a random mask that
+was dealt with the same degree, and shows the sums to the other nodes. If they lie on polynomials of the declared
+degree, so does every dealt value, except with probability 2⁻⁴⁰ (`colonnade.secure.shamir.check_repetitions`); the
+mask hides what the combination would tell.
 
 Row weights come from the challenge of the row's own chunk, so that a chunk can be dropped once it is combined; column weights
 from the last challenge. Neither was known when the values they weigh were dealt.

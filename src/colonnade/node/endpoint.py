@@ -15,8 +15,9 @@ __all__ = ["ComputeNode", "Runs", "check_membership"]
 class Runs:
     """The run that is under way at one member. A new run takes the place of the old one.
 
-    A turn asked again is answered with the same bytes, from memory; a turn out of order is refused. After a restart nothing is remembered: the coordinator starts another run of the same plan, and data
-    parties take part in it with the seed that their ledger kept.
+    A turn asked again is answered with the same bytes, from memory; a turn out of order is refused. After a restart
+    nothing is remembered: the coordinator starts another run of the same plan, and data parties take part in it with
+    the seed that their ledger kept.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Runs:
         assert self._run is not None
         try:
             return self._run.turn(request.turn, request.letters)
-        except ColonnadeError:
+        except BaseException:
             self.forget()  # a run that failed once is over: its masks must not meet another challenge
             raise
 

@@ -78,8 +78,8 @@ class Run:
     dealer
         The data party's part, or ``None`` at a dataless node.
     secret
-        32 fresh random bytes for this run only: the handshake, the masks of the degree check and the chain follow from it. They are
-        *not* kept: a mask used under two challenges would open a combination of rows.
+        32 fresh random bytes for this run only: the handshake, the masks of the degree check and the chain follow
+        from it. They are *not* kept: a mask used under two challenges would open a combination of rows.
     """
 
     def __init__(

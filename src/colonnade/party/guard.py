@@ -7,6 +7,7 @@ becomes a constant, because its text might quote data.
 import os
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -65,6 +66,8 @@ class Guard:
             except ColonnadeError as error:
                 return codec.encode(self._refusal(error, before))
             except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote data
+                if os.environ.get("COLONNADE_TRACEBACK") == "1":
+                    traceback.print_exc()  # for the party's own engineer, on the party's own screen, by request only
                 return codec.encode(self._refusal(ProtocolError("The party failed while answering."), before))
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class PrivateTable:
         odd = np.uint64(int.from_bytes(hashlib.sha256(key).digest()[:8], "big") | 1)
         total = np.uint64(self.people)
         for name in names:
-            total = _polynomial(np.ascontiguousarray(self._column(name)).view(np.uint8), odd, total)
+            total = np.uint64(_polynomial(np.ascontiguousarray(self._column(name)).view(np.uint8), odd, total))
         return int(total).to_bytes(8, "big")
 
     def forget(self) -> None:

@@ -25,7 +25,8 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, gammaln, log_expit, log_ndtr, ndtr
 
 from colonnade.errors import BadInput
-from colonnade.privacy.loss import ORDERS, conversion_nano
+from colonnade.privacy.loss import ORDERS, Loss, conversion_nano
+from colonnade.privacy.neighbours import Unit, valid_unit
 from colonnade.privacy.price import NANO, Price, valid_delta
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "analytic_gaussian_epsilon",
     "analytic_gaussian_sigma",
     "discrete_laplace_variance",
+    "gaussian_party_price",
     "gaussian_sigma_squared",
     "kov_delta",
     "kov_epsilon",
@@ -189,6 +191,27 @@ def ledger_rho(price: Price) -> Fraction:
             remedy="Raise epsilon or delta, or use a pure method (delta=0).",
         )
     return rho
+
+
+def gaussian_party_price(price: Price, parties: int, unit: Unit) -> Price:
+    """Return what each of several parties may spend on Gaussian noise of its own so that the promise holds for ``unit``.
+
+    ρ adds over independent parties, so each gets ρ/v at the same δ: √v less noise than from splitting ε and δ.
+
+    Examples
+    --------
+    >>> share = gaussian_party_price(Price.of(1.0, 1e-5), 4, "person")
+    >>> round(float(4 * ledger_rho(share) / ledger_rho(Price.of(1.0, 1e-5))), 6)
+    1.0
+    """
+    if valid_unit(unit) == "party" or parties == 1:
+        return price
+    share = ledger_rho(price) / parties
+    nano = Loss.of_zcdp(share).nano_epsilon(price.delta)
+    assert nano is not None  # δ is positive, or ledger_rho had refused
+    while ledger_rho(Price(nano, price.delta)) > share:
+        nano -= 1
+    return Price(nano, price.delta)
 
 
 def laplace_scale(price: Price, l1_sensitivity: int | Fraction) -> Fraction:

@@ -1,7 +1,9 @@
-"""Paper 002, Algorithms 1 and 2, seen from the coordinator: relay the turns of a joint opening, add up the shares, keep the result.
+"""Paper 002, Algorithms 1 and 2, seen from the coordinator: relay the turns of a joint opening, add up the shares,
+keep the result.
 
-We differ from the paper in who may know what: noise enters as shares of degree 2t before anything is opened, and columns of one party
-are multiplied by that party alone. The coordinator sees sealed letters and, at the end, shares of an already-noised product.
+We differ from the paper in who may know what: noise enters as shares of degree 2t before anything is opened, and
+columns of one party are multiplied by that party alone. The coordinator sees sealed letters and, at the end, shares
+of an already-noised product.
 """
 
 import os

@@ -32,7 +32,9 @@ __all__ = ["CountTable", "IndependentCounts", "ResponseCounts"]
 
 @dataclass(frozen=True)
 class CountTable:
-    """Estimated counts with one axis a column: made consistent, as estimated without bias, and the standard error of the latter."""
+    """Estimated counts with one axis a column: made consistent, as estimated without bias, and the standard error of
+    the latter.
+    """
 
     counts: NDArray[np.float64]
     unbiased: NDArray[np.float64]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from colonnade.party.statistics.histogram import Histogram
 from colonnade.party.statistics.joint import Gram, JointStatistic, PairTables
 from colonnade.party.statistics.reports import Reports
+from colonnade.party.statistics.rows import Rows
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.mechanisms import Mechanism
@@ -36,6 +37,7 @@ class Statistic(Protocol):
 STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], Statistic]] = {
     "histogram": Histogram,
     "reports": Reports,
+    "rows": Rows,
 }
 
 JOINT_STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], JointStatistic]] = {

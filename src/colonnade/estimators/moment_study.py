@@ -1,0 +1,159 @@
+"""Estimators that are fitted on second moments: from a federation, at a price, or from a release that was paid for before."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from colonnade.coordinator.algorithms.expected_error import CoefficientError
+from colonnade.coordinator.algorithms.gram_release import GramRelease
+from colonnade.coordinator.algorithms.moments import Feature, Moments
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.release import MomentsRelease
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimators.study import Study
+from colonnade.node.joint import Joint
+from colonnade.plan import Parameter
+from colonnade.privacy.joint_noise import Law
+from colonnade.privacy.price import Price
+from colonnade.protocol.rounds import Algorithm
+from colonnade.schema import Category, Column
+
+__all__ = ["MomentStudy", "coefficient_errors", "design"]
+
+Array = NDArray[np.float64]
+
+
+class MomentStudy(Study):
+    """What estimators on second moments share: which columns are asked for, and fitting on a release that is already there."""
+
+    columns: Sequence[str] | None
+    noise: Law
+    scale: int | None
+    row_norms: Mapping[str, float] | None
+
+    def _fit_moments(self, moments: Moments, columns: Mapping[str, Column]) -> None:
+        """Learn the attributes from moments that hold at least the study's columns."""
+        raise NotImplementedError
+
+    def _target(self) -> str | None:
+        return None
+
+    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:  # noqa: ARG002  # a classifier signs its target
+        return ()
+
+    # What a user calls --------------------------------------------------------------------------------------------------
+
+    def fit(self, federation: Federation | MomentsRelease, *, repeat: int = 1) -> "MomentStudy":
+        """Run the study, or fit on a release of moments at no further price.
+
+        Parameters
+        ----------
+        federation
+            Where to run it; or what `Federation.moments` returned, and then ``epsilon`` and ``delta`` are not used.
+        repeat
+            1 asks for the study's first draw: asking again returns the same release and debits nothing. 2 is a new draw at a
+            new price, and so on.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(federation, MomentsRelease):
+            super().fit(federation, repeat=repeat)
+            return self
+        if self.epsilon is not None:
+            raise BadInput("Fitting on a release takes no epsilon: it was paid for before.")
+        self._fit_moments(federation.moments, self._chosen(federation.columns))
+        self.privacy_ = federation.privacy_
+        self.transcript_ = federation.transcript_
+        self.plan_ = federation.plan_
+        self.receipt_ = f"{type(self).__name__} from moments, nothing spent; {federation.receipt_}"
+        return self
+
+    # How it fits together -----------------------------------------------------------------------------------------------
+
+    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:  # noqa: ARG002
+        columns = self._chosen(federation.describe())
+        return GramRelease(columns, price, self._signed(columns), self.noise, self.scale, self.row_norms)
+
+    def _parameters(self) -> dict[str, Parameter]:
+        """Return nothing: what is released does not depend on what will be made of it, so equal releases are shared."""
+        return {}
+
+    def _learn(self, federation: Federation, value: Moments) -> None:
+        self._fit_moments(value, self._chosen(federation.describe()))
+
+    def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
+        """Return the study's columns in the federation's order, the target among them."""
+        target = self._target()
+        wanted = self._wanted(available, target)
+        unknown = [name for name in wanted if name not in available]
+        if unknown:
+            raise SchemaMismatch(
+                f"{unknown[0]!r} does not name a column that is available here.",
+                remedy=f"The columns are {', '.join(available)}.",
+            )
+        if len(set(wanted)) != len(wanted):
+            raise BadInput("A column is named twice, or the target is also a feature.")
+        return {name: available[name] for name in available if name in set(wanted)}
+
+    def _wanted(self, available: Mapping[str, Column], target: str | None) -> list[str]:
+        if self.columns is None:
+            return [*available]
+        if isinstance(self.columns, str) or not isinstance(self.columns, Sequence) or not self.columns:
+            raise BadInput("columns takes a list such as ['bank.age', 'telco.minutes'], or None for all.")
+        return [*self.columns, *([target] if target is not None else [])]
+
+    def _features(self, columns: Mapping[str, Column]) -> list[str]:
+        return [name for name in columns if name != self._target()]
+
+    def _entry_variance(self, algorithm: GramRelease, federation: Federation) -> Array:
+        plan = federation.plan(
+            algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self.unit, parameters={}
+        )
+        return algorithm.variance(Joint.read(plan, "gram"))
+
+
+def coefficient_errors(error: CoefficientError, *, unit: str = "", shown: int = 6) -> str:
+    """Return predicted standard errors in words: some by name, and the rest as a number."""
+    listed = [f"{name} {value:.2g}" for name, value in zip(error.names, error.errors, strict=True)]
+    rest = f", and {len(listed) - shown} more" if len(listed) > shown else ""
+    return f"about {', '.join(listed[:shown])}{rest}{unit}, for plain independent columns"
+
+
+def design(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, Column], *, coded: bool) -> Array:
+    """Turn a frame with the federation's column names into a matrix, one column a feature.
+
+    Numbers are clipped to their bounds and missing ones take the midpoint; a level that is not in the schema is no level: just as
+    the parties do it.
+
+    Parameters
+    ----------
+    X
+        A frame with columns named ``"party.column"``, in their own units.
+    features, columns
+        What to make of it.
+    coded
+        Whether numbers are mapped to [−1, 1] or left in their own units.
+    """
+    if not isinstance(X, pd.DataFrame):
+        raise BadInput("Predictions take a pandas frame with the federation's column names.")
+    missing = [name for name in columns if name not in X.columns]
+    if missing:
+        raise SchemaMismatch(f"The frame lacks the column {missing[0]!r}.", remedy="Name columns 'party.column'.")
+    return np.column_stack(
+        [_feature(X[feature.column], feature, columns[feature.column], coded=coded) for feature in features]
+    )
+
+
+def _feature(values: Any, feature: Feature, column: Column, *, coded: bool) -> Array:
+    if feature.kind == "numeric":
+        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=float)
+        own = np.clip(np.where(np.isnan(numbers), feature.centre, numbers), feature.low, feature.high)
+        return np.asarray((own - feature.centre) / feature.half_width if coded else own)
+    assert isinstance(column, Category)  # levels come from categories
+    level = feature.name.removeprefix(f"{feature.column}=")
+    return np.asarray(values.astype(str) == level, dtype=float)

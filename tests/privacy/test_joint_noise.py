@@ -1,0 +1,402 @@
+"""How much noise a joint opening gets, and what it then costs whom.
+
+Known answers are those of the design's §4.4 (vii): n = 117 columns, γ = 4096, ε = 1, δ = 1e-5, rows of squared length γ² (truncation
+towards zero). They name Skellam noise of one mean μ on every entry; our diagonal mean is that μ, entries off it have half.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from colonnade.errors import BadInput
+from colonnade.privacy.curves import skellam_rdp, sum_correction, summed_gaussian_rho
+from colonnade.privacy.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.price import Price
+from colonnade.privacy.samplers import LARGEST_MEAN, LARGEST_SCALE, LARGEST_SIGMA_SQUARED
+
+GAMMA_SQUARED = 4096**2
+PRICE = Price.of(1.0, 1e-5)
+MEAN = 2.303189092e15  # the design's μ for R² = γ²
+CLIENT = {2: 2.14012, 3: 1.824433, 5: 1.650300, 10: 1.548257, math.inf: 1.459993}
+CLIENT_DOUBLED = {2: 3.15131, 3: 2.68064, 5: 2.42155, 10: 2.26879}
+
+
+def bounds(parties: int, total: int = GAMMA_SQUARED) -> dict[str, int]:
+    """Row bounds of some parties that add up to a total."""
+    each = total // parties
+    return {f"party{number}": each + (total - parties * each if number == 0 else 0) for number in range(parties)}
+
+
+def gram(
+    parties=3, *, total=GAMMA_SQUARED, constant=0, columns=117, price=PRICE, unit="person", collusion=0, law="gaussian"
+):
+    return GramNoise(bounds(parties, total), constant, columns, price, unit, collusion, law)
+
+
+def epsilon(loss: Loss | None, delta: float = 1e-5) -> float:
+    return math.inf if loss is None else loss.epsilon(delta)
+
+
+# Known answers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parties", [2, 3, 5])
+def test_skellam_shares_add_up_to_the_known_mean(parties):
+    noise = gram(parties, law="skellam")
+    assert float(noise.share * noise.honest) == pytest.approx(MEAN, rel=2e-6)  # the search stops within one part in 2²⁰
+    assert epsilon(noise.loss()) <= 1.0
+
+
+@pytest.mark.parametrize("parties", [2, 3, 5])
+def test_gaussian_shares_add_up_to_the_known_deviation_in_units_of_the_data(parties):
+    """At this scale the two laws cost the same: the design gives the deviation as 4.045385."""
+    noise = gram(parties)
+    assert math.sqrt(2 * noise.own_variance) / GAMMA_SQUARED == pytest.approx(4.045385, abs=1e-6)
+    assert noise.opened_variance == pytest.approx(float(noise.own_variance))
+
+
+def test_the_worst_case_row_bound_of_random_rounding_gives_the_known_mean():
+    squared = 16_865_943  # (γ + √n)², rounded down: integer rows cannot have more
+    noise = gram(2, total=squared, law="skellam")
+    assert float(noise.share * noise.honest) == pytest.approx(2.327614538e15, rel=2e-6)
+
+
+@pytest.mark.parametrize(("parties", "known"), CLIENT.items())
+def test_the_curve_gives_the_known_client_figures_under_replacement(parties, known):
+    """Δ₂ → √2·R², Δ₁ → (n/√2 + 1)·R², and one of N shares known. The library itself debits zero-out; this is the curve."""
+    left = MEAN if parties == math.inf else MEAN * (parties - 1) / parties
+    l1, l2_squared = (117 / math.sqrt(2) + 1) * GAMMA_SQUARED, 2 * GAMMA_SQUARED**2
+    loss = Loss.of_curve(lambda order: skellam_rdp(order, l1, l2_squared, left))
+    assert loss.epsilon(1e-5) == pytest.approx(known, abs=2e-6)
+
+
+@pytest.mark.parametrize(("parties", "known"), CLIENT_DOUBLED.items())
+def test_the_curve_gives_the_known_client_figures_with_the_papers_doubling(parties, known):
+    left = MEAN * (parties - 1) / parties
+    loss = Loss.of_curve(lambda order: skellam_rdp(order, 118 * GAMMA_SQUARED, 4 * GAMMA_SQUARED**2, left))
+    assert loss.epsilon(1e-5) == pytest.approx(known, abs=1e-5)
+
+
+@pytest.mark.parametrize("parties", [2, 3, 5, 10])
+@pytest.mark.parametrize("law", ["gaussian", "skellam"])
+def test_twice_the_squared_movement_costs_what_the_client_figures_say(parties, law):
+    """Replacement doubles Δ₂² (not: quadruples it), so a movement √2 times larger must cost the known client ε."""
+    noise = gram(parties, law=law)
+    larger = gram(parties, total=math.isqrt(2 * GAMMA_SQUARED**2), law=law)
+    object.__setattr__(larger, "share", noise.share)  # as it was calibrated for R², not for √2·R²
+    assert epsilon(larger.loss(colluders=1)) == pytest.approx(CLIENT[parties], abs=2e-5)
+
+
+def test_the_correction_for_sums_of_discrete_gaussians_is_the_known_one():
+    assert sum_correction(1, 2) == pytest.approx(5.2e-4, rel=0.01)
+    assert sum_correction(4, 2) == pytest.approx(7e-17, rel=0.05)
+    assert sum_correction(9, 2) < 1e-37
+
+
+# Up to c colluders cost nothing, more cost more -----------------------------------------------------------------------------
+
+LAWS = st.sampled_from(["gaussian", "skellam"])
+
+
+@st.composite
+def gram_noises(draw, units=("person", "party")):
+    parties = draw(st.integers(2, 6))
+    scale = draw(st.sampled_from([1, 2, 16, 1_000]))
+    row_bounds = {f"p{number}": draw(st.integers(1, 6)) * scale**2 for number in range(parties)}
+    price = Price.of(draw(st.sampled_from([0.1, 1.0, 5.0])), draw(st.sampled_from([1e-9, 1e-5])))
+    unit = draw(st.sampled_from(units))
+    columns = draw(st.integers(parties, 60))
+    return GramNoise(row_bounds, scale**2, columns, price, unit, draw(st.integers(0, parties - 1)), draw(LAWS))
+
+
+@given(gram_noises())
+def test_up_to_c_colluders_pay_no_more_than_the_price(noise):
+    price = noise.price
+    for colluders in range(noise.collusion + 1):
+        if noise.unit == "person":
+            assert noise.loss(colluders=colluders).fits(price.nano, price.delta)
+        for party in noise.row_bounds:
+            assert noise.loss(colluders=colluders, party=party).fits(price.nano, price.delta)
+
+
+@given(gram_noises())
+def test_every_further_colluder_costs_more_and_the_last_one_everything(noise):
+    parties = len(noise.row_bounds)
+    figures = [epsilon(noise.loss(colluders=colluders), noise.price.delta) for colluders in range(parties + 1)]
+    assert figures[: noise.collusion + 1] == [figures[0]] * (noise.collusion + 1)
+    assert all(later > earlier for earlier, later in zip(figures[noise.collusion : -1], figures[noise.collusion + 1 :], strict=True) if earlier < math.inf)  # fmt: skip
+    assert figures[-1] == math.inf
+
+
+@given(gram_noises())
+def test_the_price_is_nearly_used_up(noise):
+    """A calibration that gave too much noise would pass everything else."""
+    worst = [None] if noise.unit == "person" else list(noise.row_bounds)
+    spent = max(epsilon(noise.loss(party=party), noise.price.delta) for party in worst)
+    floor = 0.9 if noise.law == "skellam" else 0.99
+    assume(noise.share_variance > 10)  # below, a share has a least variance
+    assert spent >= floor * noise.price.epsilon
+
+
+@given(gram_noises())
+def test_a_persons_record_at_one_party_costs_no_more_than_all_of_it(noise):
+    whole = epsilon(noise.loss(), noise.price.delta)
+    assert all(epsilon(noise.loss(party=party), noise.price.delta) <= whole for party in noise.row_bounds)
+
+
+@given(gram_noises(units=("person",)))
+def test_promising_less_takes_less_noise(noise):
+    per_party = GramNoise(
+        noise.row_bounds, noise.constant, noise.columns, noise.price, "party", noise.collusion, noise.law
+    )
+    assert per_party.share <= noise.share
+    braver = noise.collusion > 0
+    if braver:
+        fewer = GramNoise(
+            noise.row_bounds, noise.constant, noise.columns, noise.price, noise.unit, noise.collusion - 1, noise.law
+        )
+        assert fewer.share < noise.share or noise.share == Fraction(1, 4)
+
+
+@given(gram_noises())
+def test_skellam_noise_is_never_smaller_than_gaussian_noise_and_hardly_larger_where_noise_is_large(noise):
+    one, other = (
+        GramNoise(noise.row_bounds, noise.constant, noise.columns, noise.price, noise.unit, noise.collusion, law)
+        for law in ("gaussian", "skellam")
+    )
+    assert other.share >= one.share * Fraction(99, 100)
+    if one.share > 10**6:
+        assert float(other.share / one.share) < 1.001
+
+
+def test_the_noise_does_not_depend_on_the_number_of_parties_apart_from_the_stated_factor():
+    base = float(gram(2, collusion=0).own_variance)
+    for parties in (3, 4, 8):
+        for collusion in (0, 1, 2):
+            noise = gram(parties, collusion=collusion)
+            assert float(noise.own_variance) == pytest.approx(base, rel=1e-8)
+            assert noise.opened_variance == pytest.approx(base * parties / (parties - collusion), rel=1e-8)
+
+
+# The movement itself --------------------------------------------------------------------------------------------------------
+
+INTEGERS = st.integers(-40, 40)
+
+
+def products(row):
+    """T(v): all products of pairs, the diagonal once."""
+    return {(i, j): row[i] * row[j] for i in range(len(row)) for j in range(i, len(row))}
+
+
+def weighted(one, other):
+    return sum((one[pair] - other[pair]) ** 2 * (1 if pair[0] == pair[1] else 2) for pair in one)
+
+
+@given(st.lists(st.lists(INTEGERS, min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 40))
+def test_a_record_moves_its_fourth_power_and_one_partys_part_what_it_adds_to_it(parts, constant):
+    """‖v‖⁴ − ‖a‖⁴ in the weighted norm, exactly, with the constant column among what is held fixed."""
+    row = [constant, *(entry for part in parts for entry in part)]
+    squared = sum(entry**2 for entry in row)
+    for party in range(len(parts)):
+        kept = [part if index != party else [0] * len(part) for index, part in enumerate(parts)]
+        rest = [constant, *(entry for part in kept for entry in part)]
+        assert weighted(products(row), products(rest)) == squared**2 - sum(entry**2 for entry in rest) ** 2
+
+
+@given(st.lists(st.lists(INTEGERS, min_size=1, max_size=4), min_size=2, max_size=4), st.integers(1, 40), st.data())
+def test_nothing_moves_a_gram_matrix_by_more_than_the_noise_was_made_for(parts, constant, data):
+    row_bounds = {
+        f"p{index}": sum(entry**2 for entry in part) + data.draw(st.integers(1, 50)) for index, part in enumerate(parts)
+    }
+    columns = sum(map(len, parts))
+    noise = GramNoise(row_bounds, constant**2, columns, PRICE, "person", 0)
+    row = [constant, *(entry for part in parts for entry in part)]
+    nobody = [constant] + [0] * columns
+    assert weighted(products(row), products(nobody)) <= noise.moved()
+    for index, party in enumerate(row_bounds):
+        kept = [part if other != index else [0] * len(part) for other, part in enumerate(parts)]
+        rest = [constant, *(entry for part in kept for entry in part)]
+        assert weighted(products(row), products(rest)) <= noise.moved(party)
+
+
+@given(st.lists(INTEGERS, min_size=2, max_size=8), st.lists(INTEGERS, min_size=2, max_size=8))
+def test_replacing_a_record_moves_at_most_twice_the_square(one, other):
+    """⟨T(v), T(w)⟩ ≥ 0 in the weighted norm: √2·R², not 2·R²."""
+    size = min(len(one), len(other))
+    one, other = one[:size], other[:size]
+    largest = max(sum(entry**2 for entry in row) for row in (one, other))
+    assert weighted(products(one), products(other)) <= 2 * largest**2
+
+
+@given(st.lists(INTEGERS, min_size=1, max_size=8), st.integers(0, 40))
+def test_the_l1_movement_of_skellam_noise_covers_every_row(row, constant):
+    full = [constant, *row]
+    total = sum(entry**2 for entry in full)
+    moved = sum(abs(value) for pair, value in products(full).items() if pair != (0, 0))
+    assert moved <= (len(row) + 2) / 2 * total
+
+
+@given(st.lists(INTEGERS, min_size=2, max_size=5), st.integers(1, 10_000), st.sampled_from([2, 3.5, 17, 300.25]))
+def test_the_skellam_curve_is_at_least_the_sum_of_its_entries_bounds(row, variance, order):
+    """Entry by entry, with its own mean and its own sensitivity; at least as large a bound is declared for the whole."""
+    noise = GramNoise(bounds(2, sum(x**2 for x in row) + 2), 0, len(row), PRICE, "person", 0, "skellam")
+    shares, share = 2, Fraction(variance)
+    entries = 0.0
+    for (i, j), value in products(row).items():
+        mean = float(share * shares) if i == j else float(share * shares) / 2
+        if value:
+            entries += skellam_rdp(order, abs(value), value**2, mean)
+    declared = noise._skellam_loss(noise.moved(), share, shares)
+    from colonnade.privacy.loss import ORDERS
+
+    nearest = min(range(len(ORDERS)), key=lambda index: abs(float(ORDERS[index]) - order))
+    at = float(ORDERS[nearest])
+    total = sum(
+        skellam_rdp(at, abs(value), value**2, float(share * shares) / (1 if i == j else 2))
+        for (i, j), value in products(row).items()
+        if value
+    )
+    assert declared.renyi[nearest] / 1e9 >= total * (1 - 1e-9)
+
+
+@given(gram_noises())
+def test_gaussian_losses_are_those_of_the_smallest_noise_left(noise):
+    assume(noise.law == "gaussian")
+    parties = len(noise.row_bounds)
+    for colluders in range(noise.collusion, parties):
+        left = parties - colluders
+        rho = summed_gaussian_rho(Fraction(noise.moved(), 2), noise.share, left, noise.entries)
+        assert rho >= Fraction(noise.moved(), 4 * left * noise.share)
+        assert noise.loss(colluders=colluders) == Loss.of_zcdp(rho)
+
+
+# What can be drawn ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.xfail(strict=True, reason="the check is on one share; a party's own diagonal has P − c times its mean")
+def test_noise_that_a_party_could_not_draw_is_refused_before_it_is_paid_for_skellam():
+    noise = gram(4, total=int(1.7 * GAMMA_SQUARED), collusion=1, law="skellam")
+    try:
+        share = noise.share
+    except BadInput:
+        return
+    assert share / 2 <= LARGEST_MEAN
+    assert 2 * noise.own_variance / 2 <= LARGEST_MEAN
+
+
+@pytest.mark.xfail(strict=True, reason="nothing checks the variance before the draw, which is after the debit")
+def test_noise_that_a_party_could_not_draw_is_refused_before_it_is_paid_for_gaussian():
+    noise = gram(3, total=60 * 2**40, collusion=1, price=Price.of(0.001, 1e-9))
+    try:
+        own = noise.own_variance
+    except BadInput:
+        return
+    assert 2 * own <= LARGEST_SIGMA_SQUARED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"row_bounds": {"a": 0, "b": 1}},
+        {"row_bounds": {"a": 1.0, "b": 1}},
+        {"row_bounds": {"a": True, "b": 1}},
+        {"row_bounds": {"a": -4, "b": 1}},
+        {"constant": -1},
+        {"collusion": 2},
+        {"collusion": -1},
+        {"law": "laplace"},
+        {"law": "none"},
+    ],
+)
+def test_noise_that_makes_no_sense_is_refused(change):
+    plain = {
+        "row_bounds": {"a": 1, "b": 1},
+        "constant": 1,
+        "columns": 2,
+        "price": PRICE,
+        "unit": "person",
+        "collusion": 1,
+    }
+    with pytest.raises(BadInput):
+        GramNoise(**{**plain, **change})
+
+
+def test_gaussian_noise_needs_a_positive_delta():
+    with pytest.raises(BadInput):
+        _ = gram(price=Price.of(1.0)).share
+
+
+# Pair tables ----------------------------------------------------------------------------------------------------------------
+
+
+def tables(parties=3, *, price=None, unit="person", collusion=1, cells=27):
+    names = tuple(f"p{number}" for number in range(parties))
+    return TableNoise(names, price or Price.of(0.5), unit, collusion, cells)
+
+
+def test_two_parties_tables_have_the_known_deviation():
+    """Discrete Laplace at ε = 0.49: standard deviation 2.86 a cell (design, §3.6)."""
+    noise = tables(2, price=Price.of(0.49), collusion=0)
+    assert math.sqrt(noise.opened_variance) == pytest.approx(2.86, abs=0.005)
+
+
+@pytest.mark.parametrize("parties", [2, 3, 6])
+@pytest.mark.parametrize("unit", ["person", "party"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("collusion", [0, 1])
+def test_tables_cost_the_price_for_their_unit_up_to_c_colluders(parties, unit, delta, collusion):
+    price = Price.of(0.5, delta)
+    noise = tables(parties, price=price, unit=unit, collusion=collusion)
+    assert noise.law == ("laplace" if delta == 0 else "gaussian")
+    promised = None if unit == "person" else "p0"
+    for colluders in range(collusion + 1):
+        loss = noise.loss(colluders=colluders, party=promised)
+        assert loss.fits(price.nano, price.delta)
+        assert loss.epsilon(delta) > 0.99 * 0.5
+    assert (noise.loss().pure is not None) == (delta == 0)
+
+
+def test_a_pure_promise_for_one_party_costs_a_person_half_the_parties_times_as_much():
+    noise = tables(6, unit="party")
+    assert noise.loss(party="p3").epsilon(0.0) == 0.5
+    assert noise.loss().epsilon(0.0) == pytest.approx(6 / 2 * 0.5)
+
+
+def test_nothing_pure_is_claimed_for_too_few_polya_shares():
+    noise = tables(4, collusion=1)
+    assert noise.loss(colluders=1) is not None
+    assert noise.loss(colluders=2) is None
+
+
+@pytest.mark.parametrize(("parties", "known"), [(2, 0.606), (3, 0.343), (5, 0.212), (10, 0.146)])
+def test_the_known_figures_say_why(parties, known):
+    """With shares for all N parties, what N − 1 of them leave is not ε-DP for ε = 0.1: the design's §4.5, from the law itself."""
+    a, r = math.exp(-0.1), (parties - 1) / parties
+    size = 4_000
+    log_weights = np.array([math.lgamma(k + r) - math.lgamma(k + 1) for k in range(size)]) + np.log(a) * np.arange(size)
+    one = np.exp(log_weights - log_weights.max())
+    difference = np.correlate(one, one, mode="full")[size - 1 : size + 40]  # the law of a difference at 0, 1, 2, …
+    assert float(np.max(np.abs(np.diff(np.log(difference))))) == pytest.approx(known, abs=2e-3)
+
+
+def test_gaussian_tables_lose_more_with_every_colluder():
+    noise = tables(5, price=Price.of(0.5, 1e-6), collusion=1)
+    figures = [epsilon(noise.loss(colluders=colluders), 1e-6) for colluders in range(6)]
+    assert figures[0] == figures[1] < figures[2] < figures[3] < figures[4] < figures[5] == math.inf
+
+
+def test_the_shares_of_laplace_noise_have_the_declared_variance_together():
+    noise = tables(5, collusion=2)
+    assert noise.share_variance * noise.honest == pytest.approx(tables(5, collusion=0).opened_variance)
+    assert noise.share <= LARGEST_SCALE
+
+
+@pytest.mark.parametrize("change", [{"parties": 1, "collusion": 0}, {"collusion": 3}, {"collusion": -1}])
+def test_tables_that_make_no_sense_are_refused(change):
+    with pytest.raises(BadInput):
+        tables(**change)
