@@ -7,11 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from colonnade.coordinator.federation import Federation
 from colonnade.datasets.synthetic import Federated
+from colonnade.estimators.linear_regression import LinearRegression
+from colonnade.estimators.logistic_regression import LogisticRegression
 from colonnade.estimators.pattern_count import PatternCount
+from colonnade.estimators.pca import PCA
+from colonnade.privacy.price import Budget
+from colonnade.schema import Numeric
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]
 
@@ -56,7 +62,7 @@ def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.
 def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, Federation], Comparison]:
     def run(data: Federated, federation: Federation) -> Comparison:
         study = PatternCount(columns, **parameters)
-        charges = {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
+        charges = _charges(study, federation)
         study.fit(federation)
         truth = true_counts(data, columns, study.counts_.index)
         table = pd.DataFrame({"true": truth, "estimate": study.counts_, "stderr": study.stderr_})
@@ -66,6 +72,56 @@ def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, Fed
         return Comparison(charges, study, top, summary)
 
     return run
+
+
+def _components(
+    n_components: int, columns: list[str], **parameters: Any
+) -> Callable[[Federated, Federation], Comparison]:
+    def run(data: Federated, federation: Federation) -> Comparison:
+        study = PCA(n_components, columns=columns, **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        exact = _coded(data, federation, columns)
+        values = np.sort(np.linalg.eigvalsh(np.cov(exact, rowvar=False)))[::-1][:n_components]
+        captured = study.transform(data.joined()).var(axis=0, ddof=1)
+        table = pd.DataFrame(
+            {"true": values, "estimate": study.explained_variance_, "stderr": study.explained_variance_stderr_},
+            index=pd.Index([f"component {number + 1}" for number in range(n_components)]),
+        )
+        summary = f"the components capture {captured.sum() / values.sum():.3%} of what the best ones capture"
+        return Comparison(charges, study, table, summary)
+
+    return run
+
+
+def _coded(data: Federated, federation: Federation, columns: list[str]) -> Any:
+    """Map the joined table's numbers to [−1, 1] by their public bounds, as the parties do."""
+    joined, described = data.joined(), federation.describe(columns)
+    bounds = {name: (column.low, column.high) for name, column in described.items() if isinstance(column, Numeric)}
+    coded = [(2 * joined[name].clip(low, high) - low - high) / (high - low) for name, (low, high) in bounds.items()]
+    return np.column_stack(coded)
+
+
+def _model(make: Callable[[], Any], score: str) -> Callable[[Federated, Federation], Comparison]:
+    def run(data: Federated, federation: Federation) -> Comparison:
+        study, exact = make(), make().set_params(epsilon=10_000.0)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        reference = data.federation(budget=Budget(epsilon=10_000.0, delta=0.5))
+        with reference:
+            exact.fit(reference)
+        index = pd.Index(study.feature_names_in_)
+        columns = {"true": exact.coef_.ravel(), "estimate": study.coef_.ravel(), "stderr": study.coef_stderr_.ravel()}
+        table = pd.DataFrame(columns, index=index).head(ROWS)
+        people = data.joined()
+        ours, best = (model.score(people, people[study.target]) for model in (study, exact))
+        return Comparison(charges, study, table, f"{score} {ours:.4f}, and {best:.4f} with next to no noise")
+
+    return run
+
+
+def _charges(study: Any, federation: Federation) -> dict[str, float]:
+    return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
 
 
 STUDIES: tuple[DemoStudy, ...] = (
@@ -84,5 +140,50 @@ STUDIES: tuple[DemoStudy, ...] = (
     DemoStudy(
         "The same two columns as at first, as if they were independent: little noise, and biased where they are not",
         _patterns(["bank.segment", "telco.plan"], method="independent", epsilon=0.2),
+    ),
+    DemoStudy(
+        "The same two columns from secret shares: noise of a single count, at a tenth of the first price",
+        _patterns(["bank.segment", "telco.plan"], epsilon=0.2),
+    ),
+    DemoStudy(
+        "Three parties from secret shares: a fit to the three pair tables",
+        _patterns(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.5),
+    ),
+    DemoStudy(
+        "Principal components of six columns at three parties, from one noisy Gram matrix",
+        _components(
+            3,
+            [
+                "bank.age",
+                "bank.income",
+                "bank.savings",
+                "telco.monthly_bill",
+                "telco.minutes",
+                "insurer.premium",
+            ],
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+    ),
+    DemoStudy(
+        "Income at the bank from what the telco and the insurer know",
+        _model(
+            lambda: LinearRegression(
+                "bank.income", columns=["bank.age", "telco.monthly_bill", "insurer.premium"], epsilon=0.5, delta=1e-6
+            ),
+            "R²",
+        ),
+    ),
+    DemoStudy(
+        "Default at the bank from columns of all three",
+        _model(
+            lambda: LogisticRegression(
+                "bank.default",
+                columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
+                epsilon=0.5,
+                delta=1e-6,
+            ),
+            "accuracy",
+        ),
     ),
 )

@@ -100,8 +100,9 @@ def conduct(algorithm: Algorithm, plan: Plan, transport: Transport, progress: Pr
     try:
         requests = next(rounds)
         while True:
-            recorded.step = _name(requests)
-            progress(recorded.step)
+            if recorded.step != _name(requests):
+                recorded.step = _name(requests)
+                progress(recorded.step)
             replies = _exchange(requests, recorded)
             tally.note(requests, replies)
             _raise_refusal(replies)

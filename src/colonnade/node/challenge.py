@@ -4,6 +4,10 @@ Each node draws a secret and sends the end of the chain H(H(…H(secret))) befor
 received a chunk from every data party it reveals the link before. The challenge of a chunk is a hash of all nodes'
 links: a data party that has yet to deal the chunk does not know the honest nodes' links, and no node can choose its
 link late, because the chain fixes it.
+
+A node could commit to one chain towards one node and to another towards the next. Their combinations would then be taken
+under different challenges, and one mask would no longer hide both: together they would tell a combination of raw rows. So
+the nodes show each other what they were told (`commitments`) before any combination is shown.
 """
 
 from collections.abc import Mapping
@@ -13,7 +17,7 @@ from cryptography.hazmat.primitives import constant_time
 from colonnade.errors import ProtocolError
 from colonnade.secure.framing import digest
 
-__all__ = ["Chain", "challenge", "follows"]
+__all__ = ["Chain", "challenge", "commitments", "follows"]
 
 
 class Chain:
@@ -55,6 +59,11 @@ def follows(link: bytes, known: bytes) -> None:
 def challenge(links: Mapping[str, bytes]) -> bytes:
     """Return the challenge that all nodes' links make together."""
     return digest("colonnade challenge v1", *((name, links[name]) for name in sorted(links)))
+
+
+def commitments(heads: Mapping[str, bytes]) -> bytes:
+    """Return what a node was told of all chains, in short."""
+    return digest("colonnade challenge heads v1", *((name, heads[name]) for name in sorted(heads)))
 
 
 def _next(link: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """Runs at one member, and a member without data as an endpoint of its own."""
 
+import threading
 from collections.abc import Callable, Mapping
 
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
@@ -77,6 +78,8 @@ def check_membership(plan: Plan, name: str, pinned: Mapping[str, object], federa
         joint.arithmetic  # noqa: B018  # the headroom proof: it refuses a plan in which something could wrap
         if not set(joint.members) <= set(pinned) or name not in joint.members:
             raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
+        if not set(joint.owners) <= set(plan.parties):  # whoever shares rows without holding data could share anything
+            raise PlanMismatch("A joint step is put to somebody who is not one of the plan's data parties.")
 
 
 class ComputeNode:
@@ -96,16 +99,18 @@ class ComputeNode:
         self._member = member
         self._federation = federation
         self._runs = Runs(member, fresh)
+        self._one_at_a_time = threading.Lock()
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request; never raises."""
-        try:
-            return self._answer(data)
-        except ColonnadeError as error:
-            return codec.encode(Refused(code=error.code, message=error.message, remedy=error.remedy))
-        except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote shares
-            failure = ProtocolError("The node failed while answering.")
-            return codec.encode(Refused(code=failure.code, message=failure.message, remedy=failure.remedy))
+        with self._one_at_a_time:
+            try:
+                return self._answer(data)
+            except ColonnadeError as error:
+                return codec.encode(Refused(code=error.code, message=error.message, remedy=error.remedy))
+            except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote shares
+                failure = ProtocolError("The node failed while answering.")
+                return codec.encode(Refused(code=failure.code, message=failure.message, remedy=failure.remedy))
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)

@@ -5,12 +5,13 @@ Everyone who takes part reads the same plan and arrives at the same object, or r
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.plan import Plan, Step
 from colonnade.privacy.joint_noise import GramNoise, TableNoise
+from colonnade.protocol import codec
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import require_threshold
@@ -57,7 +58,14 @@ class Joint:
 
     @classmethod
     def read(cls, plan: Plan, name: str) -> "Joint":
-        """Read a joint opening from a plan; refuse one that could not keep its promise."""
+        """Read a joint opening from a plan; refuse one that could not keep its promise.
+
+        Every message of a run carries the plan, and calibrating the noise takes milliseconds: a plan is read once.
+        """
+        return _read(_Question(codec.digest(plan), name, plan))
+
+    @classmethod
+    def _of(cls, plan: Plan, name: str) -> "Joint":
         steps = {step.party: step for step in plan.steps if step.name == name}
         kinds = {step.statistic for step in steps.values()}
         if len(steps) < 2 or len(kinds) != 1 or not kinds <= JOINT:
@@ -101,7 +109,7 @@ class Joint:
         """The cheapest arithmetic in which nothing can wrap: the headroom proof, at plan time."""
         return Arithmetic.for_headroom(self.bound, len(self.nodes), fast=self.fast)
 
-    @cached_property
+    @property
     def chunks(self) -> list[tuple[int, int]]:
         """Ranges of rows that are shared at a time, so that memory stays bounded."""
         rows = max(1, CHUNK_ELEMENTS // sum(self.widths) // CHUNK_UNIT) * CHUNK_UNIT
@@ -112,6 +120,20 @@ class Joint:
         if self.noise.law == "laplace":
             return 64 * math.ceil(self.noise.share * len(self.steps)) ** 2
         return math.ceil(self.noise.opened_variance)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A joint step by the plan's hash: equal hashes, equal plans."""
+
+    digest: bytes
+    name: str
+    plan: Plan = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _read(question: _Question) -> Joint:
+    return Joint._of(question.plan, question.name)  # noqa: SLF001  # its own module
 
 
 def _check_nodes(plan: Plan) -> None:

@@ -20,6 +20,8 @@ class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         This node's share of the next chunk of rows, where it does not come from a seed.
     head
         First letter of a node: the end of its chain of reveals.
+    heads
+        Second letter of a node: what it was told of all nodes' chains (`colonnade.node.challenge.commitments`).
     reveal
         The next link of the chain: this node has received a chunk, and here is its part of the challenge.
     check
@@ -31,5 +33,6 @@ class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     mask: Blob | None = None
     share: Blob | None = None
     head: bytes = b""
+    heads: bytes = b""
     reveal: bytes = b""
     check: dict[str, Blob] = {}

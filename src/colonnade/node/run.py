@@ -4,7 +4,7 @@
 
     turn 0          out: hello
     turn 1          in: everyone's hello                          out: first chunk's shares, noise, masks; end of my chain
-    turn j (2 … C)  in: chunk j-1, links j-2                      out: chunk j, my link j-1
+    turn j (2 … C)  in: chunk j-1, links j-2                      out: chunk j, my link j-1; in turn 2, all chains' ends
     turn C+1        in: chunk C, links C-1                        out: my link C
     turn C+2        in: links C                                   out: my part of every degree check
     turn C+3        in: everyone's parts; verify them             out: my share of the noised product; my own part
@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.node.challenge import Chain, challenge, follows
+from colonnade.node.challenge import Chain, challenge, commitments, follows
 from colonnade.node.degree_check import DegreeCheck
 from colonnade.node.joint import Joint
 from colonnade.node.letters import Letter
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack
+from colonnade.secure.framing import digest
 from colonnade.secure.handshake import Handshake, Hello, RunTerms
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Session
@@ -45,7 +46,7 @@ class Dealer(Protocol):
     """What a data party brings to a run; a dataless node brings none."""
 
     def begin(self) -> bytes:
-        """Pay, durably, and return the seed from which this party's shares and noise follow, now and after a restart."""
+        """Pay, durably, and return a secret of this party's own. Its noise is the same in every run of this step."""
 
     def rows(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's integer rows, columns along the first axis."""
@@ -92,7 +93,10 @@ class Run:
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
         terms = RunTerms.of(
-            federation=bytes.fromhex(plan.federation), run=run, parties=self.joint.members, plan=codec.digest(plan)
+            federation=bytes.fromhex(plan.federation),
+            run=digest("colonnade run v1", run, step),  # two steps of a plan never understand each other
+            parties=self.joint.members,
+            plan=codec.digest(plan),
         )
         self._handshake = Handshake(member.identity, member.name, terms, subseed(secret, "colonnade handshake"))
         self._session: Session | None = None
@@ -100,6 +104,7 @@ class Run:
         self._dealing: _Dealt | None = None
         self._received: dict[str, _Received] = {}
         self._links: dict[str, bytes] = {}
+        self._heads = b""
         self._pending: dict[int, list[Elements]] = {}
         self._product = ShareProduct(self._arithmetic, self.joint.widths)
         self._checks = {
@@ -161,6 +166,8 @@ class Run:
             self._take_first(letters)
         if turn <= len(self.chunks):
             self._take_chunk(turn, letters)
+        if turn == 2 and any(letters[name].heads != self._heads for name in self._other_nodes()):
+            raise ProtocolError("The nodes were told of different challenges.")
         if 2 <= turn <= len(self.chunks) + 1:
             self._take_links(turn - 1, {name: letters[name].reveal for name in self._other_nodes()})
         if turn == len(self.chunks) + 2:
@@ -175,6 +182,7 @@ class Run:
             else:
                 self._received[owner] = _Received.of(letters[owner], self.joint, self.point)
         self._links = {name: letters[name].head for name in self._other_nodes()}
+        self._heads = commitments({**self._links, self._me.name: self._chain.head})
 
     def _take_chunk(self, chunk: int, letters: Mapping[str, Letter]) -> None:
         start, stop = self.chunks[chunk - 1]
@@ -245,6 +253,7 @@ class Run:
             parts["share"] = Blob(arithmetic.to_bytes(shares[point - 1]))
         if self.point is not None:
             parts["head"] = self._chain.head if first else b""
+            parts["heads"] = self._heads if turn == 2 else b""
             parts["reveal"] = self._chain.link(turn - 1) if 2 <= turn <= len(self.chunks) + 1 else b""
             parts["check"] = {owner: Blob(arithmetic.to_bytes(check)) for owner, check in checks.items()}
         return Letter(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
@@ -270,10 +279,14 @@ class Run:
 
 
 class _Dealt:
-    """A data party's dealings in one run: its table and noise from the durable seed, the masks from this run's own."""
+    """A data party's dealings in one run: the same values as in any other run of the step, by fresh polynomials.
+
+    Were the polynomials those of an earlier run too, a peer that dealt its own anew could subtract one opening from the
+    other: noise and randomisation would cancel, and what is left tells a combination of raw rows.
+    """
 
     def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes) -> None:
-        seed = dealer.begin()
+        seed = digest("colonnade dealing v1", dealer.begin(), run_secret)
         arithmetic, nodes = joint.arithmetic, len(joint.nodes)
         self._joint = joint
         self._dealer = dealer

@@ -21,9 +21,11 @@ __all__ = ["Products", "ShareProduct", "entry_pairs"]
 Indices = NDArray[np.int64]
 
 SLICE_ELEMENTS = 1 << 17
+CACHE_PADDING = 16  # a stride of 4,096 bytes would map all columns of a tile to one set of the first-level cache
 SMALLEST_SLICE, LARGEST_SLICE = 2048, 16_384
 LARGEST_INT8_ROWS = 131_072
-INT8_ALIGNMENT = 16
+INT8_ALIGNMENT = 16  # int8 kernels are markedly slower for other numbers of columns
+INT8_TOLERANCE = 32  # columns multiplied in vain that cost less than another call
 PANEL = 16 * _kernels.TILE  # columns whose plane is reused from the cache while a strip of tiles runs over them
 
 
@@ -153,7 +155,7 @@ class _Float64Unit:
         self._arithmetic = arithmetic
         self._tiles = np.ascontiguousarray(tiles[order] * side, dtype=np.int64)
         self._where = (place * side + pairs[0] % side) * side + pairs[1] % side
-        self._plane = np.zeros((columns + -columns % side, _kernels.BLOCK_ROWS))
+        self._plane = np.zeros((columns + -columns % side, _kernels.BLOCK_ROWS + CACHE_PADDING))
         self._sums = np.zeros((len(tiles), side * side))
         self._totals = np.zeros((len(arithmetic.moduli), len(tiles), side * side))
 
@@ -202,7 +204,7 @@ def _strips(pairs: tuple[Indices, Indices], padded: int) -> list[tuple[int, int,
         inside = (pairs[0] >= top) & (pairs[0] < top + INT8_ALIGNMENT)
         if inside.any():
             left = int(pairs[1][inside].min()) // INT8_ALIGNMENT * INT8_ALIGNMENT
-            if strips and strips[-1][1] == top and left - strips[-1][2] <= INT8_ALIGNMENT:
+            if strips and strips[-1][1] == top and left - strips[-1][2] <= INT8_TOLERANCE:
                 strips[-1] = (strips[-1][0], top + INT8_ALIGNMENT, strips[-1][2])
             else:
                 strips.append((top, top + INT8_ALIGNMENT, left))
