@@ -66,6 +66,17 @@ def test_the_projection_onto_margins_keeps_both_and_is_never_negative(rows, colu
     assert np.linalg.norm(projected - truth) <= np.linalg.norm(noisy - truth) + 1e-6  # a projection onto a convex set
 
 
+def test_the_projection_converges_also_under_noise_ten_times_the_total():
+    rng = kit.generator("hard projections")
+    for _ in range(300):
+        shape = rng.integers(2, 7, 2)
+        truth = rng.multinomial(1000, rng.dirichlet(np.full(shape.prod(), 0.3))).reshape(shape)
+        noisy = truth + 10_000.0 * rng.standard_normal(shape)
+        projected = project_to_margins(noisy, truth.sum(axis=1), truth.sum(axis=0))
+        assert np.allclose(projected.sum(axis=1), truth.sum(axis=1), atol=1e-6)
+        assert np.allclose(projected.sum(axis=0), truth.sum(axis=0), atol=1e-6)
+
+
 @given(st.lists(st.integers(2, 4), min_size=2, max_size=4), st.integers(0, 2**32 - 1), st.floats(0.1, 3000))
 def test_consistent_tables_agree_on_every_margin_and_total_whatever_the_noise(sizes, seed, sd):
     rng = np.random.default_rng(seed)

@@ -131,10 +131,14 @@ def test_a_preview_spends_nothing_and_states_what_the_study_then_costs():
     assert "nothing is spent" in str(preview)
 
 
-def test_the_default_method_refuses_until_there_is_a_secure_channel_and_names_the_alternative():
-    with federation() as f, pytest.raises(cn.NotEnoughComputeNodes, match="response") as refusal:
-        cn.PatternCount(TWO, epsilon=1.0).fit(f)
-    assert refusal.value.spent is None
+def test_the_default_method_is_secure_and_its_noise_is_that_of_a_single_count():
+    tables = frames(3_000)
+    with federation(tables=tables) as f:
+        study = cn.PatternCount(TWO, epsilon=1.0).fit(f)
+    errors = study.unbiased_ - truth(tables, TWO)
+    assert errors.abs().max() < 40  # the standard error is about two people
+    assert (study.stderr_ < 4).all()
+    assert study.method == "secure"
 
 
 def test_it_behaves_like_a_scikit_learn_estimator():

@@ -225,6 +225,16 @@ def test_the_laplace_scale_is_exact(nano: int, sensitivity: Fraction) -> None:
     assert sensitivity / cal.laplace_scale(Price(nano, 0.0), sensitivity) == Fraction(nano, NANO)
 
 
+@given(st.integers(10**8, 10**11), st.sampled_from([1e-8, 1e-6, 1e-5]), st.integers(1, 6))
+def test_parties_shares_of_gaussian_noise_compose_to_the_promise(nano: int, delta: float, parties: int) -> None:
+    price = Price(nano, delta)
+    share = cal.gaussian_party_price(price, parties, "person")
+    rho = cal.ledger_rho(share)
+    assert Loss.of_zcdp(parties * rho).fits(price.nano, delta)
+    assert parties * rho >= cal.ledger_rho(price) * (1 - Fraction(1, 10**4))
+    assert cal.gaussian_party_price(price, parties, "party") == price
+
+
 def test_gaussian_noise_without_delta_is_refused() -> None:
     with pytest.raises(BadInput, match="delta"):
         cal.ledger_rho(Price.of(1.0))

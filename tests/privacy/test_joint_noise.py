@@ -1,21 +1,23 @@
 """How much noise a joint opening gets, and what it then costs whom.
 
-Known answers are those of the design's §4.4 (vii): n = 117 columns, γ = 4096, ε = 1, δ = 1e-5, rows of squared length γ² (truncation
-towards zero). They name Skellam noise of one mean μ on every entry; our diagonal mean is that μ, entries off it have half.
+Known answers are those of the design's §4.4 (vii): n = 117 columns, γ = 4096, ε = 1, δ = 1e-5, rows of squared length γ²
+(truncation towards zero). They name Skellam noise of one mean μ on every entry; our diagonal has that μ, other entries half.
 """
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
+from colonnade.privacy import joint_noise
 from colonnade.privacy.curves import skellam_rdp, sum_correction, summed_gaussian_rho
 from colonnade.privacy.joint_noise import GramNoise, TableNoise
-from colonnade.privacy.loss import Loss
+from colonnade.privacy.loss import ORDERS, Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.samplers import LARGEST_MEAN, LARGEST_SCALE, LARGEST_SIGMA_SQUARED
 
@@ -89,7 +91,8 @@ def test_twice_the_squared_movement_costs_what_the_client_figures_say(parties, l
     noise = gram(parties, law=law)
     larger = gram(parties, total=math.isqrt(2 * GAMMA_SQUARED**2), law=law)
     object.__setattr__(larger, "share", noise.share)  # as it was calibrated for R², not for √2·R²
-    assert epsilon(larger.loss(colluders=1)) == pytest.approx(CLIENT[parties], abs=2e-5)
+    # Gaussian noise may also be converted at orders between the whole ones, and gains a little.
+    assert epsilon(larger.loss(colluders=1)) == pytest.approx(CLIENT[parties], abs=2e-5 if law == "skellam" else 2e-3)
 
 
 def test_the_correction_for_sums_of_discrete_gaussians_is_the_known_one():
@@ -106,7 +109,7 @@ LAWS = st.sampled_from(["gaussian", "skellam"])
 @st.composite
 def gram_noises(draw, units=("person", "party")):
     parties = draw(st.integers(2, 6))
-    scale = draw(st.sampled_from([1, 2, 16, 1_000]))
+    scale = draw(st.sampled_from([1, 3, 200]))
     row_bounds = {f"p{number}": draw(st.integers(1, 6)) * scale**2 for number in range(parties)}
     price = Price.of(draw(st.sampled_from([0.1, 1.0, 5.0])), draw(st.sampled_from([1e-9, 1e-5])))
     unit = draw(st.sampled_from(units))
@@ -114,6 +117,7 @@ def gram_noises(draw, units=("person", "party")):
     return GramNoise(row_bounds, scale**2, columns, price, unit, draw(st.integers(0, parties - 1)), draw(LAWS))
 
 
+@settings(max_examples=25)
 @given(gram_noises())
 def test_up_to_c_colluders_pay_no_more_than_the_price(noise):
     price = noise.price
@@ -124,15 +128,18 @@ def test_up_to_c_colluders_pay_no_more_than_the_price(noise):
             assert noise.loss(colluders=colluders, party=party).fits(price.nano, price.delta)
 
 
+@settings(max_examples=25)
 @given(gram_noises())
 def test_every_further_colluder_costs_more_and_the_last_one_everything(noise):
     parties = len(noise.row_bounds)
     figures = [epsilon(noise.loss(colluders=colluders), noise.price.delta) for colluders in range(parties + 1)]
     assert figures[: noise.collusion + 1] == [figures[0]] * (noise.collusion + 1)
-    assert all(later > earlier for earlier, later in zip(figures[noise.collusion : -1], figures[noise.collusion + 1 :], strict=True) if earlier < math.inf)  # fmt: skip
+    beyond = figures[noise.collusion :]
+    assert all(earlier < later for earlier, later in pairwise(beyond))
     assert figures[-1] == math.inf
 
 
+@settings(max_examples=25)
 @given(gram_noises())
 def test_the_price_is_nearly_used_up(noise):
     """A calibration that gave too much noise would pass everything else."""
@@ -143,26 +150,28 @@ def test_the_price_is_nearly_used_up(noise):
     assert spent >= floor * noise.price.epsilon
 
 
+@settings(max_examples=25)
 @given(gram_noises())
 def test_a_persons_record_at_one_party_costs_no_more_than_all_of_it(noise):
     whole = epsilon(noise.loss(), noise.price.delta)
     assert all(epsilon(noise.loss(party=party), noise.price.delta) <= whole for party in noise.row_bounds)
 
 
+@settings(max_examples=25)
 @given(gram_noises(units=("person",)))
 def test_promising_less_takes_less_noise(noise):
     per_party = GramNoise(
         noise.row_bounds, noise.constant, noise.columns, noise.price, "party", noise.collusion, noise.law
     )
     assert per_party.share <= noise.share
-    braver = noise.collusion > 0
-    if braver:
+    if noise.collusion > 0:
         fewer = GramNoise(
             noise.row_bounds, noise.constant, noise.columns, noise.price, noise.unit, noise.collusion - 1, noise.law
         )
         assert fewer.share < noise.share or noise.share == Fraction(1, 4)
 
 
+@settings(max_examples=25)
 @given(gram_noises())
 def test_skellam_noise_is_never_smaller_than_gaussian_noise_and_hardly_larger_where_noise_is_large(noise):
     one, other = (
@@ -170,8 +179,8 @@ def test_skellam_noise_is_never_smaller_than_gaussian_noise_and_hardly_larger_wh
         for law in ("gaussian", "skellam")
     )
     assert other.share >= one.share * Fraction(99, 100)
-    if one.share > 10**6:
-        assert float(other.share / one.share) < 1.001
+    if one.share > 10**6:  # what is left is that Skellam noise is converted at whole orders only
+        assert float(other.share / one.share) < (1.001 if noise.price.epsilon <= 1 else 1.01)
 
 
 def test_the_noise_does_not_depend_on_the_number_of_parties_apart_from_the_stated_factor():
@@ -246,14 +255,7 @@ def test_the_skellam_curve_is_at_least_the_sum_of_its_entries_bounds(row, varian
     """Entry by entry, with its own mean and its own sensitivity; at least as large a bound is declared for the whole."""
     noise = GramNoise(bounds(2, sum(x**2 for x in row) + 2), 0, len(row), PRICE, "person", 0, "skellam")
     shares, share = 2, Fraction(variance)
-    entries = 0.0
-    for (i, j), value in products(row).items():
-        mean = float(share * shares) if i == j else float(share * shares) / 2
-        if value:
-            entries += skellam_rdp(order, abs(value), value**2, mean)
     declared = noise._skellam_loss(noise.moved(), share, shares)
-    from colonnade.privacy.loss import ORDERS
-
     nearest = min(range(len(ORDERS)), key=lambda index: abs(float(ORDERS[index]) - order))
     at = float(ORDERS[nearest])
     total = sum(
@@ -264,6 +266,7 @@ def test_the_skellam_curve_is_at_least_the_sum_of_its_entries_bounds(row, varian
     assert declared.renyi[nearest] / 1e9 >= total * (1 - 1e-9)
 
 
+@settings(max_examples=25)
 @given(gram_noises())
 def test_gaussian_losses_are_those_of_the_smallest_noise_left(noise):
     assume(noise.law == "gaussian")
@@ -278,25 +281,25 @@ def test_gaussian_losses_are_those_of_the_smallest_noise_left(noise):
 # What can be drawn ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="the check is on one share; a party's own diagonal has P − c times its mean")
-def test_noise_that_a_party_could_not_draw_is_refused_before_it_is_paid_for_skellam():
-    noise = gram(4, total=int(1.7 * GAMMA_SQUARED), collusion=1, law="skellam")
-    try:
-        share = noise.share
-    except BadInput:
-        return
-    assert share / 2 <= LARGEST_MEAN
-    assert 2 * noise.own_variance / 2 <= LARGEST_MEAN
+def test_the_limits_are_the_samplers_own():
+    assert (joint_noise.LARGEST_SKELLAM_MEAN, joint_noise.LARGEST_GAUSSIAN_VARIANCE) == (
+        LARGEST_MEAN,
+        LARGEST_SIGMA_SQUARED,
+    )
 
 
-@pytest.mark.xfail(strict=True, reason="nothing checks the variance before the draw, which is after the debit")
-def test_noise_that_a_party_could_not_draw_is_refused_before_it_is_paid_for_gaussian():
-    noise = gram(3, total=60 * 2**40, collusion=1, price=Price.of(0.001, 1e-9))
-    try:
-        own = noise.own_variance
-    except BadInput:
-        return
-    assert 2 * own <= LARGEST_SIGMA_SQUARED
+@pytest.mark.parametrize(
+    "noise",
+    [
+        gram(
+            4, total=int(1.7 * GAMMA_SQUARED), collusion=1, law="skellam"
+        ),  # one share could be drawn, the own diagonal not
+        gram(3, total=60 * 2**40, collusion=1, price=Price.of(0.001, 1e-9)),
+    ],
+)
+def test_noise_that_a_party_could_not_draw_is_refused_before_it_is_paid_for(noise):
+    with pytest.raises(BadInput):
+        noise.loss()
 
 
 @pytest.mark.parametrize(

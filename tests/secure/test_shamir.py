@@ -430,6 +430,20 @@ def test_one_wrong_value_modulo_one_prime_is_caught(arithmetic, place):
             verify_degree(arithmetic, published(arithmetic, dealing, chunks, seed("c"), tamper), 1)
 
 
+@pytest.mark.parametrize("other", [(1, 0, 0), (0, 1, 0), (0, 0, 1)], ids=["chunk", "column", "row"])
+def test_opposite_errors_in_two_places_do_not_cancel(other):
+    chunks = [np.zeros((5, 2), dtype=np.int64)] * 2
+    dealing = Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed("opposite"))
+
+    def tamper(held):
+        for (chunk, column, row), change in (((0, 0, 0), 1), (other, -1)):
+            value = int(held[2][chunk][column, row]) + change
+            held[2][chunk][column, row] = value % PORTABLE_RING.modulus
+
+    with pytest.raises(ProtocolError):
+        verify_degree(PORTABLE_RING, published(PORTABLE_RING, dealing, chunks, seed("c"), tamper), 1)
+
+
 @every_ring
 def test_a_check_errs_with_probability_at_most_two_to_the_minus_forty(arithmetic):
     repetitions = check_repetitions(arithmetic)

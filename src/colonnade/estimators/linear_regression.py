@@ -12,10 +12,12 @@ from colonnade.coordinator.algorithms.expected_error import expected_coefficient
 from colonnade.coordinator.algorithms.moments import Moments
 from colonnade.coordinator.algorithms.regression_from_moments import linear_from_moments
 from colonnade.coordinator.federation import Federation
-from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, design
+from colonnade.errors import SchemaMismatch
+from colonnade.estimators.design import design
+from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, require_ridge
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
-from colonnade.schema import Column
+from colonnade.schema import Column, Numeric
 
 __all__ = ["LinearRegression"]
 
@@ -110,8 +112,15 @@ class LinearRegression(MomentStudy):
         """Return R² of the predictions for such rows."""
         return float(r2_score(y, self.predict(X)))
 
-    def _target(self) -> str:
-        return self.target
+    def _targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        if not isinstance(columns[self.target], Numeric):
+            raise SchemaMismatch(
+                f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
+            )
+        require_ridge(self.ridge)
 
     def _fit_moments(self, moments: Moments, columns: Mapping[str, Column]) -> None:
         features = self._features(columns)

@@ -12,7 +12,8 @@ from colonnade.coordinator.algorithms.logistic_from_moments import LogisticFit, 
 from colonnade.coordinator.algorithms.moments import Moments
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import SchemaMismatch
-from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, design
+from colonnade.estimators.design import design
+from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, require_ridge
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
 from colonnade.schema import Category, Column
@@ -118,8 +119,12 @@ class LogisticRegression(MomentStudy):
         """Return the accuracy of the predictions for such rows."""
         return float(np.mean(self.predict(X) == np.asarray(y, dtype=object)))
 
-    def _target(self) -> str:
-        return self.target
+    def _targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        self._category(columns)
+        require_ridge(self.ridge)
 
     def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
         target = self._category(columns)

@@ -1,15 +1,14 @@
 """Estimators that are fitted on second moments: from a federation, at a price, or from a release that was paid for before."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from math import isfinite
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coordinator.algorithms.expected_error import CoefficientError
 from colonnade.coordinator.algorithms.gram_release import GramRelease
-from colonnade.coordinator.algorithms.moments import Feature, Moments
+from colonnade.coordinator.algorithms.moments import Moments
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
@@ -19,9 +18,9 @@ from colonnade.plan import Parameter
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
 
-__all__ = ["MomentStudy", "coefficient_errors", "design"]
+__all__ = ["MomentStudy", "coefficient_errors", "require_ridge"]
 
 Array = NDArray[np.float64]
 
@@ -38,8 +37,12 @@ class MomentStudy(Study):
         """Learn the attributes from moments that hold at least the study's columns."""
         raise NotImplementedError
 
-    def _target(self) -> str | None:
-        return None
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        """Refuse what the fit would refuse, before anything is paid for it."""
+
+    def _targets(self) -> tuple[str, ...]:
+        """Return the column to explain, if the study has one."""
+        return ()
 
     def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:  # noqa: ARG002  # a classifier signs its target
         return ()
@@ -88,8 +91,9 @@ class MomentStudy(Study):
 
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns in the federation's order, the target among them."""
-        target = self._target()
-        wanted = self._wanted(available, target)
+        wanted = self._wanted(available)
+        if any(not isinstance(name, str) for name in wanted):
+            raise BadInput("Columns are named 'party.column'.")
         unknown = [name for name in wanted if name not in available]
         if unknown:
             raise SchemaMismatch(
@@ -98,17 +102,19 @@ class MomentStudy(Study):
             )
         if len(set(wanted)) != len(wanted):
             raise BadInput("A column is named twice, or the target is also a feature.")
-        return {name: available[name] for name in available if name in set(wanted)}
+        chosen = {name: available[name] for name in available if name in set(wanted)}
+        self._check(chosen)
+        return chosen
 
-    def _wanted(self, available: Mapping[str, Column], target: str | None) -> list[str]:
+    def _wanted(self, available: Mapping[str, Column]) -> list[str]:
         if self.columns is None:
-            return [*available]
+            return [*(name for name in available if name not in self._targets()), *self._targets()]
         if isinstance(self.columns, str) or not isinstance(self.columns, Sequence) or not self.columns:
             raise BadInput("columns takes a list such as ['bank.age', 'telco.minutes'], or None for all.")
-        return [*self.columns, *([target] if target is not None else [])]
+        return [*self.columns, *self._targets()]
 
     def _features(self, columns: Mapping[str, Column]) -> list[str]:
-        return [name for name in columns if name != self._target()]
+        return [name for name in columns if name not in self._targets()]
 
     def _entry_variance(self, algorithm: GramRelease, federation: Federation) -> Array:
         plan = federation.plan(
@@ -124,36 +130,7 @@ def coefficient_errors(error: CoefficientError, *, unit: str = "", shown: int = 
     return f"about {', '.join(listed[:shown])}{rest}{unit}, for plain independent columns"
 
 
-def design(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, Column], *, coded: bool) -> Array:
-    """Turn a frame with the federation's column names into a matrix, one column a feature.
-
-    Numbers are clipped to their bounds and missing ones take the midpoint; a level that is not in the schema is no level: just as
-    the parties do it.
-
-    Parameters
-    ----------
-    X
-        A frame with columns named ``"party.column"``, in their own units.
-    features, columns
-        What to make of it.
-    coded
-        Whether numbers are mapped to [−1, 1] or left in their own units.
-    """
-    if not isinstance(X, pd.DataFrame):
-        raise BadInput("Predictions take a pandas frame with the federation's column names.")
-    missing = [name for name in columns if name not in X.columns]
-    if missing:
-        raise SchemaMismatch(f"The frame lacks the column {missing[0]!r}.", remedy="Name columns 'party.column'.")
-    return np.column_stack(
-        [_feature(X[feature.column], feature, columns[feature.column], coded=coded) for feature in features]
-    )
-
-
-def _feature(values: Any, feature: Feature, column: Column, *, coded: bool) -> Array:
-    if feature.kind == "numeric":
-        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=float)
-        own = np.clip(np.where(np.isnan(numbers), feature.centre, numbers), feature.low, feature.high)
-        return np.asarray((own - feature.centre) / feature.half_width if coded else own)
-    assert isinstance(column, Category)  # levels come from categories
-    level = feature.name.removeprefix(f"{feature.column}=")
-    return np.asarray(values.astype(str) == level, dtype=float)
+def require_ridge(ridge: object) -> None:
+    """Refuse a penalty that cannot be meant."""
+    if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not (isfinite(ridge) and ridge >= 0):
+        raise BadInput("A ridge penalty is a finite number, zero or more.")

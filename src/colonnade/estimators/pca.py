@@ -8,12 +8,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coordinator.algorithms.expected_error import expected_components_error
-from colonnade.coordinator.algorithms.moments import Moments
+from colonnade.coordinator.algorithms.moments import Moments, features_of
 from colonnade.coordinator.algorithms.pca_from_moments import pca_from_moments
 from colonnade.coordinator.algorithms.perturbed_rows import DEFAULT_SCALE, PerturbedRows
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput
-from colonnade.estimators.moment_study import MomentStudy, design
+from colonnade.estimators.design import design
+from colonnade.estimators.moment_study import MomentStudy
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
@@ -109,6 +110,14 @@ class PCA(MomentStudy):
         """Return the scores of rows that the caller legitimately holds, in a frame with the federation's column names."""
         coded = design(X, self._coded, self._columns, coded=True)
         return np.asarray((coded - self._coded_means) @ self.components_.T)
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        coded = len(features_of(columns)) - 1
+        if type(self.n_components) is not int or not 1 <= self.n_components <= coded:
+            raise BadInput(
+                f"n_components must be a whole number from 1 to {coded}, the number of coded columns.",
+                remedy="A category has as many coded columns as levels.",
+            )
 
     def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
         if self.method == "secure":

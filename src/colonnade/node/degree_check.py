@@ -7,47 +7,66 @@ mask hides what the combination would tell.
 
 Row weights come from the challenge of the row's own chunk, so that a chunk can be dropped once it is combined; column weights
 from the last challenge. Neither was known when the values they weigh were dealt.
+
+Combining costs little beside multiplying, where it is done in the same pass over the shares: the row weights are a few more
+columns of the product.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from colonnade.secure.products import Products
+from colonnade.secure.products import ShareProduct, entry_pairs
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import check_repetitions, expand
 from colonnade.secure.stream import subseed
 
-__all__ = ["DegreeCheck"]
+__all__ = ["CheckedProduct"]
 
 
-class DegreeCheck:
-    """A node's part in checking one data party's dealing.
+class CheckedProduct(ShareProduct):
+    """A node's share of the product, and its part in checking every data party's dealing.
 
     Parameters
     ----------
     arithmetic
         What the shares are modulo.
-    columns
-        How many columns the dealing has.
+    widths
+        How many columns each data party's dealing has.
     """
 
-    def __init__(self, arithmetic: Arithmetic, columns: int) -> None:
+    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int]) -> None:
         self._arithmetic = arithmetic
-        self._columns = columns
+        self._widths = tuple(widths)
         self._repetitions = check_repetitions(arithmetic)
-        self._products = Products(arithmetic, [columns, self._repetitions])
+        wide = [*widths, self._repetitions]
+        super().__init__(arithmetic, wide)
+        self._combined = entry_pairs(wide)[1] >= sum(widths)  # shares times row weights; the others are the product
 
-    def add(self, share: Elements, challenge: bytes) -> None:
-        """Combine one chunk: this node's share, columns by rows, under the chunk's challenge."""
-        shape = (self._repetitions, share.shape[1])
+    def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
+        """Add one chunk: this node's shares, an array a data party, columns by rows, under the chunk's challenge."""
+        shape = (self._repetitions, shares[0].shape[1])
         weights = expand(self._arithmetic, subseed(challenge, "colonnade degree check: rows"), 0, shape)
-        self._products.add([share, weights])
+        self.add([*shares, weights])
 
-    def share(self, mask: Elements, challenge: bytes) -> Elements:
-        """Return what this node shows the others: one element a repetition."""
-        shape = (self._columns, self._repetitions)
-        weights = expand(self._arithmetic, subseed(challenge, "colonnade degree check: columns"), 0, shape)
-        combined = self._products.elements().reshape(shape)
-        sums = Products(self._arithmetic, [self._repetitions, self._repetitions])
-        sums.add([np.ascontiguousarray(combined.T), np.ascontiguousarray(weights.T)])
-        diagonal = np.diagonal(sums.elements().reshape(self._repetitions, self._repetitions))
-        return self._arithmetic.add(diagonal, mask)
+    def masked(self, noise_shares: Sequence[Elements]) -> Elements:
+        """Return the product plus this node's shares of every data party's noise; refuse to go without any."""
+        return super().masked([self._widened(share) for share in noise_shares])[~self._combined]
+
+    def checks(self, masks: Sequence[Elements], challenge: bytes) -> list[Elements]:
+        """Return what this node shows the others: for each dealing one element a repetition."""
+        combined = self._products.elements()[self._combined].reshape(-1, self._repetitions)
+        dealings = np.split(combined, np.cumsum(self._widths)[:-1])
+        return [self._check(*dealing, challenge) for dealing in zip(dealings, masks, strict=True)]
+
+    def _check(self, combined: Elements, mask: Elements, challenge: bytes) -> Elements:
+        weights = expand(self._arithmetic, subseed(challenge, "colonnade degree check: columns"), 0, combined.shape)
+        sums = (combined.astype(object) * weights.astype(object)).sum(axis=0) % self._arithmetic.modulus
+        return self._arithmetic.add(sums.astype(np.uint64), mask)
+
+    def _widened(self, share: Elements) -> Elements:
+        if share.shape != (int(np.count_nonzero(~self._combined)),):
+            return share  # refused where it is added
+        wide = np.zeros(len(self._combined), dtype=np.uint64)
+        wide[~self._combined] = share
+        return wide

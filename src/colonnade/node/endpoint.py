@@ -8,7 +8,7 @@ from colonnade.node.joint import Joint, is_joint
 from colonnade.node.run import Dealer, Member, Run
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Agreed, Post, Propose, Refused, Reply
+from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
 
 __all__ = ["ComputeNode", "Runs", "check_membership"]
 
@@ -35,6 +35,7 @@ class Runs:
         self._run: Run | None = None
         self._turn = -1
         self._answer = b""
+        self._opened: dict[tuple[bytes, str], bytes] = {}
 
     def post(self, request: Post, dealer: Dealer | None) -> bytes:
         """Take a turn, exactly once."""
@@ -47,11 +48,32 @@ class Runs:
             return self._answer  # the same bytes again, whatever came with the question
         if request.turn != self._turn + 1:
             raise ProtocolError("A turn out of order.", remedy="Start the study again.")
-        reply = self._take(request)
-        self._turn, self._answer = request.turn, codec.encode(reply)
-        return self._answer
+        answer = codec.encode(self._take(request))
+        self._remember(request, answer, dealer)
+        self._turn, self._answer = request.turn, answer
+        return answer
+
+    def opened(self, plan: Plan, step: str) -> bytes | None:
+        """Return what this node opened of a step while it has been running."""
+        return self._opened.get((codec.digest(plan), step))
+
+    def _remember(self, request: Post, answer: bytes, dealer: Dealer | None) -> None:
+        """Whoever decides over an opening opens once: a second one, with a peer's other inputs and the same noise, would tell.
+
+        A compute node decides with its share; a data party that does not compute decides when it deals.
+        """
+        assert self._run is not None
+        deciding = self._run.last_turn if self._run.point is not None else 1
+        if request.turn != deciding:
+            return
+        if dealer is not None:
+            dealer.opening(answer if self._run.point is not None else codec.encode(NotKept()))
+        else:
+            self._opened[codec.digest(request.plan), request.step] = answer
 
     def _begin(self, key: tuple[bytes, str, bytes], request: Post, dealer: Dealer | None) -> None:
+        if key[:2] in self._opened:
+            raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
         secret = self._fresh(32)
         self._run = Run(self.member, request.plan, request.step, request.run, dealer=dealer, secret=secret)
         self._key, self._turn = key, -1
@@ -120,4 +142,6 @@ class ComputeNode:
         if isinstance(request, Post):
             check_membership(request.plan, self._member.name, self._member.pinned, self._federation)
             return self._runs.post(request, None)
+        if isinstance(request, Recall):
+            return self._runs.opened(request.plan, request.step) or codec.encode(NotKept())
         raise ProtocolError("A node without data answers proposals and turns, and nothing else.")

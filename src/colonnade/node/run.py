@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
 from colonnade.node.challenge import Chain, challenge, commitments, follows
-from colonnade.node.degree_check import DegreeCheck
+from colonnade.node.degree_check import CheckedProduct
 from colonnade.node.joint import Joint
 from colonnade.node.letters import Letter
 from colonnade.plan import Plan
@@ -32,7 +32,6 @@ from colonnade.secure.framing import digest
 from colonnade.secure.handshake import Handshake, Hello, RunTerms
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Session
-from colonnade.secure.products import ShareProduct
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
 from colonnade.secure.stream import subseed
@@ -56,6 +55,9 @@ class Dealer(Protocol):
 
     def own(self) -> NDArray[np.int64] | None:
         """Return the part of the release that concerns this party alone, already noised."""
+
+    def opening(self, answer: bytes) -> None:
+        """Keep, durably, what is about to be opened; refuse a second opening of the step."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,8 @@ class Run:
         self._links: dict[str, bytes] = {}
         self._heads = b""
         self._pending: dict[int, list[Elements]] = {}
-        self._product = ShareProduct(self._arithmetic, self.joint.widths)
-        self._checks = {
-            owner: DegreeCheck(self._arithmetic, width)
-            for owner, width in zip(self.joint.owners, self.joint.widths, strict=True)
-        }
+        self._product = CheckedProduct(self._arithmetic, self.joint.widths)
+        self._checks: dict[str, Elements] = {}
         self._final_challenge = b""
         self._verified = False
 
@@ -191,20 +190,17 @@ class Run:
             mine = owner == self._me.name
             parcel = None if mine else letters[owner].share
             shares.append(self._received[owner].chunk(chunk, parcel, (width, stop - start)))
-        self._product.add(shares)
         self._pending[chunk] = shares
 
     def _take_links(self, chunk: int, links: Mapping[str, bytes]) -> None:
-        """All nodes hold the chunk: its challenge is out, its combination is taken, and its shares can go."""
+        """All nodes hold the chunk: its challenge is out, it is multiplied and combined, and its shares can go."""
         for name, link in links.items():
             follows(link, self._links[name])
         self._links = dict(links)
         self._final_challenge = challenge({**links, self._me.name: self._chain.link(chunk)})
-        for owner, share in zip(self.joint.owners, self._pending.pop(chunk), strict=True):
-            self._checks[owner].add(share, self._final_challenge)
+        self._product.combine(self._pending.pop(chunk), self._final_challenge)
 
     def _verify(self, others: Mapping[str, Mapping[str, Blob]]) -> None:
-        mine = self._my_checks()
         points = {name: number + 1 for number, name in enumerate(self.joint.nodes)}
         shape = (check_repetitions(self._arithmetic),)
         for owner in self.joint.owners:
@@ -213,7 +209,7 @@ class Run:
             values = {
                 points[name]: self._arithmetic.from_bytes(parts[owner].view, shape) for name, parts in others.items()
             }
-            values[points[self._me.name]] = mine[owner]
+            values[points[self._me.name]] = self._checks[owner]
             verify_degree(self._arithmetic, values, self.joint.threshold)
         self._verified = True
 
@@ -222,14 +218,13 @@ class Run:
     def _compose(self, turn: int) -> dict[str, Blob]:
         assert self._session is not None
         shares = self._deal(turn)
-        checks: dict[str, Elements] = {}
         if self.point is not None and turn == len(self.chunks) + 2:
-            checks = self._my_checks()
+            self._checks = self._my_checks()
         sealed = {}
         for number, node in enumerate(self.joint.nodes):
             if node == self._me.name or not self._writes(turn):
                 continue
-            letter = self._letter(turn, number + 1, shares, checks)
+            letter = self._letter(turn, number + 1, shares, self._checks)
             sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
         return sealed
 
@@ -269,10 +264,9 @@ class Run:
         return Opened(share=share, own=None if own is None else pack(own))
 
     def _my_checks(self) -> dict[str, Elements]:
-        return {
-            owner: self._checks[owner].share(self._received[owner].mask, self._final_challenge)
-            for owner in self.joint.owners
-        }
+        masks = [self._received[owner].mask for owner in self.joint.owners]
+        parts = self._product.checks(masks, self._final_challenge)
+        return dict(zip(self.joint.owners, parts, strict=True))
 
     def _other_nodes(self) -> list[str]:
         return [name for name in self.joint.nodes if name != self._me.name]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError
+from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.node.joint import is_joint
 from colonnade.node.run import Dealer
 from colonnade.party.ledger import SqliteLedger
@@ -77,15 +77,17 @@ class Gate:
         return _Part(self, plan, step, self._admit_joint(plan, step))
 
     def recall(self, plan: Plan, name: str) -> bytes | None:
-        """Return the kept answer of a joint step, if there is one."""
-        return self.ledger.answer_to(*self.paid_as(plan, name))
+        """Return the kept answer of a joint step, or what this party opened of it, if there is either."""
+        request, body = self.paid_as(plan, name)
+        return self.ledger.answer_to(request, body) or self.ledger.opening_of(request)
 
     def conclude(self, plan: Plan, name: str, values: dict[str, Array]) -> bytes:
         """Keep what was opened as the answer to this step, and forget the seed of its shares."""
         step = plan.step(self.terms.party, name)
         statistic = self._admit_joint(plan, step)
-        answer = codec.encode(self._release(step, values, statistic))
-        return self.recall(plan, name) or self.ledger.commit(self.paid_as(plan, name)[0], answer)
+        request, body = self.paid_as(plan, name)
+        kept = self.ledger.answer_to(request, body)
+        return kept or self.ledger.commit(request, codec.encode(self._release(step, values, statistic)))
 
     def paid_as(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
@@ -147,8 +149,11 @@ class _Part:
     def begin(self) -> bytes:
         """Pay, durably, and return the seed of this party's shares."""
         gate, (request, body) = self._gate, self._gate.paid_as(self._plan, self._step.name)
-        if gate.ledger.answer_to(request, body) is not None:
-            raise ProtocolError("This step was concluded.", remedy="Ask for the answer that was kept.")
+        if gate.ledger.answer_to(request, body) is not None or gate.ledger.opening_of(request) is not None:
+            raise ReleaseLost(
+                "This step was opened before, and is opened once.",
+                remedy="Run the study again with the next repeat=; it is a new draw at a new price.",
+            )
         gate.table.load(self._step.columns)
         kept = gate.ledger.seed_of(request)
         if kept is None:
@@ -176,6 +181,11 @@ class _Part:
         """Return this party's own part, noised by it alone."""
         assert self._noise is not None  # the run begins first
         return self._statistic.own(self._gate.table, self._noise.spawn("own"))
+
+    def opening(self, answer: bytes) -> None:
+        """Keep, durably, what is about to be opened; a step is opened once."""
+        request, _ = self._gate.paid_as(self._plan, self._step.name)
+        self._gate.ledger.record_opening(request, answer, label=_label(self._plan, self._step))
 
 
 def _label(plan: Plan, step: Step) -> str:

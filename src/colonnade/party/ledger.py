@@ -15,6 +15,7 @@ Totals are a cache of a verified prefix of rows, and every call first reads and 
 since, by this process or by another. The cache is never written from memory: it says nothing that the file does not.
 """
 
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -74,6 +75,8 @@ class Ledger(Protocol):
     def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str) -> int: ...  # noqa: D102
     def reserve(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, seed: bytes) -> int: ...  # noqa: D102
     def seed_of(self, request_id: bytes) -> bytes | None: ...  # noqa: D102
+    def record_opening(self, request_id: bytes, answer: bytes, *, label: str) -> None: ...  # noqa: D102
+    def opening_of(self, request_id: bytes) -> bytes | None: ...  # noqa: D102
     def commit(self, request_id: bytes, answer: bytes) -> bytes: ...  # noqa: D102
     def spent(self) -> Loss: ...  # noqa: D102
     def remaining(self) -> float: ...  # noqa: D102
@@ -264,6 +267,25 @@ class SqliteLedger:
         """Record that something will leave which no budget pays for. Whether it may is the policy's decision."""
         return self._append("nonprivate", request_id, body_hash, label)
 
+    def record_opening(self, request_id: bytes, answer: bytes, *, label: str) -> None:
+        """Keep, durably, what a reserved step is about to open; refuse a second opening of the step.
+
+        A reserved step is taken up again with the same noise. If a peer came back with other inputs, opening the step
+        twice would show the difference without any noise, so it is opened once, and these bytes are sent again.
+        """
+        marker = _opening_of(request_id)
+        if self.opening_of(request_id) is not None:
+            raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
+        self._append("opening", marker, hashlib.sha256(answer).digest(), label)
+        self._keep(marker, answer, ("opening",))
+
+    def opening_of(self, request_id: bytes) -> bytes | None:
+        """Return what a reserved step opened, if it did; empty bytes if a crash came between the mark and its keeping."""
+        with self._file.reading():
+            self._catch_up()
+            found = self._find(_opening_of(request_id))
+        return None if found is None else found[2] or b""
+
     def seal(self, request_id: bytes, answer: bytes) -> bytes:
         """Keep the answer in the row of its debit, durably, and return it. Only then may it leave."""
         return self._keep(request_id, answer, ("debit", "nonprivate"))
@@ -396,7 +418,7 @@ class SqliteLedger:
     ) -> int:
         check_identified(request_id, body_hash)
         checked_name(label, "label")
-        cost = None if kind == "nonprivate" else checked_cost(loss)
+        cost = None if kind in ("nonprivate", "opening") else checked_cost(loss)
         if kind == "reserve" and (type(seed) is not bytes or len(seed) != 32):
             raise BadInput("A seed is 32 bytes.")
         written = _now(self._clock)
@@ -446,6 +468,10 @@ class SqliteLedger:
 
     def _figure(self, loss: bytes | None) -> dict[str, float] | None:
         return None if loss is None else {self.party: read_loss(loss).epsilon(self._known.cap.delta)}
+
+
+def _opening_of(request_id: bytes) -> bytes:
+    return hashlib.sha256(b"colonnade opening\0" + request_id).digest()
 
 
 def _unchanged(kept: bytes, answer: bytes) -> bytes:

@@ -53,7 +53,7 @@ BEFORE_THE_FIRST = bytes(32)
 LONGEST_NAME = 200
 LARGEST_FIGURE = 2**63 - 1  # of a loss; SQLite's integers end here, and any cap far below
 
-Kind = Literal["genesis", "cap", "debit", "reserve", "nonprivate"]
+Kind = Literal["genesis", "cap", "debit", "reserve", "nonprivate", "opening"]
 
 
 class Facts(NamedTuple):
@@ -80,7 +80,7 @@ _UNCHANGED = "\n        AND ".join(f"OLD.{column} IS NEW.{column}" for column in
 SCHEMA = (
     f"""CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
-    kind TEXT NOT NULL CHECK (kind IN ('genesis', 'cap', 'debit', 'reserve', 'nonprivate')),
+    kind TEXT NOT NULL CHECK (kind IN ('genesis', 'cap', 'debit', 'reserve', 'nonprivate', 'opening')),
     request BLOB UNIQUE CHECK (request IS NULL OR (typeof(request) = 'blob' AND length(request) BETWEEN 1 AND 64)),
     body BLOB CHECK (body IS NULL OR (typeof(body) = 'blob' AND length(body) = 32)),
     label TEXT NOT NULL CHECK (typeof(label) = 'text'),
@@ -95,7 +95,7 @@ SCHEMA = (
     seed BLOB CHECK (seed IS NULL OR (typeof(seed) = 'blob' AND length(seed) = 32)),
     answer_hash BLOB CHECK (answer_hash IS NULL OR (typeof(answer_hash) = 'blob' AND length(answer_hash) = 32)),
     answer BLOB CHECK (answer IS NULL OR typeof(answer) = 'blob'),
-    CHECK ((kind IN ('debit', 'reserve', 'nonprivate')) = (request IS NOT NULL)),
+    CHECK ((kind IN ('debit', 'reserve', 'nonprivate', 'opening')) = (request IS NOT NULL)),
     CHECK ((request IS NULL) = (body IS NULL)),
     CHECK ((kind IN ('debit', 'reserve')) = (loss IS NOT NULL)),
     CHECK ((loss IS NULL) = (least IS NULL) AND (pure IS NULL OR loss IS NOT NULL)),

@@ -83,7 +83,7 @@ class Tally:
             if not (self.cap.holds(self.total) and cap.holds(self.total)):
                 raise corrupt(facts.sequence)
             return cap, self.total
-        if facts.kind == "nonprivate":
+        if facts.kind in ("nonprivate", "opening"):
             return self.cap, self.total
         raise corrupt(facts.sequence)
 

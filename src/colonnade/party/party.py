@@ -1,6 +1,8 @@
 """`Party`: one organisation's table and its public schema, and how it is opened behind a guard."""
 
+import atexit
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -167,10 +169,17 @@ def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy],
         raise BadInput("policies takes cn.Policy objects.")
 
 
+def _temporary_folder() -> Path:
+    """A folder that goes with the process, however it ends in order."""
+    folder = Path(tempfile.mkdtemp(prefix="colonnade-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _ledgers(
     names: Sequence[str], budget: Budget, directory: str | Path | None, *, test: bool
 ) -> Iterator[tuple[str, SqliteLedger]]:
-    folder = Path(tempfile.mkdtemp(prefix="colonnade-")) if directory is None else Path(directory)
+    folder = _temporary_folder() if directory is None else Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         path = folder / f"{name}.sqlite"
@@ -178,7 +187,7 @@ def _ledgers(
             yield name, SqliteLedger.create(path, party=name, budget=budget, test=test)
             continue
         ledger = SqliteLedger.open(path, party=name)
-        if ledger.budget != budget:
+        if (ledger.budget.nano, ledger.budget.delta) != (budget.nano, budget.delta):
             ledger.set_budget(budget)
         yield name, ledger
 

@@ -32,7 +32,8 @@ from colonnade.privacy.price import Price
 __all__ = ["GramNoise", "JointNoise", "Law", "TableNoise"]
 
 Law = Literal["gaussian", "laplace", "skellam"]
-LARGEST_SKELLAM_MEAN = 2**52
+LARGEST_SKELLAM_MEAN = 2**52  # as in `colonnade.privacy.samplers`, which the coordinator may not import
+LARGEST_GAUSSIAN_VARIANCE = 2**100
 
 
 class JointNoise(Protocol):
@@ -113,8 +114,11 @@ class GramNoise:
         """s², exactly: of a discrete Gaussian its parameter, of Skellam noise twice its mean."""
         worst = max(self.moved(party) for party in self.row_bounds) if self.unit == "party" else self.moved()
         if self.law == "gaussian":
-            return gaussian_share_variance(self.price, Fraction(worst, 2), self.honest, self.entries)
-        return self._skellam_share(worst)
+            share = gaussian_share_variance(self.price, Fraction(worst, 2), self.honest, self.entries)
+        else:
+            share = self._skellam_share(worst)
+        self._require_drawable(share)
+        return share
 
     @property
     def share_variance(self) -> float:
@@ -161,17 +165,24 @@ class GramNoise:
         return Loss.of_curve(curve)
 
     def _skellam_share(self, worst: int) -> Fraction:
-        """Return the least s², to 2⁻²⁰, with which P − c shares keep within the price."""
-        share = gaussian_share_variance(Price(self.price.nano, self.price.delta), Fraction(worst, 2), self.honest, 1)
-        share = Fraction(math.ceil(share) + 1)
-        while not self._skellam_loss(worst, share, self.honest).fits(self.price.nano, self.price.delta):
-            share = Fraction(math.ceil(share * Fraction(2**20 + 1, 2**20)))
-        if share > LARGEST_SKELLAM_MEAN:
-            raise BadInput(
-                "Skellam noise of this size cannot be drawn exactly.",
-                remedy="Use a smaller scale=, or noise='gaussian'.",
-            )
-        return share
+        """Return the least s², to 2⁻²⁰, with which P − c shares keep within the price: double, then halve the interval."""
+
+        def fits(share: int) -> bool:
+            return self._skellam_loss(worst, Fraction(share), self.honest).fits(self.price.nano, self.price.delta)
+
+        low = high = math.ceil(gaussian_share_variance(self.price, Fraction(worst, 2), self.honest, 1))
+        while not fits(high):
+            low, high = high, 2 * high
+        while high - low > max(1, high >> 20):
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return Fraction(high)
+
+    def _require_drawable(self, share: Fraction) -> None:
+        """Refuse at plan time what samplers would refuse after the debit; the largest is the own diagonal, V = 2·s²·(P − c)."""
+        largest = 2 * share * self.honest
+        if largest > (2 * LARGEST_SKELLAM_MEAN if self.law == "skellam" else LARGEST_GAUSSIAN_VARIANCE):
+            raise BadInput("Noise of this size cannot be drawn.", remedy="Use a smaller scale=, or a larger epsilon.")
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,12 @@ from colonnade.protocol.rounds import Rounds
 from colonnade.schema import Column
 from colonnade.secure.products import entry_pairs
 
-__all__ = ["DEFAULT_SCALE", "GramRelease"]
+__all__ = ["DEFAULT_SCALE", "LARGEST_SCALE", "GramRelease"]
 
 DEFAULT_SCALE = {"gaussian": 4096, "skellam": 64}
 """γ: a coded column takes 2γ + 1 values. Skellam noise can be drawn exactly up to a mean of 2⁵², hence the coarser grid."""
+
+LARGEST_SCALE = 1 << 20
 
 Array = NDArray[np.float64]
 
@@ -60,7 +62,7 @@ class GramRelease:
     row_norms: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.noise not in DEFAULT_SCALE:
+        if not isinstance(self.noise, str) or self.noise not in DEFAULT_SCALE:
             raise BadInput("noise must be 'gaussian' or 'skellam'.")
         if len(self.parties) < 2:
             raise BadInput(
@@ -72,8 +74,14 @@ class GramRelease:
                 "Secure moments need a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people; for delta=0 see method='functional'.",
             )
-        unknown = set(self.row_norms or {}) - set(self.parties)
-        if unknown or any(not _positive(norm) for norm in (self.row_norms or {}).values()):
+        if type(self.gamma) is not int or not 1 <= self.gamma <= LARGEST_SCALE:
+            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+        norms = {} if self.row_norms is None else self.row_norms
+        if (
+            not isinstance(norms, Mapping)
+            or set(norms) - set(self.parties)
+            or any(not _positive(norm) for norm in norms.values())
+        ):
             raise BadInput("row_norms maps parties of the study to positive lengths.")
 
     @property
@@ -136,7 +144,7 @@ class GramRelease:
 
     def _step(self, party: str) -> Step:
         own = [name.partition(".")[2] for name in self.columns if name.startswith(f"{party}.")]
-        signed = [name for name in self.signed if name.startswith(f"{party}.")]
+        signed = tuple(name for name in own if f"{party}.{name}" in self.signed)  # one order, hence one plan
         width = sum(feature.name.startswith(f"{party}.") for feature in self.features)
         return Step(
             name="gram",
@@ -145,7 +153,7 @@ class GramRelease:
             columns=tuple(own),
             parameters={
                 "scale": self.gamma,
-                "signed": tuple(name.partition(".")[2] for name in signed),
+                "signed": signed,
                 "row_bound": self._row_bound(party, len(own)),
                 "width": width,
                 "noise": self.noise,

@@ -59,20 +59,24 @@ class JointResult:
 def open_jointly(plan: Plan, step: str) -> Rounds:
     """Run one joint step, or return what its parties have kept of an earlier run."""
     joint = Joint.read(plan, step)
-    first = joint.owners[0]
-    recalled = (yield {first: Recall(plan=plan, step=step)})[first]
-    if isinstance(recalled, Released):
-        return _result(joint, {name: unpack(array) for name, array in recalled.values.items()})
-    shares, own = yield from _run(plan, step, joint)
+    kept = yield {member: Recall(plan=plan, step=step) for member in joint.members}
+    for reply in kept.values():
+        if isinstance(reply, Released):
+            return _result(joint, {name: unpack(array) for name, array in reply.values.items()})
+    if all(isinstance(kept[member], Opened) for member in joint.members):
+        replies = kept  # opened before, and lost on the way to us
+    else:
+        replies = yield from _run(plan, step, joint)
+    shares, own = _shares(joint, replies), _own(joint, replies)
     cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
     values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}
-    kept: dict[str, Array] = {name: pack(value) for name, value in values.items()}
-    yield {owner: Conclude(plan=plan, step=step, values=kept) for owner in joint.owners}
+    packed: dict[str, Array] = {name: pack(value) for name, value in values.items()}
+    yield {owner: Conclude(plan=plan, step=step, values=packed) for owner in joint.owners}
     return _result(joint, values)
 
 
 def _run(plan: Plan, step: str, joint: Joint) -> Rounds:
-    """Relay every turn; return the nodes' shares by point, and the parties' own parts."""
+    """Relay every turn; return the answers to the last."""
     run = os.urandom(16)  # public: it only keeps runs apart
 
     def turn(number: int, letters: Mapping[str, Mapping[str, Blob]]) -> dict[str, Post]:
@@ -86,8 +90,7 @@ def _run(plan: Plan, step: str, joint: Joint) -> Rounds:
     for number in range(1, len(joint.chunks) + 3):
         replies = yield turn(number, letters)
         letters = _relayed(replies)
-    replies = yield turn(len(joint.chunks) + 3, letters)
-    return _shares(joint, replies), _own(joint, replies)
+    return (yield turn(len(joint.chunks) + 3, letters))
 
 
 def _hellos(joint: Joint, replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:

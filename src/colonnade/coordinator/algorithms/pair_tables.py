@@ -6,7 +6,7 @@ table, and fitting a joint table to such margins collapses to zero. Here the mar
 squares, to non-negative cells with exactly these margins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -19,7 +19,10 @@ __all__ = ["PairTables", "consistent_tables", "plausible_total", "project_to_mar
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
-LARGEST_SWEEPS = 20_000
+LARGEST_SWEEPS = 2_000
+PATIENCE = 30
+LARGEST_NEWTON = 1_000
+LARGEST_STEP = 2.0**60
 MARGIN_TOLERANCE = 1e-11
 SURPRISE = 4.0
 
@@ -123,8 +126,8 @@ def _shifts(rows: Array, totals: Array) -> Array:
 def project_to_margins(table: Array, rows: Array, columns: Array) -> Array:
     """Return the nearest non-negative table with the given margins, in squares.
 
-    The answer is max(table + α_i + β_j, 0); α and β are found by exact alternating maximisation of the concave dual.
-    What is left of the margins' error at the end is at most 1e-11 of the total.
+    The answer is max(table + α_i + β_j, 0); α and β are found by exact alternating maximisation of the concave dual,
+    helped by Newton steps. What is left of the margins' error is about 1e-11 of the largest number involved.
     """
     total = float(np.sum(rows))
     if np.any(rows < 0) or np.any(columns < 0) or abs(total - float(np.sum(columns))) > 1e-6 * max(total, 1.0):
@@ -137,11 +140,53 @@ def project_to_margins(table: Array, rows: Array, columns: Array) -> Array:
 
 
 def _alternate(table: Array, rows: Array, columns: Array) -> Array:
+    enough = MARGIN_TOLERANCE * max(float(rows.sum()), float(np.max(np.abs(table))))
     across = np.zeros(len(columns))
-    for _ in range(LARGEST_SWEEPS):
+    for sweep in range(LARGEST_SWEEPS):
         down = _shifts(table + across, rows)
         across = _shifts((table + down[:, None]).T, columns)
         projected = np.maximum(table + down[:, None] + across, 0.0)
-        if np.max(np.abs(projected.sum(axis=1) - rows)) <= MARGIN_TOLERANCE * rows.sum():
+        if np.max(np.abs(projected.sum(axis=1) - rows)) <= enough:
             break
+        if sweep >= PATIENCE and sum(table.shape) <= LARGEST_NEWTON:
+            across = _newton(table, rows, columns, down, across)
     return projected
+
+
+def _newton(table: Array, rows: Array, columns: Array, down: Array, across: Array) -> Array:
+    """Return a better β: alternation crawls where few cells are positive, and Newton steps on the dual do not.
+
+    The dual r·α + c·β − ½‖max(table + α + β, 0)‖² is concave and piecewise quadratic. Where the positive cells fall into
+    unconnected parts its curvature is singular; what the Newton step leaves of the slope then moves whole parts against
+    each other, until a cell between them turns positive.
+    """
+    wanted, split = np.concatenate([rows, columns]), len(rows)
+
+    def slope(point: Array) -> Array:
+        projected = np.maximum(table + point[:split, None] + point[split:], 0.0)
+        return np.asarray(wanted - np.concatenate([projected.sum(axis=1), projected.sum(axis=0)]))
+
+    point = np.concatenate([down, across])
+    positive = (table + down[:, None] + across > 0).astype(np.float64)
+    curvature = np.block([[np.diag(positive.sum(axis=1)), positive], [positive.T, np.diag(positive.sum(axis=0))]])
+    step = np.linalg.lstsq(curvature, slope(point), rcond=1e-10)[0]
+    for direction in (slope(point) - curvature @ step, step):
+        point = point + _highest(slope, point, direction) * direction
+    return np.asarray(point[split:])
+
+
+def _highest(slope: Callable[[Array], Array], point: Array, direction: Array) -> float:
+    """Return how far along a direction a concave function is highest: where it stops rising, by doubling and halving."""
+
+    def rises(far: float) -> bool:
+        return bool(slope(point + far * direction) @ direction > 0)
+
+    if not rises(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while rises(high) and high < LARGEST_STEP:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rises(middle) else (low, middle)
+    return high

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coordinator.algorithms.gram_release import LARGEST_SCALE
 from colonnade.coordinator.algorithms.moments import Feature, Moments, features_of
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import Plan, Step
@@ -51,6 +52,8 @@ class PerturbedRows:
     def __post_init__(self) -> None:
         if self.price.delta == 0:
             raise BadInput("Perturbed rows need a positive delta.", remedy="For example delta=1e-6.")
+        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
+            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
 
     @property
     def parties(self) -> tuple[str, ...]:

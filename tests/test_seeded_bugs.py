@@ -1,0 +1,45 @@
+"""A test that never failed has shown nothing: every deliberate bug must be caught by the test that it names."""
+
+import gc
+from functools import _lru_cache_wrapper
+
+import pytest
+
+from colonnade.errors import ColonnadeError
+from tests.seeded_bugs import SEEDED_BUGS
+
+CAUGHT = (AssertionError, ColonnadeError, ExceptionGroup, pytest.fail.Exception)
+
+
+@pytest.fixture(autouse=True)
+def _no_memory():
+    """What was computed before a bug was planted, or under it, must not be remembered on the other side."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
+    for wrapper in [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]:
+        if getattr(wrapper, "__module__", "").startswith("colonnade."):
+            wrapper.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "bug", [pytest.param(bug, id=bug.name, marks=[pytest.mark.full] if bug.full else []) for bug in SEEDED_BUGS]
+)
+def test_a_seeded_bug_is_caught_by_the_test_that_it_names(bug):
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        with pytest.raises(CAUGHT):
+            bug.run()
+
+
+@pytest.mark.parametrize("bug", [pytest.param(bug, id=bug.name, marks=[pytest.mark.full]) for bug in SEEDED_BUGS])
+def test_without_the_bug_its_victim_passes(bug):
+    bug.run()
+
+
+def test_no_bug_is_listed_twice():
+    names = [bug.name for bug in SEEDED_BUGS]
+    assert len(set(names)) == len(names)

@@ -1,0 +1,343 @@
+"""The shape of the code base: what the style guide promises about every module, name, docstring and layer."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import colonnade as cn
+from colonnade import errors
+from colonnade.errors import ColonnadeError
+from colonnade.estimators.study import Study
+from colonnade.privacy import mechanisms
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "colonnade"
+FILES = sorted(SOURCE.rglob("*.py"))
+MODULES = sorted(
+    {"colonnade", *(found.name for found in pkgutil.walk_packages(cn.__path__, "colonnade."))}
+    - {"colonnade.cli.__main__"}
+)
+OPTIONAL = {"torch", "nvflare", "dask", "polars", "flwr", "opendp", "mpyc", "matplotlib"}
+PUBLIC = [name for name in cn.__all__ if inspect.isclass(getattr(cn, name)) or inspect.isfunction(getattr(cn, name))]
+MECHANISM_ITEMS = ("Guarantee", "Neighbours", "Adversary", "Numerics", "Checked by")
+ESTIMATOR_ITEMS = ("Guarantee", "Neighbours", "Adversary", "Spends", "Not released")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def module(name: str):
+    """Import a module; one that needs an extra which is not installed is skipped."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.split(".")[0] in OPTIONAL:
+            pytest.skip(f"needs the extra that brings {error.name}")
+        raise
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that a file imports, as written, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def section(text: str, title: str) -> str | None:
+    """The body of one section of a numpy docstring."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-{{3,}}\n|\Z)", text, flags=re.MULTILINE | re.DOTALL)
+    return None if found is None else found[1]
+
+
+def concrete_estimators() -> list[type]:
+    for name in MODULES:
+        if name.startswith("colonnade.estimators."):
+            module(name)
+    kinds, found = [Study], []
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if "task" in vars(kind) and kind.__module__.startswith("colonnade."):
+            found.append(kind)
+    return sorted(found, key=lambda kind: kind.__name__)
+
+
+def mechanism_classes() -> list[type]:
+    found = {}
+    for info in pkgutil.iter_modules(mechanisms.__path__, "colonnade.privacy.mechanisms."):
+        for kind in vars(module(info.name)).values():
+            if inspect.isclass(kind) and kind.__module__ == info.name and hasattr(kind, "release"):
+                found[kind.__name__] = kind
+    return [found[name] for name in sorted(found)]
+
+
+# Modules --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_every_module_says_what_it_is_and_is_short(path):
+    text = path.read_text()
+    assert ast.get_docstring(tree(path)) or path.name == "_version.py", "a module starts with a docstring"
+    assert len(text.splitlines()) <= 500
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_list_of_public_names_is_sorted_and_true(name):
+    one = module(name)
+    listed = getattr(one, "__all__", None)
+    if listed is None:
+        assert Path(one.__file__).name == "__init__.py" or not _public(one), "a module lists its public names"
+        return
+    assert list(listed) == sorted(set(listed), key=_rank)
+    for public in listed:
+        assert hasattr(one, public), f"{public} does not exist"
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Constants, then classes, then the rest, each by name: how the linter sorts."""
+    bare = name.lstrip("_")
+    if bare.isupper() and len(bare) > 1:
+        return 0, name
+    return (1 if bare[:1].isupper() else 2), name
+
+
+def _public(one) -> list[str]:
+    return [
+        name
+        for name, value in vars(one).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == one.__name__
+    ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_no_name_is_a_drawer_for_odds_and_ends(path):
+    parts = {part.removesuffix(".py").strip("_") for part in path.relative_to(SOURCE).parts}
+    assert not parts & {"utils", "util", "common", "helpers", "helper", "types", "misc", "manager", "base_classes"}
+    classes = [node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+    assert not [name for name in classes if name.strip("_").endswith("Manager") or name.strip("_").startswith("Base")]
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_nothing_insecure_is_imported(path):
+    banned = {"pickle", "marshal", "random", "secrets", "numpy.random", "shelve", "dill", "cloudpickle", "joblib"}
+    assert not {name for name in imports(path) if name in banned or name.split(".")[0] in banned - {"numpy.random"}}
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_the_generator_of_public_choices_is_the_only_use_of_numpys_generators(path):
+    uses = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute) and node.attr == "random"]
+    numpys = [node for node in uses if isinstance(node.value, ast.Name) and node.value.id in {"np", "numpy", "torch"}]
+    assert not numpys or path == SOURCE / "datasets" / "__init__.py"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_what_is_not_yet_perturbed_is_named_so_only_where_data_is(path):
+    names = {node.id for node in ast.walk(tree(path)) if isinstance(node, ast.Name)}
+    names |= {node.arg for node in ast.walk(tree(path)) if isinstance(node, ast.arg)}
+    places = (SOURCE / "party", SOURCE / "privacy" / "mechanisms", SOURCE / "audit")
+    if not any(place in path.parents for place in places):
+        assert not [name for name in names if name.startswith("nonprivate_") or name == "nonprivate"]
+
+
+# Docstrings -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_a_docstring_with_an_example(name):
+    public = getattr(cn, name)
+    text = inspect.getdoc(public)
+    assert text
+    if inspect.isclass(public) and issubclass(public, ColonnadeError) and public is not ColonnadeError:
+        return  # the root of the tree shows how all of them are used
+    example = section(text, "Examples")
+    assert example is not None, "a public name shows how it is used"
+    assert ">>>" in example
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_example_runs(name):
+    one = module(name)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS, verbose=False)
+    for example in doctest.DocTestFinder(exclude_empty=True).find(one, name):
+        report: list[str] = []
+        runner.run(example, out=report.append)
+        assert not runner.failures, "".join(report)
+
+
+@pytest.mark.parametrize("kind", mechanism_classes(), ids=lambda kind: kind.__name__)
+def test_every_mechanism_states_its_guarantee_and_the_tests_that_check_it(kind):
+    text = section(inspect.getdoc(kind) or "", "Privacy")
+    assert text is not None, "a mechanism has a Privacy section"
+    for item in MECHANISM_ITEMS:
+        assert re.search(rf"^{item}\b", text, flags=re.MULTILINE), item
+    checked_by = text[text.index("Checked by") :]
+    assert re.search(r"tests/\S+\.py", checked_by)
+
+
+@pytest.mark.parametrize("kind", concrete_estimators(), ids=lambda kind: kind.__name__)
+def test_every_estimator_states_its_guarantee_and_what_it_does_not_release(kind):
+    text = section(inspect.getdoc(kind) or "", "Privacy")
+    assert text is not None, "an estimator has a Privacy section"
+    for item in ESTIMATOR_ITEMS:
+        assert re.search(rf"^{item}\b", text, flags=re.MULTILINE), item
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_every_test_that_a_docstring_names_exists(path):
+    for mentioned in re.findall(r"\btests/[\w/]+\.py", path.read_text()):
+        assert (ROOT / mentioned).is_file(), mentioned
+
+
+def test_there_are_mechanisms_and_estimators_to_look_at():
+    assert {"DiscreteLaplace", "DiscreteGaussian", "RandomizedResponse"} <= {
+        one.__name__ for one in mechanism_classes()
+    }
+    assert "PatternCount" in {one.__name__ for one in concrete_estimators()}
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_error_has_a_code_of_its_own_and_a_remedy():
+    kinds = [getattr(errors, name) for name in errors.__all__ if inspect.isclass(getattr(errors, name))]
+    codes = [kind.code for kind in kinds]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
+    for kind in kinds:
+        assert issubclass(kind, ColonnadeError)
+        assert kind.default_remedy
+        assert errors.error_for(kind.code) is kind
+    assert len({kind.default_remedy for kind in kinds}) == len(kinds)
+
+
+def test_the_tree_of_errors_in_the_docstring_is_the_real_one():
+    drawn = re.findall(r"[│├└─ ]*\b([A-Z]\w+)\b  +\S", errors.__doc__ or "")
+    assert {"ColonnadeError", *drawn} == {name for name in errors.__all__ if name[0].isupper()}
+
+
+# Layers and bans ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_layers_hold():
+    result = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+
+
+def test_the_coordinator_is_kept_from_data_and_noise_by_a_contract():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    forbidden = [
+        one for one in contracts if one["type"] == "forbidden" and "colonnade.coordinator" in one["source_modules"]
+    ]
+    banned = {name for one in forbidden for name in one["forbidden_modules"]}
+    assert {"colonnade.party", "colonnade.privacy.mechanisms", "colonnade.privacy.samplers"} <= banned
+    assert not any(one.get("ignore_imports") or one.get("allow_indirect_imports") for one in contracts)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import random",
+        "from random import randint",
+        "import pickle",
+        "import marshal",
+        "import secrets",
+        "import numpy.random",
+        "from numpy.random import default_rng",
+        "import numpy as np\n\nx = np.random.default_rng(0)",
+    ],
+)
+def test_the_linter_refuses_insecure_randomness_and_unpickling(line):
+    code = f'"""A module."""\n\n{line}\n'
+    found = _ruff(code, "src/colonnade/privacy/invented.py")
+    assert "TID251" in found
+    assert "TID251" not in _ruff(code, "tests/invented.py")
+
+
+def _ruff(code: str, name: str) -> str:
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--no-cache",
+        "--output-format",
+        "concise",
+        "--stdin-filename",
+        name,
+        "-",
+    ]
+    return subprocess.run(command, cwd=ROOT, input=code, capture_output=True, text=True, check=False).stdout
+
+
+# What the README promises ---------------------------------------------------------------------------------------------------
+
+
+def readme() -> str:
+    return (ROOT / "README.md").read_text()
+
+
+def test_every_command_in_the_readme_exists():
+    import typer
+
+    from colonnade.cli import app
+
+    top = typer.main.get_command(app)
+    promised = re.findall(r"`colonnade ((?:[a-z]+ ?)+)", readme())
+    assert promised
+    for words in promised:
+        command = top
+        for word in words.split():
+            if not hasattr(command, "commands"):
+                break
+            assert word in command.commands, f"colonnade {words}"
+            command = command.commands[word]
+
+
+def test_every_make_target_in_the_readme_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    promised = set(re.findall(r"\bmake ([a-z-]+)", readme())) - {"demo`"}
+    assert {"demo", "test", "lint"} <= promised
+    assert promised - {"sure", "up"} <= targets
+
+
+def test_every_file_that_the_readme_links_to_exists():
+    for link in re.findall(r"\]\(([^)#]+)\)", readme()):
+        assert "://" in link or (ROOT / link).exists(), link
+
+
+def test_every_folder_of_the_source_is_in_the_readmes_map():
+    folders = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file()}
+    mapped = set(re.findall(r"`(\w+)/`", readme()))
+    assert folders <= mapped, folders - mapped
+
+
+def test_the_readmes_quickstart_runs():
+    code = re.search(r"```python\n(.*?)```", readme(), flags=re.DOTALL)
+    assert code is not None
+    exec(compile(code[1], "README.md", "exec"), {"print": lambda *_: None})
