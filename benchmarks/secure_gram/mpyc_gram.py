@@ -2,9 +2,9 @@
 
 Not run by hand: ``run.py`` starts it with a Python that has mpyc, numpy and gmpy2,
 
-    python mpyc_gram.py --columns 14 --owners 3 --modulus-above 70368744177664 --rows 37000 74000 -M3
+    python mpyc_gram.py --columns 14 --owners 3 --modulus-above 70368744177664 --what cross --rows 37000 74000 -M3
 
-MPyC's ``-M3`` starts two more parties. Party 0 prints a JSON object a case. The clock runs from the moment at which all
+MPyC's ``-M3`` starts two more parties. Party 0 prints a JSON object a number of rows. The clock runs from the moment at which all
 parties are ready and hold their integers as field elements, to the opened matrix: sharing, multiplying, resharing, opening. No
 noise, no encryption, no ledger: all in the peer's favour.
 """
@@ -26,8 +26,8 @@ def block(owner: int, rows: int, width: int) -> np.ndarray:
     return np.random.default_rng([rows, owner]).integers(-SCALE, SCALE + 1, size=(rows, width))
 
 
-def shared(kind: type, tables: list[np.ndarray]) -> list:
-    """Have every owner share its columns."""
+def as_inputs(kind: type, tables: list[np.ndarray]) -> list:
+    """Return this party's columns as field elements; of the others', the shape."""
     inputs = []
     for owner, table in enumerate(tables):
         mine = mpc.pid == owner
@@ -35,11 +35,11 @@ def shared(kind: type, tables: list[np.ndarray]) -> list:
     return inputs
 
 
-async def gram(kind: type, tables: list[np.ndarray], *, full: bool) -> tuple[float, list[np.ndarray]]:
-    """Share, multiply and open; return seconds, and the whole matrix or the blocks between owners."""
-    held = shared(kind, tables)
+async def gram(kind: type, tables: list[np.ndarray], *, full: bool) -> tuple[float, float, list[np.ndarray]]:
+    """Share, multiply and open; return seconds, processor seconds, and the whole matrix or the blocks between owners."""
+    held = as_inputs(kind, tables)
     await mpc.output(mpc.sum(mpc.input(kind(1))))  # everybody is ready
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), time.process_time()
     columns = [mpc.input(own, senders=owner) for owner, own in enumerate(held)]
     if full:
         joined = mpc.np_hstack(columns)
@@ -51,7 +51,8 @@ async def gram(kind: type, tables: list[np.ndarray], *, full: bool) -> tuple[flo
             for right in columns[place + 1 :]
         ]
         opened = [await mpc.output(product) for product in products]
-    return time.perf_counter() - begin, [np.asarray(part.signed_(), dtype=np.int64) for part in opened]
+    elapsed, used = time.perf_counter() - begin, time.process_time() - used
+    return elapsed, sum(await mpc.transfer(used)), [np.asarray(part.signed_(), dtype=np.int64) for part in opened]
 
 
 def plain(tables: list[np.ndarray], *, full: bool) -> list[np.ndarray]:
@@ -63,10 +64,11 @@ def plain(tables: list[np.ndarray], *, full: bool) -> list[np.ndarray]:
 
 async def measure(kind: type, rows: int, widths: list[int], *, full: bool) -> None:
     tables = [block(owner, rows, width) for owner, width in enumerate(widths)]
-    seconds, opened = await gram(kind, tables, full=full)
+    elapsed, processor, opened = await gram(kind, tables, full=full)
     exact = all(np.array_equal(one, two) for one, two in zip(opened, plain(tables, full=full), strict=True))
     if mpc.pid == 0:
-        print(json.dumps({"rows": rows, "what": "full" if full else "cross", "seconds": seconds, "exact": exact}))
+        case = {"rows": rows, "elapsed": elapsed, "processor": processor, "exact": exact}
+        print(json.dumps(case))
         sys.stdout.flush()
 
 

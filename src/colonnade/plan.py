@@ -11,10 +11,13 @@ from colonnade.errors import PlanMismatch
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 
-__all__ = ["RELATION", "Parameter", "Plan", "Step", "Unit"]
+__all__ = ["EVENT", "RELATION", "Parameter", "Plan", "Step", "Unit"]
 
 RELATION = "zero-out"
 """The one neighbouring relation of all accounting: a record replaced by nothing, the number of people public."""
+
+EVENT = "event"
+"""The relation of studies that hide only steps of a stated size in a value. A party answers them where its policy says so."""
 
 Parameter = bool | int | float | str | tuple[bool | int | float | str, ...]
 

@@ -67,7 +67,7 @@ def coded(frame: pd.DataFrame, columns: Mapping[str, cn.Numeric | cn.Category], 
             blocks += [(frame[name] == level).to_numpy(float) for level in column.levels]
             continue
         middle, half = (column.low + column.high) / 2, (column.high - column.low) / 2
-        unit = (frame[name].to_numpy(float) - middle) / half
+        unit = (frame[name].fillna(middle).clip(column.low, column.high).to_numpy(float) - middle) / half
         blocks.append(unit if scale is None else np.rint(unit * scale) / scale)
     return np.column_stack(blocks)
 

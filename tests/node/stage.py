@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.errors import ColonnadeError
 from colonnade.node.joint import Joint
 from colonnade.node.letters import Letter
 from colonnade.node.run import Dealer, Member, Run
@@ -121,6 +122,9 @@ class Table(Dealer):
     def own(self) -> NDArray[np.int64] | None:
         return self.own_part
 
+    def opening(self, answer: bytes) -> None:
+        """Nothing is kept here."""
+
 
 class Watched(Run):
     """A run whose plaintext letters are kept, and which a subclass may make lie."""
@@ -176,6 +180,7 @@ class Stage:
             )
             for name in self.joint.members
         }
+        self.said: dict[str, Reply] = {}
         self.replies: list[dict[str, Reply]] = []
         self.relayed: list[Letters] = []
 
@@ -183,6 +188,10 @@ class Stage:
         """Let everybody take a turn; return the letters of the next."""
         replies = {name: run.turn(number, letters.get(name, {})) for name, run in self.runs.items()}
         self.replies.append(replies)
+        return self._letters(number, replies)
+
+    def _letters(self, number: int, replies: Mapping[str, Reply]) -> Letters:
+        """Sort what was said by receiver."""
         if number == 0:
             hellos = {name: Blob(reply.hello) for name, reply in replies.items() if isinstance(reply, Greeted)}
             return {name: dict(hellos) for name in self.runs}
@@ -192,6 +201,22 @@ class Stage:
                 for receiver, letter in reply.letters.items():
                     relayed.setdefault(receiver, {})[sender] = letter
         return relayed
+
+    def refusals(self, relay: Relay = lambda _, letters: letters) -> tuple[int, dict[str, ColonnadeError]]:
+        """Play until somebody refuses; return the turn, and who refused in it with what."""
+        letters: Letters = {}
+        for number in range(len(self.joint.chunks) + 4):
+            delivered = relay(number, letters) if number else {}
+            refused = {}
+            for name, run in self.runs.items():
+                try:
+                    self.said[name] = run.turn(number, delivered.get(name, {}))
+                except ColonnadeError as error:
+                    refused[name] = error
+            if refused:
+                return number, refused
+            letters = self._letters(number, self.said)
+        raise AssertionError("nobody refused")
 
     def play(self, relay: Relay = lambda _, letters: letters) -> "Stage":
         """Play all turns. ``relay`` sees every turn's letters before they are delivered."""

@@ -18,6 +18,7 @@ from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import PORTABLE, Arithmetic, noise_tail
 from tests import kit
 from tests.federations import SCHEMAS, federation, frames, joined
+from tests.node.sites import Opens
 from tests.node.stage import NAMES, SIZES, STEP, Stage, Table, a_plan, noise_room, some_tables
 
 # Who computes, who holds data
@@ -218,21 +219,6 @@ class Regenerated:
 
 def statistics_of(plan, name, kind):
     return {step.party: kind(plan, step, SCHEMAS[step.party]) for step in plan.steps if step.name == name}
-
-
-class Opens:
-    """An algorithm that opens one joint step and returns what came out."""
-
-    def __init__(self, steps):
-        self._steps = steps
-
-    def steps(self):
-        return self._steps
-
-    def rounds(self, plan):
-        from colonnade.coordinator.algorithms.joint_opening import open_jointly
-
-        return (yield from open_jointly(plan, self._steps[0].name))
 
 
 def run_joint(f: cn.Federation, steps: tuple[Step, ...], price: Price):

@@ -140,9 +140,6 @@ def test_clipping_shortens_a_row_no_more_than_truncation_asks_for(numbers, bound
         assert np.all(np.abs(coded - np.array(numbers) * factor) < 2)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a missing whole number becomes the rounded midpoint, which is not the middle of the map"
-)
 @pytest.mark.parametrize("column", [Numeric(0, 1, integer=True), Numeric(18, 95, integer=True)])
 def test_a_missing_whole_number_contributes_nothing(column):
     schema = Schema(x=column)

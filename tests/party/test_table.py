@@ -232,8 +232,8 @@ def test_objects_of_every_sort_become_numbers_or_nothing() -> None:
 @pytest.mark.parametrize(
     ("column", "cells", "values"),
     [
-        (Numeric(0, 5, integer=True), [0.4, 0.6, 2.5, 3.5, 9.0, None], [0, 1, 2, 4, 5, 2]),
-        (Numeric(0.5, 4.5, integer=True), [0.1, 0.5, 4.4, 99.0, -99.0, None], [1, 1, 4, 4, 1, 2]),
+        (Numeric(0, 5, integer=True), [0.4, 0.6, 2.5, 3.5, 9.0, None], [0, 1, 2, 4, 5, 2.5]),
+        (Numeric(0.5, 4.5, integer=True), [0.1, 0.5, 4.4, 99.0, -99.0, None], [1, 1, 4, 4, 1, 2.5]),
         (Numeric(-0.5, 0.5, integer=True), [-0.5, 0.5, 7.0, None], [0, 0, 0, 0]),
     ],
 )

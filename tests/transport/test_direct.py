@@ -186,9 +186,6 @@ def test_a_study_whose_transport_loses_a_reply_fails_and_is_paid_once_when_repea
         assert "nothing spent" in study.receipt_
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the driver counts only what it was answered; a lost reply may have been paid for"
-)
 def test_an_error_after_a_lost_reply_does_not_claim_that_nothing_was_spent():
     with federation() as f:
         f.transport = Lossy(f.transport, round_=2)

@@ -56,15 +56,27 @@ class Outcome:
 
 @dataclass
 class _Tally:
-    """What has left so far: the truth about cost when a study fails half-way."""
+    """What has left so far: the truth about cost when a study fails half-way.
+
+    A step that was asked for and whose reply never came counts as paid: the party may have debited it before the reply was lost.
+    """
 
     plan: Plan
     quote: Quote
     paid: dict[str, set[str]] = field(default_factory=dict)
+    pending: dict[str, str] = field(default_factory=dict)
     refused: dict[str, float] = field(default_factory=dict)
     mechanisms: dict[str, str] = field(default_factory=dict)
 
+    def ask(self, requests: Mapping[str, Request]) -> None:
+        self.pending = {
+            party: request.step
+            for party, request in requests.items()
+            if isinstance(request, Ask) or (isinstance(request, Post) and request.turn > 0)
+        }
+
     def note(self, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> None:
+        self.pending = {}
         for party, reply in replies.items():
             request = requests[party]
             if isinstance(reply, Released):
@@ -76,6 +88,8 @@ class _Tally:
                 self.refused[party] = reply.spent
 
     def spent(self) -> dict[str, float]:
+        for party, step in self.pending.items():
+            self._pay(party, step)
         delta = self.plan.price.delta if self.plan.price is not None else 0.0
         spent = {
             party: total(self.quote.losses[party][step] for step in steps).epsilon(delta)
@@ -103,6 +117,7 @@ def conduct(algorithm: Algorithm, plan: Plan, transport: Transport, progress: Pr
             if recorded.step != _name(requests):
                 recorded.step = _name(requests)
                 progress(recorded.step)
+            tally.ask(requests)
             replies = _exchange(requests, recorded)
             tally.note(requests, replies)
             _raise_refusal(replies)

@@ -13,7 +13,7 @@ from colonnade.coordinator.findings import Findings, findings_of
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError, SchemaMismatch
 from colonnade.node.joint import is_joint
-from colonnade.plan import Parameter, Plan, Unit
+from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.loss import NOTHING, Loss, total
 from colonnade.privacy.price import NANO, Budget, Price
@@ -204,6 +204,7 @@ class Federation:
         unit: Unit,
         parameters: Mapping[str, Parameter],
         repeat: int = 1,
+        relation: str = RELATION,
     ) -> Plan:
         """Write a study down: the same arguments give the same plan, hence the same request."""
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
@@ -219,6 +220,7 @@ class Federation:
             parameters=dict(parameters),
             unit=unit,
             price=price,
+            relation=relation,
             federation=self.identity,
             alignment=self.alignment,
             people=self.people,

@@ -45,6 +45,7 @@ def statement_of(plan: Plan, quote: Quote, mechanisms: dict[str, str], *, local:
         local=local,
         collusion=plan.collusion if secure else len(plan.parties) - 1,
         assumptions=assumptions_of(plan),
+        relation=plan.relation,
     )
 
 

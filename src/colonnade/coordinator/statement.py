@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from colonnade.coordinator.driver import Quote
 from colonnade.node.joint import Joint, is_joint
-from colonnade.plan import Plan
+from colonnade.plan import EVENT, Plan
 from colonnade.result import COORDINATOR, Opening
 
 __all__ = ["assumptions_of", "openings_of"]
@@ -14,6 +14,10 @@ SECURE = (
     "At most {threshold} of the compute nodes {nodes} pool their shares. "
     "Noise covers {collusion} colluding data part{ies} besides the coordinator. "
     "Parties are semi-honest in their inputs: one that shares unclipped values could amplify another's row past the noise."
+)
+EVENT_LEVEL = (
+    "Event level: neighbours differ in one person's value at each party by at most {change}. "
+    "Steps of that size are hidden; a whole value, and the order of its size, is not."
 )
 THIRD = "The coordinator is itself a compute node, and is assumed to collude with no party."
 
@@ -32,6 +36,8 @@ def openings_of(plan: Plan, quote: Quote, mechanisms: Mapping[str, str]) -> tupl
 def assumptions_of(plan: Plan) -> tuple[str, ...]:
     """Return what the guarantee of a plan rests on, in words."""
     words = []
+    if plan.relation == EVENT:
+        words.append(EVENT_LEVEL.format(change=max(step.parameters.get("change", 0) for step in plan.steps)))
     if any(not is_joint(step) for step in plan.steps):
         words.append(LOCAL)
     if any(is_joint(step) for step in plan.steps):

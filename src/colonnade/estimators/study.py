@@ -9,7 +9,7 @@ from colonnade.coordinator.findings import Findings, statement_of
 from colonnade.errors import BadInput
 from colonnade.estimators.preview import Preview
 from colonnade.estimators.progress import progress_bar
-from colonnade.plan import Parameter, Plan, Unit
+from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 
@@ -123,11 +123,16 @@ class Study(BaseEstimator):
             unit=self.unit,
             parameters=self._parameters(),
             repeat=repeat,
+            relation=self._relation(),
         )
         return algorithm, plan
 
     def _is_local(self) -> bool:
         return False
+
+    def _relation(self) -> str:
+        """Return which tables count as neighbours for the promise of this study."""
+        return RELATION
 
     def _receipt(self, findings: Findings) -> str:
         return findings.receipt

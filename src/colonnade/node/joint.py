@@ -21,7 +21,7 @@ __all__ = ["JOINT", "Joint", "is_joint"]
 JOINT = frozenset({"gram", "pair-tables"})
 """Statistics that several parties open together."""
 
-CHUNK_ELEMENTS = 1 << 22
+CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
 
 

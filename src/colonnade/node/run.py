@@ -300,12 +300,17 @@ class _Dealt:
         )
         self._mask_shares = self._mask.shares(0, hidden)
         self._kept: dict[int, Elements] = {}
+        self._memory = np.empty((nodes, 0, 0), dtype=np.uint64)
 
     def chunk(self, number: int, start: int, stop: int) -> tuple[Elements, ...]:
-        return self._table.shares(number, self._dealer.rows(start, stop).T)
+        """Deal a chunk. The shares are valid until the next one: fresh memory costs more than the arithmetic."""
+        rows = self._dealer.rows(start, stop)
+        if self._memory.shape[1:] != rows.shape:
+            self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
+        return self._table.shares(number, rows.T, self._memory)
 
     def keep(self, number: int, share: Elements) -> None:
-        self._kept[number] = share
+        self._kept[number] = share.copy()
 
     def kept_by(self, point: int) -> "_Received":
         return _Received(

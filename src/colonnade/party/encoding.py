@@ -160,7 +160,7 @@ def _look_up(array: Any, codes: dict[Any, int]) -> NDArray[np.int32]:
 
 
 class NumericEncoder:
-    """Numbers within the bounds: clipped, the midpoint where missing, and whole numbers where the schema says so."""
+    """Numbers within the bounds: clipped, whole where the schema says so, and the exact midpoint where missing."""
 
     dtype = np.dtype(np.float64)
 
@@ -170,14 +170,17 @@ class NumericEncoder:
         self._high = float(math.floor(column.high)) if column.integer else column.high
         if self._low > self._high:
             raise BadInput("There is no whole number between the bounds of an integer column.")
-        middle = np.array([column.midpoint])
-        self.missing = float(self._bounded(middle)[0])
+        # Not rounded, also where the numbers are whole: a null record is coded as exactly 0, the midpoint, or it would
+        # contribute to sums and products and cost more than accounting for zero-out says.
+        self.missing = column.midpoint
 
     def __call__(self, column: Any) -> NDArray[np.float64]:
         """Encode one array."""
         numbers = np.array(numbers_in(flatten(column)), dtype=np.float64)
-        numbers[np.isnan(numbers)] = self.missing
-        return self._bounded(numbers)
+        absent = np.isnan(numbers)
+        bounded = self._bounded(numbers)
+        bounded[absent] = self.missing
+        return bounded
 
     def _bounded(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         if self._integer:

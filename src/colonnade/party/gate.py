@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.node.joint import is_joint
 from colonnade.node.run import Dealer
+from colonnade.party import shards
 from colonnade.party.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.statistics import JointStatistic, Statistic
 from colonnade.party.table import PrivateTable
-from colonnade.plan import Plan, Step
+from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.mechanisms import Mechanism
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
@@ -63,10 +64,9 @@ class Gate:
             return stored
         step = ask.plan.step(self.terms.party, ask.step)
         statistic, mechanism = self._admit_local(ask.plan, step)
-        self.table.load(step.columns)  # a source that cannot be read fails here, where it costs nothing
+        shards.load(statistic, self.table, step.columns)  # a source that cannot be read fails here, where it costs nothing
         self.ledger.debit(request, body, mechanism.loss, label=_label(ask.plan, step))
-        nonprivate = statistic.compute(self.table)
-        value = mechanism.release(nonprivate, self.randomness)
+        value = shards.perturbed(statistic, mechanism, self.table, self.randomness)
         return self.ledger.seal(request, codec.encode(self._release(step, {"value": pack(value)}, mechanism)))
 
     # Joint openings -----------------------------------------------------------------------------------------------------
@@ -189,6 +189,11 @@ class _Part:
 
 
 def _label(plan: Plan, step: Step) -> str:
-    """Public words for the ledger: the study, the step, the first digits of the plan's hash; a joint opening says so."""
-    name = f"{plan.task}/{plan.method} {step.name} {codec.digest(plan).hex()[:12]}"
-    return f"{name} joint" if is_joint(step) else name
+    """Public words for the ledger: the study, the step, the first digits of the plan's hash.
+
+    "joint" marks a loss that every party's ledger holds whole, so that a person's total counts it once. Losses of parts (the
+    party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
+    """
+    level = " event-level" if plan.relation == EVENT else ""
+    name = f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
+    return f"{name} joint" if is_joint(step) and plan.unit == "person" else name

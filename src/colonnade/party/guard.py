@@ -81,7 +81,7 @@ class Guard:
         if isinstance(request, Post):
             return self._post(request)
         if isinstance(request, Recall):
-            return self._gate.recall(request.plan, request.step) or codec.encode(NotKept())
+            return self._recall(request) or codec.encode(NotKept())
         if isinstance(request, Conclude):
             self._runs.forget()
             return self._gate.conclude(request.plan, request.step, request.values)
@@ -94,6 +94,11 @@ class Guard:
         self._check_membership(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
         return self._runs.post(request, self._gate.join(request.plan, request.step) if asked else None)
+
+    def _recall(self, request: Recall) -> bytes | None:
+        if request.plan.steps_of(self._gate.terms.party):
+            return self._gate.recall(request.plan, request.step)
+        return self._runs.opened(request.plan, request.step)  # this party only computed
 
     def _check_membership(self, plan: Plan) -> None:
         terms = self._gate.terms

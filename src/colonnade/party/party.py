@@ -140,7 +140,7 @@ class Party:
                     schemas=schemas,
                     ledger=ledger,
                     member=members[name],
-                    policy=(policies or {}).get(name),
+                    policy=(policies or {}).get(name, Policy(event_level=True)),  # asking by change= is consent enough here
                     randomness=noise[name],
                 )
             undo.pop_all()

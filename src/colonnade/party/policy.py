@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
 from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS, JointStatistic, Statistic
-from colonnade.plan import RELATION, Plan, Step
+from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.price import nano_epsilon
 from colonnade.schema import Schema
 
@@ -46,6 +46,9 @@ class Policy:
         Tasks that may be answered **without** differential privacy, by name. Empty by default.
     min_people
         Studies of fewer people are refused.
+    event_level
+        Whether to answer studies whose ε hides only steps of a stated size in a value, and not the value (`Moment` with a
+        number as ``change``). The ledger records them at that ε, and marks them.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class Policy:
     tasks: Sequence[str] | None = None
     nonprivate: Sequence[str] = ()
     min_people: int = 1
+    event_level: bool = False
 
     def __post_init__(self) -> None:
         if self.max_epsilon is not None:
@@ -76,8 +80,13 @@ class Policy:
         return statistic(plan, step, terms.schema)
 
     def _check_plan(self, plan: Plan, terms: Terms) -> None:
-        if plan.relation != RELATION or plan.version != 1:
+        if plan.relation not in (RELATION, EVENT) or plan.version != 1:
             raise PlanMismatch("The plan uses another neighbouring relation or version.")
+        if plan.relation == EVENT and not self.event_level:
+            raise PolicyRefusal(
+                "The study promises privacy for steps in a value only (event level), which this party's policy does not allow.",
+                remedy='Ask with change="bounds", or have the party allow it: cn.Policy(event_level=True).',
+            )
         if (plan.federation, plan.alignment, plan.people) != (terms.federation, terms.alignment, terms.people):
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):

@@ -300,6 +300,10 @@ class Source:
             raise BadInput("A list of data sources is empty.", remedy=ACCEPTED)
         self._shards = [_shard(piece) for piece in pieces]
 
+    def split(self) -> list["Source"]:
+        """Return each shard as a source of its own."""
+        return [_alone(shard) for shard in self._shards]
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that every shard has."""
@@ -366,6 +370,12 @@ class Source:
                     f"{shard.label} has more than one column {_listed(doubled)}.",
                     remedy="Give each column its own name.",
                 )
+
+
+def _alone(shard: _Shard) -> Source:
+    source = Source.__new__(Source)
+    source._shards = [shard]
+    return source
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -71,6 +71,7 @@ class PrivateTable:
         self.people = source.count() if order is None else len(order)
         self._memory = memory
         self._columns: OrderedDict[str, NDArray[Any]] = OrderedDict()
+        self._split: list[tuple[NDArray[np.int64], PrivateTable]] | None = None
 
     def __repr__(self) -> str:
         return f"PrivateTable({len(self.schema)} columns, {self.people} people)"
@@ -127,8 +128,37 @@ class PrivateTable:
         odd = np.uint64(int.from_bytes(hashlib.sha256(key).digest()[:8], "big") | 1)
         total = np.uint64(self.people)
         for name in names:
-            total = np.uint64(_polynomial(np.ascontiguousarray(self._column(name)).view(np.uint8), odd, total))
+            total = np.uint64(_polynomial(np.ascontiguousarray(self._column(name)).view(np.uint32), odd, total))
         return int(total).to_bytes(8, "big")
+
+    def shards(self) -> list[tuple[NDArray[np.int64], "PrivateTable"]]:
+        """Return each shard by rows as a table of its own, with the places of its people; whom no shard has come last."""
+        if self._split is None:
+            self._split = self._divided()
+        return self._split
+
+    def _divided(self) -> list[tuple[NDArray[np.int64], "PrivateTable"]]:
+        place = np.arange(self.people) if self._place is None else self._place
+        absent, divided, start = np.ones(self.people, dtype=bool), [], 0
+        for source in self._source.split():
+            rows = place[start : start + source.count()]
+            start += source.count()
+            taking_part = np.flatnonzero(rows >= 0)
+            order = taking_part[np.argsort(rows[taking_part])]  # each shard's people in the agreed order
+            absent[rows[order]] = False
+            divided.append((rows[order].astype(np.int64), source, order))
+        nobody = np.flatnonzero(absent)
+        divided.append((nobody, self._source.split()[0], np.full(len(nobody), MISSING)))
+        return [
+            (places, PrivateTable(source, self.schema, order=order, memory=self._memory))
+            for places, source, order in divided
+            if len(places)
+        ]
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the rows come from several sources."""
+        return len(self._source.split()) > 1
 
     def forget(self) -> None:
         """Let go of every encoded column."""
@@ -209,12 +239,17 @@ class PrivateTable:
 
 
 @njit(cache=True, nogil=True)
-def _polynomial(octets: NDArray[np.uint8], odd: np.uint64, total: np.uint64) -> np.uint64:
-    """Horner's rule modulo 2⁶⁴ over 4-byte words: as fast as memory, and enough against accidents."""
-    for start in range(0, len(octets) - 3, 4):
-        word = np.uint64(octets[start]) | np.uint64(octets[start + 1]) << np.uint64(8)
-        word |= np.uint64(octets[start + 2]) << np.uint64(16) | np.uint64(octets[start + 3]) << np.uint64(24)
-        total = total * odd + word
+def _polynomial(words: NDArray[np.uint32], odd: np.uint64, total: np.uint64) -> np.uint64:
+    """Horner's rule modulo 2⁶⁴, in eight lanes that need not wait for each other: enough against accidents."""
+    lanes = np.full(8, total, dtype=np.uint64)
+    whole = len(words) // 8 * 8
+    for start in range(0, whole, 8):
+        for lane in range(8):
+            lanes[lane] = lanes[lane] * odd + np.uint64(words[start + lane])
+    for sum_of_lane in lanes:
+        total = total * odd + sum_of_lane
+    for word in words[whole:]:
+        total = total * odd + np.uint64(word)
     return total
 
 

@@ -100,8 +100,11 @@ class GramNoise:
         return sum(self.row_bounds.values()) + self.constant
 
     def moved(self, party: str | None = None) -> int:
-        """Return ‖v‖⁴ − ‖a‖⁴ at most: what a whole record, or one party's part of it, moves."""
-        rest = 0 if party is None else self.total - self.row_bounds[party]
+        """Return ‖v‖⁴ − ‖a‖⁴ at most: what a whole record, or one party's part of it, moves.
+
+        The constant column stays in either case: the number of people is public, and its square is never released.
+        """
+        rest = self.constant if party is None else self.total - self.row_bounds[party]
         return self.total**2 - rest**2
 
     @property

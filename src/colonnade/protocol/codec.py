@@ -37,6 +37,8 @@ LARGEST_FRAME = 1 << 30
 LARGEST_HEADER = 1 << 26
 _LENGTH = 4
 
+_ALWAYS_FINITE = frozenset({str, bytes, int, bool, type(None), Blob})
+
 _Kind = TypeVar("_Kind")
 
 
@@ -139,9 +141,10 @@ def _refuse_non_finite(value: object) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ProtocolError("A message with a number that is not finite.")
     if isinstance(value, msgspec.Struct):
-        value = msgspec.structs.asdict(value)
+        value = tuple(getattr(value, name) for name in value.__struct_fields__)
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, tuple):
         for entry in value:
-            _refuse_non_finite(entry)
+            if type(entry) not in _ALWAYS_FINITE:
+                _refuse_non_finite(entry)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from colonnade.coordinator.algorithms.joint_opening import JointResult, open_jointly
 from colonnade.coordinator.algorithms.layout import Layout
-from colonnade.coordinator.algorithms.maximum_entropy import maximum_entropy
+from colonnade.coordinator.algorithms.maximum_entropy import joint_errors, maximum_entropy
 from colonnade.coordinator.algorithms.pair_tables import PairTables, consistent_tables, plausible_total
 from colonnade.coordinator.algorithms.pattern_counts import CountTable
 from colonnade.plan import Plan, Step
@@ -24,7 +24,7 @@ from colonnade.secure.products import entry_pairs
 
 __all__ = ["PairCounts", "pair_tables_of"]
 
-LARGEST_EXACT_COVARIANCE = 4_000_000
+LARGEST_EXACT = 2_000
 Array = NDArray[np.float64]
 
 
@@ -103,30 +103,13 @@ def pair_tables_of(opened: JointResult) -> PairTables:
 
 
 def _fit_stderr(joint: Array, tables: PairTables) -> Array:
-    """Return the standard error that the tables' noise gives each cell of the fit, to first order.
+    """Return the standard error that the tables' noise gives each cell of the fit.
 
-    The fit is an exponential family w = exp(Aθ) whose sufficient statistics Aᵀw are the pair tables. A change δ of the tables
-    changes w by W A F⁺ δ, F = AᵀWA; so the covariance is σ² (W A F⁺)(W A F⁺)ᵀ. For large tables, cell by cell, the relative
-    errors of the pair cells are added instead, which is an upper bound where they act alike.
+    For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
     """
-    variance = max(tables.variances.values())
-    statistics = _indicators(joint.shape)
-    if statistics.size > LARGEST_EXACT_COVARIANCE:
-        return _relative_stderr(joint, tables)
-    weighted = joint.reshape(-1, 1) * statistics
-    response = weighted @ np.linalg.pinv(statistics.T @ weighted, rcond=1e-10, hermitian=True)
-    return np.asarray(np.sqrt(variance * np.sum(response**2, axis=1)).reshape(joint.shape))
-
-
-def _indicators(shape: tuple[int, ...]) -> Array:
-    """A: one row a cell of the joint table, one column a cell of a pair table, 1 where the former lies in the latter."""
-    levels = np.indices(shape).reshape(len(shape), -1)
-    blocks = []
-    for a, b in combinations(range(len(shape)), 2):
-        block = np.zeros((levels.shape[1], shape[a] * shape[b]))
-        block[np.arange(levels.shape[1]), levels[a] * shape[b] + levels[b]] = 1.0
-        blocks.append(block)
-    return np.concatenate(blocks, axis=1)
+    if sum(table.size for table in tables.tables.values()) <= LARGEST_EXACT:
+        return joint_errors(joint, tables)
+    return _relative_stderr(joint, tables)
 
 
 def _relative_stderr(joint: Array, tables: PairTables) -> Array:

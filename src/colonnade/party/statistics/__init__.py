@@ -13,6 +13,8 @@ from colonnade.party.statistics.histogram import Histogram
 from colonnade.party.statistics.joint import Gram, JointStatistic, PairTables
 from colonnade.party.statistics.reports import Reports
 from colonnade.party.statistics.rows import Rows
+from colonnade.party.statistics.sketch import Sketch, ValueSketch
+from colonnade.party.statistics.values import Total, Values
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.mechanisms import Mechanism
@@ -38,6 +40,10 @@ STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], Statistic]] = {
     "histogram": Histogram,
     "reports": Reports,
     "rows": Rows,
+    "sketch": Sketch,
+    "total": Total,
+    "value-sketch": ValueSketch,
+    "values": Values,
 }
 
 JOINT_STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], JointStatistic]] = {

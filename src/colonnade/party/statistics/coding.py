@@ -60,16 +60,16 @@ class Coding:
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's rows as integers, a column of the table along each row of the result."""
-        nonprivate = np.zeros((self.width, stop - start), dtype=np.int64)
+        nonprivate = np.empty((self.width, stop - start), dtype=np.int64)
         position = 0
         for name, width in zip(self.columns, self.widths, strict=True):
             column = self.schema[name]
             if isinstance(column, Numeric):
                 _code_numbers(table.values(name)[start:stop], column.low, column.high, self.scale, nonprivate, position)
-            elif name in self.signed:
-                _code_signs(table.codes(name)[start:stop], self.scale, nonprivate, position)
             else:
-                _code_levels(table.codes(name)[start:stop], self.scale, nonprivate, position)
+                nonprivate[position : position + width] = 0
+                code = _code_signs if name in self.signed else _code_levels
+                code(table.codes(name)[start:stop], self.scale, nonprivate, position)
             position += width
         if self.clips:
             _clip_rows(nonprivate, self.row_bound)

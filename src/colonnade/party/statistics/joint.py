@@ -13,6 +13,7 @@ from colonnade.errors import BadInput, PlanMismatch
 from colonnade.node.joint import Joint
 from colonnade.party.statistics.categories import joint_size, only_parameters
 from colonnade.party.statistics.coding import Coding
+from colonnade.party.statistics.own_products import add_products
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
@@ -97,17 +98,13 @@ class Gram:
         drawn[diagonal] = _draw(self.noise, 2 * self.noise.own_variance, int(diagonal.sum()), randomness)
         return (nonprivate[upper] + drawn)[1:]
 
-    def _own_block(self, table: PrivateTable, block: int = 65_536) -> NDArray[np.int64]:
-        """Fold row blocks, short enough (rows·γ² ≤ 2⁵²) that the float64 product of integers is exact."""
+    def _own_block(self, table: PrivateTable, block: int = 8_192) -> NDArray[np.int64]:
+        """Fold row blocks, short enough to stay in the cache."""
         gram = np.zeros((self.width + 1, self.width + 1), dtype=np.int64)
-        block = max(1, min(block, 2**52 // self.coding.scale**2))
         for start in range(0, self.people, block):
             rows = self.rows(table, start, min(start + block, self.people))
-            wide = np.empty((self.width + 1, rows.shape[1]))
-            wide[0] = self.coding.scale
-            wide[1:] = rows
-            gram += (wide @ wide.T).astype(np.int64)
-        return gram
+            add_products(rows, self.coding.scale, gram)
+        return np.triu(gram) + np.triu(gram, 1).T
 
 
 class PairTables:

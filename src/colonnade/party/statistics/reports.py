@@ -35,14 +35,23 @@ class Reports:
         self.sample = _rate(parameters.get("sample", 1.0))
         self.seed = _seed(parameters.get("seed", "00" * 32))
 
+    @property
+    def taking_part(self) -> NDArray[np.bool_] | None:
+        """Who reports; ``None`` for everyone."""
+        return None if self.sample == 1 else chosen(self.seed, self.sample, self.people)
+
     def mechanism(self, price: Price) -> Mechanism:
         """Return the response of least variance for this many categories at this price."""
         return RandomizedResponse(best_channel(self.size, price))
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Return the category of each person who takes part; -1 where it is missing."""
-        nonprivate_codes, _ = table.joint_codes(self.columns)
-        return nonprivate_codes if self.sample == 1 else nonprivate_codes[chosen(self.seed, self.sample, self.people)]
+        nonprivate_codes, some = self.everyone(table), self.taking_part
+        return nonprivate_codes if some is None else nonprivate_codes[some]
+
+    def everyone(self, table: PrivateTable) -> NDArray[Any]:
+        """Return the category of every person in the table, chosen or not."""
+        return table.joint_codes(self.columns)[0]
 
 
 def chosen(seed: bytes, rate: float, people: int) -> NDArray[np.bool_]:

@@ -95,16 +95,28 @@ class RandomizedResponse:
         """
         if nonprivate.ndim != 1 or nonprivate.dtype.kind not in "iu":
             raise BadInput("Randomised response takes one whole-number code a person.")
-        codes = np.ascontiguousarray(nonprivate, dtype=np.int64)
-        reports = np.zeros((len(codes), self.channel.report_width), dtype=np.uint8)
-        step = max(1, _WORDS // self._words)
-        for start in range(0, len(codes), step):
-            part = codes[start : start + step]
-            words = randomness.words(len(part) * self._words).reshape(len(part), self._words)
-            rows = reports[start : start + step]
-            for person in self._fill(part, words, rows):
-                rows[person] = self._decide(int(part[person]), words[person], randomness)
+        reports = np.zeros((len(nonprivate), self.channel.report_width), dtype=np.uint8)
+        for start in range(0, len(nonprivate), self.block):
+            part = nonprivate[start : start + self.block]
+            reports[start : start + self.block] = self.apply(part, self.draw(len(part), randomness), randomness)
         return reports
+
+    @property
+    def block(self) -> int:
+        """How many people's coins are drawn at once."""
+        return max(1, _WORDS // self._words)
+
+    def draw(self, people: int, randomness: Randomness) -> Words:
+        """Toss the coins of some people."""
+        return randomness.words(people * self._words).reshape(people, self._words)
+
+    def apply(self, nonprivate: NDArray[Any], coins: Words, randomness: Randomness) -> Reports:
+        """Report by coins that were tossed before; who is still unsure tosses more."""
+        codes = np.ascontiguousarray(nonprivate, dtype=np.int64)
+        rows = np.zeros((len(codes), self.channel.report_width), dtype=np.uint8)
+        for person in self._fill(codes, coins, rows):
+            rows[person] = self._decide(int(codes[person]), coins[person], randomness)
+        return rows
 
     def _decide(self, code: int, words: Words, randomness: Randomness) -> Reports:
         """Make the report of a person whose words were not conclusive; the words keep what they did decide."""

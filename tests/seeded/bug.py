@@ -1,0 +1,58 @@
+"""What a deliberate bug is, and how its victim is run."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+from hypothesis import Phase, settings
+
+Plant = Callable[[pytest.MonkeyPatch], object]
+
+_SETTINGS = "_hypothesis_internal_use_settings"
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A change to the code, and the test that has to notice it.
+
+    Parameters
+    ----------
+    name
+        What is wrong.
+    plant
+        Makes the change.
+    victim
+        The test: a function without arguments, or with ``monkeypatch`` only.
+    full
+        Whether it is left to the whole matrix.
+    """
+
+    name: str
+    plant: Plant
+    victim: Callable[..., object]
+    full: bool = False
+
+    def run(self) -> None:
+        """Run the victim with a monkeypatch of its own; a property is not made smaller once it is refuted."""
+        with pytest.MonkeyPatch.context() as own:
+            test = self.victim.func if isinstance(self.victim, partial) else self.victim
+            if hasattr(test, _SETTINGS):
+                phases = (Phase.explicit, Phase.generate)
+                own.setattr(
+                    test, _SETTINGS, settings(getattr(test, _SETTINGS), phases=phases, report_multiple_bugs=False)
+                )
+            takes = {"monkeypatch": own} if "monkeypatch" in inspect.signature(self.victim).parameters else {}
+            self.victim(**takes)
+
+
+def replaced(owner: object, name: str, value: object) -> Plant:
+    """Put something else in a place."""
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def wrapped(owner: object, name: str, change: Callable[..., object]) -> Plant:
+    """Replace a function by one that is given the honest one first."""
+    honest = getattr(owner, name)
+    return lambda patch: patch.setattr(owner, name, lambda *args, **kwargs: change(honest, *args, **kwargs))

@@ -1,0 +1,165 @@
+"""Bugs in the gate, the policy, the protocol and the transport."""
+
+from functools import partial
+
+import colonnade as cn
+from colonnade.party import gate, guard, party
+from colonnade.party.gate import Gate
+from colonnade.party.ledger import SqliteLedger
+from colonnade.party.policy import Policy
+from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Ask, Refused
+from colonnade.transport.direct import Direct
+from colonnade.transport.transcript import Recorded
+from tests.estimators import test_bad_input as bad_input
+from tests.estimators import test_pattern_count as studies
+from tests.federations import SCHEMAS, TEST_KEY, frames
+from tests.party import test_gate as gates
+from tests.protocol import test_codec as codecs
+from tests.seeded.bug import Bug, replaced, wrapped
+from tests.transport.test_direct import TestInThisProcess as InThisProcess
+from tests.transport.test_transcript import test_rounds_messages_and_bytes_are_counted_exactly as counted_exactly
+
+
+def _draws_before_it_debits(self, ask):
+    request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+    self.ledger.answer_to(request, body)
+    step = ask.plan.step(self.terms.party, ask.step)
+    statistic, mechanism = self._admit_local(ask.plan, step)
+    value = mechanism.release(statistic.compute(self.table), self.randomness)
+    self.ledger.debit(request, body, mechanism.loss, label="late")
+    return self.ledger.seal(request, codec.encode(self._release(step, {"value": gate.pack(value)}, mechanism)))
+
+
+def _forgets_answers(patch):
+    """Every question is a new one: nothing stored is looked up, and no id repeats."""
+    count = iter(range(10**9))
+    patch.setattr(SqliteLedger, "answer_to", lambda self, request, body: None)
+    patch.setattr(codec, "request_identity", lambda plan, party, step: next(count).to_bytes(32, "big"))
+
+
+def _hash_of_the_plan_alone(honest, message):
+    return honest(message.plan if isinstance(message, Ask) else message)
+
+
+def _takes_any_noise(self, table, policy, terms, ledger, randomness):
+    self.table, self.policy, self.terms, self.ledger, self.randomness = table, policy, terms, ledger, randomness
+
+
+def _quotes_the_error(honest, self, data):
+    try:
+        return self._answer(data)
+    except Exception as error:
+        return codec.encode(Refused(code="protocol-error", message=str(error), remedy="", spent=0.5))
+
+
+def _identity_without_the_repeat(honest, plan, name, step):
+    fields = {field: getattr(plan, field) for field in plan.__struct_fields__}
+    return honest(type(plan)(**{**fields, "repeat": 1}), name, step)
+
+
+def _quotes_without_looking(self, plan):
+    losses = {step.name: self._loss(plan, step) for step in plan.steps_of(self.terms.party)}
+    return losses, tuple(losses)
+
+
+def _unknown_parameters_pass(patch):
+    for one in ("histogram", "reports", "joint"):
+        patch.setattr(f"colonnade.party.statistics.{one}.only_parameters", lambda step, allowed: step.parameters)
+
+
+def _one_at_a_time(self, requests):
+    return {name: self._endpoints[name].handle(data) for name, data in requests.items()}
+
+
+def _figures_that_are_not_finite():
+    test = codecs.test_wrong_types_unknown_fields_and_numbers_that_are_not_finite_are_refused
+    (mark,) = [mark for mark in test.pytestmark if mark.name == "parametrize"]
+    for value in mark.args[1][:2]:
+        test(value)
+
+
+def _parties_draw_differently():
+    """Under one key, two parties that hold the same column must not release the same bytes."""
+    both = {name: cn.Party(frames()["telco"], schema=SCHEMAS["telco"]) for name in ("one", "two")}
+    with cn.Federation.simulate(both, id="person_id", budget=cn.Budget(epsilon=9.0), test_key=TEST_KEY) as f:
+        f.transport = seen = Recorded(f.transport, keep=True)
+        cn.PatternCount(["one.plan", "two.plan"], method="response", epsilon=2.0).fit(f)
+    replies = seen.exchanges[-1][1]
+    one, two = (codec.decode_reply(replies[name]).array("value").tobytes() for name in both)
+    assert one != two
+
+
+_CRASH = gates.test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_again
+
+BUGS = [
+    Bug(
+        "debit after the draw",
+        replaced(Gate, "answer", _draws_before_it_debits),
+        gates.test_the_order_is_admit_debit_compute_draw_seal,
+    ),
+    Bug(
+        "the stored answer is ignored",
+        _forgets_answers,
+        gates.test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit,
+    ),
+    Bug(
+        "the body's hash is ignored",
+        wrapped(codec, "digest", _hash_of_the_plan_alone),
+        gates.test_another_body_under_the_same_id_is_refused,
+    ),
+    Bug(
+        "the policy is not asked about a step",
+        replaced(Policy, "_check_step", lambda self, plan, step, terms: None),
+        partial(gates.test_a_policy_decides_what_is_answered, cn.Policy(max_epsilon=0.4), False),
+    ),
+    Bug(
+        "the policy is not asked about a plan",
+        replaced(Policy, "_check_plan", lambda self, plan, terms: None),
+        partial(gates.test_a_plan_for_other_terms_is_refused, {"people": 7}),
+    ),
+    Bug(
+        "unknown parameters are ignored",
+        _unknown_parameters_pass,
+        gates.test_the_noise_scale_is_never_taken_from_outside,
+    ),
+    Bug(
+        "deterministic noise in production",
+        replaced(Gate, "__init__", _takes_any_noise),
+        gates.test_deterministic_noise_needs_a_test_ledger,
+    ),
+    Bug("an error quotes the data", wrapped(guard.Guard, "handle", _quotes_the_error), _CRASH),
+    Bug(
+        "a failed release is reported as free",
+        replaced(guard.Guard, "_spent_since", lambda self, sequence: None),
+        _CRASH,
+    ),
+    Bug(
+        "a repeat is the same question",
+        wrapped(codec, "request_identity", _identity_without_the_repeat),
+        studies.test_fitting_again_is_free_and_identical_and_a_repeat_is_a_new_draw_at_a_new_price,
+    ),
+    Bug(
+        "a party agrees to what it cannot pay",
+        replaced(Gate, "quote", _quotes_without_looking),
+        bad_input.test_a_budget_that_one_party_lacks_costs_nobody_anything,
+    ),
+    Bug("NaN is a figure", replaced(codec, "_refuse_non_finite", lambda value: None), _figures_that_are_not_finite),
+    Bug(
+        "all parties draw the same noise",
+        replaced(party, "_test_randomness", lambda key, name: None if key is None else KeyedRandomness(bytes(32))),
+        _parties_draw_differently,
+    ),
+    Bug(
+        "parties are asked one after the other",
+        replaced(Direct, "exchange", _one_at_a_time),
+        lambda: InThisProcess().test_all_of_a_round_is_delivered_at_the_same_time(),
+        full=True,
+    ),
+    Bug(
+        "replies are not counted",
+        wrapped(Recorded, "_count", lambda honest, self, requests, replies: honest(self, requests, {})),
+        counted_exactly,
+    ),
+]

@@ -1,0 +1,149 @@
+"""Bugs that let one person do more than is declared."""
+
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from colonnade.party import alignment
+from colonnade.party.encoding import CategoryEncoder, NumericEncoder, flatten, numbers_in
+from colonnade.party.statistics import coding, joint
+from colonnade.party.statistics.histogram import Histogram
+from colonnade.party.statistics.reports import Reports
+from colonnade.privacy.channel import best_channel
+from colonnade.privacy.curves import poisson_sampled_nano
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.mechanisms.response import RandomizedResponse
+from tests import test_record_and_replay as replay
+from tests.party import test_alignment as alignments
+from tests.party import test_statistics as statistics
+from tests.party import test_statistics_joint as joint_statistics
+from tests.party import test_table as tables
+from tests.seeded.bug import Bug, replaced, wrapped
+
+
+def _counts_the_missing(self, table):
+    codes, _ = table.joint_codes(self.columns)
+    return np.bincount(np.maximum(codes, 0), minlength=self.size).astype(np.int64)
+
+
+def _ends_at_the_largest_level(self, table):
+    codes, _ = table.joint_codes(self.columns)
+    return np.bincount(codes[codes >= 0]).astype(np.int64)
+
+
+def _drops_the_missing(honest, self, table):
+    codes = honest(self, table)
+    return codes[codes >= 0]
+
+
+def _passes_nan(self, column):
+    return self._bounded(np.array(numbers_in(flatten(column)), dtype=np.float64))
+
+
+def _scales_by_the_data(honest, self, column):
+    numbers = honest(self, column)
+    return numbers / max(float(np.abs(numbers).max(initial=1)), 1.0)
+
+
+def _claims_amplification(self, price):
+    mechanism = RandomizedResponse(best_channel(self.size, price))
+    mechanism.loss = Loss.of_pure(poisson_sampled_nano(price.nano, Fraction(self.sample)))
+    return mechanism
+
+
+def _rounds_clipped_rows(columns, row_bound):
+    for person in range(columns.shape[1]):
+        length = float((columns[:, person].astype(float) ** 2).sum())
+        if length > row_bound:
+            columns[:, person] = np.rint(columns[:, person] * (row_bound / length) ** 0.5)
+
+
+def _same_noise_on_the_diagonal(honest, noise, variance, *rest):
+    return honest(noise, min(variance, noise.own_variance), *rest)
+
+
+def _in_order_of_appearance(honest, ids, common, **options):
+    found = honest(ids, common, **options)
+    return type(found)(**{**vars(found), "order": np.sort(found.order)})
+
+
+BUGS = [
+    Bug(
+        "numbers are not clipped",
+        replaced(NumericEncoder, "_bounded", lambda self, numbers: numbers),
+        partial(tables.test_a_number_is_clipped_and_a_missing_one_is_the_midpoint, *tables.NUMBERS[4]),
+    ),
+    Bug(
+        "NaN passes through",
+        replaced(NumericEncoder, "__call__", _passes_nan),
+        joint_statistics.test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_bound,
+    ),
+    Bug(
+        "an unknown category is the first level",
+        wrapped(CategoryEncoder, "__call__", lambda honest, self, column: np.maximum(honest(self, column), 0)),
+        statistics.test_what_is_no_level_is_in_no_cell,
+    ),
+    Bug(
+        "numbers are scaled by the data's own maximum",
+        wrapped(NumericEncoder, "__call__", _scales_by_the_data),
+        joint_statistics.test_a_person_decides_their_own_row_and_no_other,
+    ),
+    Bug(
+        "parties' rows are not in the same order",
+        wrapped(alignment, "align", _in_order_of_appearance),
+        lambda: _places_agree(),
+    ),
+    Bug(
+        "the missing are counted in the first cell",
+        replaced(Histogram, "compute", _counts_the_missing),
+        statistics.test_what_is_no_level_is_in_no_cell,
+    ),
+    Bug(
+        "a histogram ends at the largest level that occurs",
+        replaced(Histogram, "compute", _ends_at_the_largest_level),
+        statistics.test_the_shape_of_a_histogram_depends_on_the_schema_alone,
+    ),
+    Bug(
+        "a histogram counts everybody twice",
+        wrapped(Histogram, "compute", lambda honest, self, table: 2 * honest(self, table)),
+        statistics.test_a_person_removed_moves_one_cell_of_a_histogram_by_at_most_one,
+    ),
+    Bug(
+        "people without a category send no report",
+        wrapped(Reports, "compute", _drops_the_missing),
+        partial(replay.test_a_person_removed_changes_nothing_but_the_gates_own_outputs, "response, two parties", 57),
+    ),
+    Bug(
+        "a sample is charged as if it were secret",
+        replaced(Reports, "mechanism", _claims_amplification),
+        statistics.test_a_sample_buys_no_privacy,
+    ),
+    Bug(
+        "rows are not clipped",
+        replaced(coding, "_clip_rows", lambda columns, bound: None),
+        joint_statistics.test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_bound,
+    ),
+    Bug(
+        "clipped rows are rounded to the nearest integer",
+        replaced(coding, "_clip_rows", _rounds_clipped_rows),
+        joint_statistics.test_clipping_shortens_a_row_no_more_than_truncation_asks_for,
+    ),
+    Bug(
+        "the diagonal of a party's own block has the noise of the rest",
+        wrapped(joint, "_draw", _same_noise_on_the_diagonal),
+        partial(
+            joint_statistics.test_a_party_noises_its_own_block_with_v_on_the_diagonal_and_half_of_it_elsewhere,
+            "gaussian",
+        ),
+    ),
+]
+
+
+def _places_agree():
+    """The alignment's own property, on the function as its module has it now."""
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignments, "align", alignment.align)
+        alignments.test_everybody_in_common_stands_in_the_same_place_at_every_party()
