@@ -27,6 +27,7 @@ from colonnade.errors import (
 )
 from colonnade.estimators.linear_regression import LinearRegression
 from colonnade.estimators.logistic_regression import LogisticRegression
+from colonnade.estimators.moment import Moment
 from colonnade.estimators.pattern_count import PatternCount
 from colonnade.estimators.pca import PCA
 from colonnade.party.party import Party
@@ -47,6 +48,7 @@ __all__ = [
     "LedgerCorrupt",
     "LinearRegression",
     "LogisticRegression",
+    "Moment",
     "MomentsRelease",
     "NonPrivateRefused",
     "NotEnoughComputeNodes",

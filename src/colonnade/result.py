@@ -35,6 +35,8 @@ class Opening:
         opening; ``None`` where nothing is guaranteed. Locally perturbed values have one entry: no peer holds their noise.
     party_losses
         The same for a person's record at one party, where it is less than for the whole record.
+    replaced
+        The loss if a record is replaced by another instead of by nothing, by the number of colluders; empty if not known.
     nodes, threshold
         For a joint opening: who computed on shares, and how many of them learn nothing together.
     """
@@ -43,8 +45,15 @@ class Opening:
     scope: tuple[str, ...]
     losses: tuple[Loss | None, ...]
     party_losses: Mapping[str, tuple[Loss | None, ...]] = field(default_factory=dict)
+    replaced: tuple[Loss | None, ...] = ()
     nodes: tuple[str, ...] = ()
     threshold: int = 0
+
+    def replaced_loss_to(self, coalition: frozenset[str]) -> Loss | None:
+        """Return what this opening tells a coalition if a record is replaced; ``None`` where nothing is known."""
+        if not self.replaced or (self.nodes and len(coalition & frozenset(self.nodes)) > self.threshold):
+            return None
+        return self.replaced[min(len(coalition & frozenset(self.scope)), len(self.replaced) - 1)]
 
     def loss_to(self, coalition: frozenset[str], party: str | None = None) -> Loss | None:
         """Return what this opening tells a coalition about a person's record, whole or at one party outside the coalition."""
@@ -116,6 +125,13 @@ class PrivacyStatement:
             return 0.0
         return self.study_delta
 
+    def epsilon_if_replaced(self, *, observer: str | tuple[str, ...] = COORDINATOR) -> float:
+        """Return ε for a person's whole record replaced by another one, at the same δ; infinite where it is not known."""
+        coalition = self._coalition(observer)
+        losses = [opening.replaced_loss_to(coalition) for opening in self.openings if set(opening.scope) - coalition]
+        composed = _composed([losses])
+        return math.inf if composed is None else composed[0].epsilon(self.study_delta)
+
     def table(self) -> pd.DataFrame:
         """Return one row an observer and unit, for reading."""
         observers: list[str | tuple[str, ...]] = [COORDINATOR, *self.parties]
@@ -128,6 +144,7 @@ class PrivacyStatement:
                 "epsilon": self.epsilon(observer=observer, unit=unit),
                 "delta": self.delta(observer=observer, unit=unit),
                 "relation": self.relation,
+                "epsilon_if_replaced": self.epsilon_if_replaced(observer=observer) if unit == "person" else math.nan,
                 "mechanism": "; ".join(dict.fromkeys(opening.mechanism for opening in self.openings)),
                 "assumption": " ".join(self.assumptions),
             }

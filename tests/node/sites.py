@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import colonnade as cn
 from colonnade.coordinator.algorithms.joint_opening import JointResult, open_jointly
+from colonnade.errors import ColonnadeError
 from colonnade.node.endpoint import ComputeNode
 from colonnade.party.alignment import common_ids, read_ids
 from colonnade.party.guard import Guard
@@ -230,3 +232,42 @@ class Site:
 
 def replaced(struct: Any, **changes: Any) -> Any:
     return type(struct)(**{field: getattr(struct, field) for field in struct.__struct_fields__} | changes)
+
+
+# What tests of faults share
+
+
+def turn_of(requests: Requests) -> int | None:
+    request = codec.decode_request(next(iter(requests.values())))
+    return request.turn if isinstance(request, Post) else None
+
+
+def once_each(site: Site) -> dict[str, float]:
+    return dict.fromkeys(site.parties, EPSILON)
+
+
+def fails(site: Site, plan: Plan) -> ColonnadeError:
+    """Run a plan that must fail; what the error says about cost is the truth."""
+    before = site.spent()
+    with pytest.raises(ColonnadeError) as refusal:
+        site.run(plan)
+    after = site.spent()
+    changes = {name: round(after[name] - before[name], 6) for name in after if after[name] != before[name]}
+    assert {name: round(spent, 6) for name, spent in (refusal.value.spent or {}).items()} == changes
+    return refusal.value
+
+
+def at_turn(site: Site, turn: int, act) -> None:
+    """Do something to the requests of one turn, once."""
+
+    def spoil(requests: Requests) -> Requests:
+        if turn_of(requests) != turn:
+            return requests
+        site.spoil = lambda requests: requests
+        return act(requests)
+
+    site.spoil = spoil
+
+
+def without(name: str):
+    return lambda requests: {party: data for party, data in requests.items() if party != name}

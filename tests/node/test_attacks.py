@@ -27,12 +27,14 @@ POINTS = {name: number + 1 for number, name in enumerate(NODES)}
 Equation = Callable[[tuple[int, ...], int], int]
 
 
+BITS = {name: kit.generator(f"attacks on {name}").integers(0, 2, size=(PEOPLE, 1)) for name in ("ana", "bo")}
+
+
 def a_stage(draw: object = 0, **options) -> Stage:
     """Ana and Bo hold a column of bits each; Cy computes and holds nothing."""
-    generator = kit.generator("attacks")
     plan = a_plan({"ana": 1, "bo": 1}, nodes=NODES, people=PEOPLE, scale=1)
     tables = {
-        name: Table(generator.integers(0, 2, size=(PEOPLE, 1)), np.array([noise]), secret=seed("secret", name))
+        name: Table(BITS[name], np.array([noise]), secret=seed("secret", name))
         for name, noise in (("ana", 5), ("bo", -3))
     }
     return Stage(plan, tables, draw=draw, **options)

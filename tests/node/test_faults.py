@@ -5,20 +5,18 @@ A run of two chunks has turns 0 … 5. Letters are delivered in turns 1 (hellos)
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-import colonnade as cn
-from colonnade.errors import BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
+from colonnade.errors import BudgetExceeded, ColonnadeError, ProtocolError
 from colonnade.node import joint as joint_module
 from colonnade.plan import Plan
 from colonnade.privacy.loss import Loss
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Recall, Refused, Released, pack
-from tests.node.sites import EPSILON, STEP, Lost, Requests, Site, replaced
+from tests.node.sites import EPSILON, STEP, Lost, Requests, Site, at_turn, fails, once_each, replaced, turn_of, without
 
 PARTIES = ("bank", "telco", "insurer")
 LAST = 5
@@ -29,41 +27,6 @@ full = pytest.mark.full
 def _two_chunks(monkeypatch):
     monkeypatch.setattr(joint_module, "CHUNK_UNIT", 30)
     monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
-
-
-@pytest.fixture
-def site(tmp_path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    yield site
-    site.close()
-
-
-@pytest.fixture
-def pair(tmp_path) -> Iterator[Site]:
-    """Two parties, and the coordinator as the third node."""
-    site = Site(tmp_path, parties=("bank", "telco"), nodes=("coordinator",))
-    yield site
-    site.close()
-
-
-def turn_of(requests: Requests) -> int | None:
-    request = codec.decode_request(next(iter(requests.values())))
-    return request.turn if isinstance(request, Post) else None
-
-
-def once_each(site: Site) -> dict[str, float]:
-    return dict.fromkeys(site.parties, EPSILON)
-
-
-def fails(site: Site, plan: Plan) -> ColonnadeError:
-    """Run a plan that must fail; what the error says about cost is the truth."""
-    before = site.spent()
-    with pytest.raises(ColonnadeError) as refusal:
-        site.run(plan)
-    after = site.spent()
-    changes = {name: round(after[name] - before[name], 6) for name in after if after[name] != before[name]}
-    assert {name: round(spent, 6) for name, spent in (refusal.value.spent or {}).items()} == changes
-    return refusal.value
 
 
 # Letters --------------------------------------------------------------------------------------------------------------------
@@ -223,22 +186,6 @@ def test_the_matrix_above_leaves_an_unspoiled_run_alone(site):
 # Whole messages -------------------------------------------------------------------------------------------------------------
 
 
-def at_turn(site: Site, turn: int, act) -> None:
-    """Do something to the requests of one turn, once."""
-
-    def spoil(requests: Requests) -> Requests:
-        if turn_of(requests) != turn:
-            return requests
-        site.spoil = lambda requests: requests
-        return act(requests)
-
-    site.spoil = spoil
-
-
-def without(name: str):
-    return lambda requests: {party: data for party, data in requests.items() if party != name}
-
-
 @pytest.mark.parametrize("name", ["telco", pytest.param("bank", marks=full), pytest.param("insurer", marks=full)])
 @pytest.mark.parametrize("turn", [0, 2, 3, 4])
 @pytest.mark.parametrize("reply", [False, True])
@@ -387,133 +334,24 @@ def test_a_new_run_takes_the_place_of_the_one_under_way_and_is_not_paid_again(si
     assert site.spent() == once_each(site)
 
 
-# Members killed -------------------------------------------------------------------------------------------------------------
+def test_a_run_that_failed_once_is_over_even_for_the_right_letters(site):
+    """Masks that were dealt under one challenge must not meet another."""
+    plan, honest = site.plan(), {}
 
+    def corrupt(requests: Requests) -> Requests:
+        honest.update(requests)
+        post = codec.decode_request(requests["telco"])
+        letters = {**post.letters, "bank": Blob(bytes(len(post.letters["bank"])))}
+        return {**requests, "telco": codec.encode(replaced(post, letters=letters))}
 
-def outcome(site: Site, plan: Plan) -> str:
-    try:
-        assert site.run(plan) == site.expected(plan)
-    except ReleaseLost:
-        return "lost"
-    except ColonnadeError:
-        return "aborted"
-    return "done"
-
-
-KILLS = [
-    pytest.param(turn, after, name, marks=[] if name in ("telco", "coordinator") else [full])
-    for turn in range(LAST + 1)
-    for after in (False, True)
-    for name in ("bank", "telco", "coordinator")
-]
-
-
-@pytest.mark.parametrize(("turn", "after", "name"), KILLS)
-def test_a_member_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, name, pair):
-    """Killed before it takes the turn, or after it has taken it and before the reply is out."""
-    plan = pair.plan()
-
-    def die(party: str, request) -> None:
-        if party == name and isinstance(request, Post) and request.turn == turn:
-            pair.lose = lambda party, request: None
-            pair.kill(name)
-            raise Lost
-
-    def kill(requests: Requests) -> Requests:
-        pair.kill(name)
-        return requests
-
-    if after:
-        pair.lose = die
-    else:
-        at_turn(pair, turn, kill)
-    first = outcome(pair, plan)
-    assert first == ("done" if (turn, after) == (0, False) else "aborted")
-    opened = turn == LAST
-    assert (pair.opened() > 0) == opened or first == "done"
-    second = outcome(pair, plan)
-    if not opened or first == "done":
-        assert second == "done"
-    elif after and name != "coordinator":
-        assert second == "done"  # every node kept what it opened
-    else:
-        assert second in ("lost", "aborted")  # some have opened, the killed one has not or forgot: never again
-        assert outcome(pair, replaced(plan, repeat=2)) == "done"
-        assert pair.spent() == dict.fromkeys(pair.parties, 2 * EPSILON)
-        return
-    assert outcome(pair, plan) == "done"
-    assert pair.spent() == once_each(pair)
-
-
-@pytest.mark.parametrize("turn", range(LAST + 1))
-@pytest.mark.parametrize("after", [False, True])
-def test_a_coordinator_killed_at_any_turn_starts_again(turn, after, site):
-    plan = site.plan()
-
-    def die(*_):
-        raise KeyboardInterrupt
-
-    if after:
-        real = site.exchange
-
-        def exchange(requests):
-            replies = real(requests)
-            return die() if turn_of(requests) == turn else replies
-
-        site.exchange = exchange
-    else:
-        at_turn(site, turn, die)
-    with pytest.raises(KeyboardInterrupt):
-        site.run(plan)
-    site.exchange = type(site).exchange.__get__(site)
-    site.federation = cn.Federation(site, parties=site.parties)
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
-
-
-@pytest.mark.parametrize("name", PARTIES)
-@pytest.mark.parametrize("after", [False, True])
-def test_a_party_killed_as_the_result_is_kept_finds_it_with_the_others(after, name, site):
-    plan = site.plan()
-
-    def die(party: str, request) -> None:
-        if after and party == name and isinstance(request, Conclude):
-            site.lose = lambda party, request: None
-            site.kill(name)
-            raise Lost
-
-    def spoil(requests: Requests) -> Requests:
-        if isinstance(codec.decode_request(requests[next(iter(requests))]), Conclude) and not after:
-            site.spoil = lambda requests: requests
-            site.kill(name)
-            return without(name)(requests)
-        return requests
-
-    site.spoil, site.lose = spoil, die
-    assert outcome(site, plan) == "aborted"
-    assert outcome(site, plan) == "done"
-    assert site.spent() == once_each(site)
-
-
-@pytest.mark.parametrize("name", PARTIES)
-def test_data_that_changed_between_two_runs_is_refused(name, site):
-    """The same noise over other values would show the difference."""
-    plan = site.plan()
-    at_turn(site, 3, lambda requests: {})
+    at_turn(site, 4, corrupt)
     fails(site, plan)
-    frame = site.tables[name]
-    column = next(column for column in frame.columns if column in ("segment", "plan", "product"))
-    honest = frame.copy()
-    frame.loc[3, column] = next(level for level in set(frame[column]) if level != frame.loc[3, column])
-    site.kill(name)
-    error = fails(site, plan)
-    assert "has changed" in error.message
-    assert name in error.message
-    assert site.opened() == 0
-    site.tables[name] = honest
-    site.kill(name)
+    for turn in (4, 5):
+        post = replaced(codec.decode_request(honest["telco"]), turn=turn)
+        reply = site.ask("telco", post)
+        assert isinstance(reply, Refused)
+        assert "never begun" in reply.message
     assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
 
 
 # Keeping the result ---------------------------------------------------------------------------------------------------------

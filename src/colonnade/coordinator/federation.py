@@ -134,6 +134,7 @@ class Federation:
             budget=budget,
             policies=policies,
             compute_nodes=nodes,
+            collusion=collusion,
             ledger_dir=ledger_dir,
             test_key=test_key,
         )

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from colonnade.coordinator.driver import Quote
 from colonnade.node.joint import Joint, is_joint
-from colonnade.plan import EVENT, Plan
+from colonnade.plan import EVENT, Plan, Step
+from colonnade.privacy.loss import Loss
 from colonnade.result import COORDINATOR, Opening
 
 __all__ = ["assumptions_of", "openings_of"]
@@ -24,11 +25,7 @@ THIRD = "The coordinator is itself a compute node, and is assumed to collude wit
 
 def openings_of(plan: Plan, quote: Quote, mechanisms: Mapping[str, str]) -> tuple[Opening, ...]:
     """Return one opening a local release, and one a joint step."""
-    openings = [
-        Opening(mechanisms.get(step.name, step.statistic), (step.party,), (quote.losses[step.party][step.name],))
-        for step in plan.steps
-        if not is_joint(step)
-    ]
+    openings = [_local_opening(step, quote, mechanisms) for step in plan.steps if not is_joint(step)]
     joint_names = dict.fromkeys(step.name for step in plan.steps if is_joint(step))
     return tuple(openings + [_joint_opening(plan, name, mechanisms) for name in joint_names])
 
@@ -54,6 +51,26 @@ def assumptions_of(plan: Plan) -> tuple[str, ...]:
     return tuple(words)
 
 
+def _local_opening(step: Step, quote: Quote, mechanisms: Mapping[str, str]) -> Opening:
+    loss = quote.losses[step.party][step.name]
+    replaced = _replaced(step, loss)
+    return Opening(
+        mechanism=mechanisms.get(step.name, step.statistic),
+        scope=(step.party,),
+        losses=(loss,),
+        replaced=() if replaced is None else (replaced,),
+    )
+
+
+def _replaced(step: Step, loss: Loss) -> Loss | None:
+    """The loss if a record is replaced: a report is as private either way; of counts two cells move; a row moves twice as far."""
+    if step.statistic == "reports" or step.parameters.get("change") == "bounds":
+        return loss
+    if step.statistic == "histogram" and loss.pure is not None:
+        return Loss.of_pure(2 * loss.pure)
+    return loss * 4 if step.statistic in ("rows", "sketch") else None
+
+
 def _joint_opening(plan: Plan, name: str, mechanisms: Mapping[str, str]) -> Opening:
     joint = Joint.read(plan, name)
     counts = range(len(joint.owners))
@@ -64,6 +81,7 @@ def _joint_opening(plan: Plan, name: str, mechanisms: Mapping[str, str]) -> Open
         party_losses={
             owner: tuple(joint.noise.loss(colluders=count, party=owner) for count in counts) for owner in joint.owners
         },
+        replaced=tuple(joint.noise.replaced_loss(colluders=count) for count in counts),
         nodes=joint.nodes,
         threshold=joint.threshold,
     )

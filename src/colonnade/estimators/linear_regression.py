@@ -17,6 +17,8 @@ from colonnade.estimators.design import design
 from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, require_ridge
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
+from colonnade.privacy.price import Price
+from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column, Numeric
 
 __all__ = ["LinearRegression"]
@@ -32,7 +34,9 @@ class LinearRegression(MomentStudy):
     columns
         The features' columns; all but the target by default. Categories enter as indicators of all their levels.
     method
-        ``"secure"``: one noisy Gram matrix computed on secret shares, then a solve that takes its noise into account.
+        ``"secure"``: one noisy Gram matrix computed on secret shares, then a solve that takes its noise into account;
+        ``"sketch"``: each party perturbs a random projection of its rows (paper 000, Theorem E.4: one message, no peers, error
+        in √people), then the same solve.
     ridge
         Penalty on the squared weights of the coded columns (mapped to [−1, 1]), in sums over people as in scikit-learn.
     epsilon, delta
@@ -63,7 +67,7 @@ class LinearRegression(MomentStudy):
     -------
     Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix as a whole.
     Neighbours: zero-out.
-    Adversary: the coordinator together with up to `collusion` parties.
+    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (``"sketch"``).
     Spends: once at every party whose columns enter.
     Not released: residuals, fitted values, any moment without noise.
 
@@ -77,7 +81,7 @@ class LinearRegression(MomentStudy):
     """
 
     task: ClassVar[str] = "moments"
-    methods: ClassVar[tuple[str, ...]] = ("secure",)
+    methods: ClassVar[tuple[str, ...]] = ("secure", "sketch")
 
     def __init__(
         self,
@@ -121,6 +125,11 @@ class LinearRegression(MomentStudy):
                 f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
             )
         require_ridge(self.ridge)
+
+    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
+        if self.method == "sketch":
+            return self._sketch(federation, price, repeat)
+        return super()._algorithm(federation, price, repeat)
 
     def _fit_moments(self, moments: Moments, columns: Mapping[str, Column]) -> None:
         features = self._features(columns)

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from colonnade.coordinator.algorithms.expected_error import CoefficientError
 from colonnade.coordinator.algorithms.gram_release import GramRelease
 from colonnade.coordinator.algorithms.moments import Moments
+from colonnade.coordinator.algorithms.sketched_moments import DEFAULT_SCALE, SketchedMoments
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimators.study import Study
 from colonnade.node.joint import Joint
 from colonnade.plan import Parameter
+from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
@@ -82,6 +84,16 @@ class MomentStudy(Study):
         columns = self._chosen(federation.describe())
         return GramRelease(columns, price, self._signed(columns), self.noise, self.scale, self.row_norms)
 
+    def _sketch(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
+        """Return the moments of sketches that each party perturbs alone, for methods that offer it."""
+        if self.noise != "gaussian":
+            raise BadInput("noise goes with method='secure'.")
+        columns = self._chosen(federation.describe())
+        parties = len({name.partition(".")[0] for name in columns})
+        share = gaussian_party_price(price, parties, self.unit)
+        scale = DEFAULT_SCALE if self.scale is None else self.scale
+        return SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
+
     def _parameters(self) -> dict[str, Parameter]:
         """Return nothing: what is released does not depend on what will be made of it, so equal releases are shared."""
         return {}
@@ -116,7 +128,9 @@ class MomentStudy(Study):
     def _features(self, columns: Mapping[str, Column]) -> list[str]:
         return [name for name in columns if name not in self._targets()]
 
-    def _entry_variance(self, algorithm: GramRelease, federation: Federation) -> Array:
+    def _entry_variance(self, algorithm: GramRelease | SketchedMoments, federation: Federation) -> Array:
+        if isinstance(algorithm, SketchedMoments):
+            return algorithm.typical_variance()
         plan = federation.plan(
             algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self.unit, parameters={}
         )

@@ -35,8 +35,9 @@ class PCA(MomentStudy):
     columns
         Which columns; all by default. Numbers are mapped from their bounds to [−1, 1], categories to indicators.
     method
-        ``"secure"``: one noisy Gram matrix computed on secret shares; ``"local"``: each party perturbs its own rows (the
-        baseline of paper 002: no peers, far more noise).
+        ``"secure"``: one noisy Gram matrix computed on secret shares; ``"sketch"``: each party perturbs a random
+        projection of its rows (paper 000, Algorithm 4: one message, no peers, error in √people); ``"local"``: each party
+        perturbs its rows themselves (the baseline of paper 002: far more noise still).
     epsilon, delta
         The price; δ must be positive. There is no default for ε.
     unit
@@ -67,7 +68,7 @@ class PCA(MomentStudy):
     -------
     Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix as a whole.
     Neighbours: zero-out.
-    Adversary: the coordinator together with up to `collusion` parties.
+    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (otherwise).
     Spends: once at every party whose columns enter.
     Not released: scores of people, exact means, any entry without noise.
 
@@ -81,7 +82,7 @@ class PCA(MomentStudy):
     """
 
     task: ClassVar[str] = "moments"
-    methods: ClassVar[tuple[str, ...]] = ("secure", "local")
+    methods: ClassVar[tuple[str, ...]] = ("secure", "sketch", "local")
 
     def __init__(
         self,
@@ -122,6 +123,8 @@ class PCA(MomentStudy):
     def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
         if self.method == "secure":
             return super()._algorithm(federation, price, repeat)
+        if self.method == "sketch":
+            return self._sketch(federation, price, repeat)
         if self.row_norms is not None or self.noise != "gaussian":
             raise BadInput("row_norms and noise go with method='secure'.")
         columns = self._chosen(federation.describe())

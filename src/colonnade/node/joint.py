@@ -21,6 +21,7 @@ __all__ = ["JOINT", "Joint", "is_joint"]
 JOINT = frozenset({"gram", "pair-tables"})
 """Statistics that several parties open together."""
 
+LARGEST_WIDTH = 20_000
 CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
 
@@ -73,6 +74,8 @@ class Joint:
         if len({step.price for step in steps.values()}) != 1:
             raise PlanMismatch("The parties of a joint step are offered different prices.")
         _check_nodes(plan)
+        if sum(_whole(step, "width") for step in steps.values()) > LARGEST_WIDTH:
+            raise BadInput(f"A joint step has at most {LARGEST_WIDTH:,} columns.", remedy="Ask for fewer columns.")
         gram = kinds == {"gram"}
         noise = _gram_noise(plan, steps) if gram else _table_noise(plan, steps)
         largest = max(_whole(step, "scale") for step in steps.values()) if gram else 1

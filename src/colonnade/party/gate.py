@@ -4,9 +4,10 @@ The order of the lines in `Gate.answer` is the security argument. A crash betwee
 the same question is never answered twice with fresh noise; nothing is drawn before the debit is durable.
 
 A joint opening takes several turns, so there the debit is a reservation: durable before the first share leaves, it keeps the
-seed from which this party's shares and noise follow, and a run that was cut short is taken up again with the same ones.
+seed from which this party's noise follows, and a run that was cut short is taken up again with the same noise (and fresh shares).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,14 @@ from colonnade.node.run import Dealer
 from colonnade.party import shards
 from colonnade.party.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.statistics import JointStatistic, Statistic
+from colonnade.party.statistics import Earlier, JointStatistic, Statistic, nothing_earlier
 from colonnade.party.table import PrivateTable
 from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.mechanisms import Mechanism
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Ask, Released, pack
+from colonnade.protocol.messages import Array, Ask, Released, pack, unpack
 
 __all__ = ["Gate"]
 
@@ -64,7 +65,8 @@ class Gate:
             return stored
         step = ask.plan.step(self.terms.party, ask.step)
         statistic, mechanism = self._admit_local(ask.plan, step)
-        shards.load(statistic, self.table, step.columns)  # a source that cannot be read fails here, where it costs nothing
+        shards.load(statistic, self.table, step.columns)  # a source that cannot be read fails here, at no cost
+        _prepare(statistic, self.table)
         self.ledger.debit(request, body, mechanism.loss, label=_label(ask.plan, step))
         value = shards.perturbed(statistic, mechanism, self.table, self.randomness)
         return self.ledger.seal(request, codec.encode(self._release(step, {"value": pack(value)}, mechanism)))
@@ -108,7 +110,7 @@ class Gate:
         return self._admit_joint(plan, step).loss if is_joint(step) else self._admit_local(plan, step)[1].loss
 
     def _admit_local(self, plan: Plan, step: Step) -> tuple[Statistic, Mechanism]:
-        statistic: Any = self.policy.admit(plan, step, self.terms)
+        statistic: Any = self.policy.admit(plan, step, self.terms, self._earlier(plan))
         if is_joint(step):
             raise ProtocolError("This step is opened together with other parties, in turns.")
         if step.price is None:
@@ -116,10 +118,22 @@ class Gate:
         return statistic, statistic.mechanism(step.price)
 
     def _admit_joint(self, plan: Plan, step: Step) -> JointStatistic:
-        statistic: Any = self.policy.admit(plan, step, self.terms)
+        statistic: Any = self.policy.admit(plan, step, self.terms, self._earlier(plan))
         if not is_joint(step) or step.price is None:
             raise ProtocolError("This step is not opened together with other parties.")
         return statistic  # type: ignore[no-any-return]  # the registry has it so
+
+    def _earlier(self, plan: Plan) -> Earlier:
+        """Return a look at what this party has kept of a plan's earlier releases: from its own ledger, never from a request."""
+
+        def kept(name: str) -> Mapping[str, NDArray[Any]]:
+            answer = self.ledger.answer_to(*self.paid_as(plan, name))
+            reply = None if answer is None else codec.decode_reply(answer)
+            if not isinstance(reply, Released):
+                return nothing_earlier(name)
+            return {value: unpack(array) for value, array in reply.values.items()}
+
+        return kept
 
     def _release(self, step: Step, values: dict[str, Array], mechanism: Mechanism | JointStatistic) -> Released:
         return Released(
@@ -134,8 +148,8 @@ class Gate:
 class _Part:
     """A data party's part in a run: reserve, then share.
 
-    The 32 bytes that the ledger keeps are 24 random ones and a fingerprint of the columns under them. A restart deals the same
-    shares and the same noise; if the columns have changed meanwhile it refuses, because the same masks over other values would
+    The 32 bytes that the ledger keeps are 24 random ones and a fingerprint of the columns under them. A restart adds the same
+    noise; if the columns have changed meanwhile it refuses, because the same masks over other values would
     show the difference.
     """
 
@@ -155,12 +169,14 @@ class _Part:
                 remedy="Run the study again with the next repeat=; it is a new draw at a new price.",
             )
         gate.table.load(self._step.columns)
+        _prepare(self._statistic, gate.table)
+        presence = "centres_of" in self._step.parameters
         kept = gate.ledger.seed_of(request)
         if kept is None:
             key = gate.randomness.bytes(24)
-            kept = key + gate.table.fingerprint(self._step.columns, key)
+            kept = key + gate.table.fingerprint(self._step.columns, key, presence=presence)
             gate.ledger.reserve(request, body, self._statistic.loss, label=_label(self._plan, self._step), seed=kept)
-        elif gate.table.fingerprint(self._step.columns, kept[:24]) != kept[24:]:
+        elif gate.table.fingerprint(self._step.columns, kept[:24], presence=presence) != kept[24:]:
             raise ProtocolError(
                 "The data has changed since this step was paid for.",
                 remedy="Run the study again with the next repeat=.",
@@ -186,6 +202,12 @@ class _Part:
         """Keep, durably, what is about to be opened; a step is opened once."""
         request, _ = self._gate.paid_as(self._plan, self._step.name)
         self._gate.ledger.record_opening(request, answer, label=_label(self._plan, self._step))
+
+
+def _prepare(statistic: Any, table: PrivateTable) -> None:
+    """Let a statistic fail, if it must, before anything is paid."""
+    if hasattr(statistic, "prepare"):
+        statistic.prepare(table)
 
 
 def _label(plan: Plan, step: Step) -> str:

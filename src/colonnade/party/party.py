@@ -1,6 +1,7 @@
 """`Party`: one organisation's table and its public schema, and how it is opened behind a guard."""
 
 import atexit
+import dataclasses
 import hashlib
 import shutil
 import tempfile
@@ -26,6 +27,9 @@ from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 
 __all__ = ["Party"]
+
+SIMULATED = Policy(event_level=True)
+"""What a simulated party answers by default: whoever asks is its owner too, so asking for an event level is consent."""
 
 
 class Party:
@@ -113,6 +117,7 @@ class Party:
         budget: Budget,
         policies: Mapping[str, Policy] | None = None,
         compute_nodes: Sequence[str] = (),
+        collusion: int = 1,
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
     ) -> dict[str, Guard | ComputeNode]:
@@ -140,7 +145,7 @@ class Party:
                     schemas=schemas,
                     ledger=ledger,
                     member=members[name],
-                    policy=(policies or {}).get(name, Policy(event_level=True)),  # asking by change= is consent enough here
+                    policy=(policies or {}).get(name, dataclasses.replace(SIMULATED, min_collusion=collusion)),
                     randomness=noise[name],
                 )
             undo.pop_all()

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
-from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS, JointStatistic, Statistic
+from colonnade.node.joint import is_joint
+from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS, Earlier, JointStatistic, Statistic, nothing_earlier
 from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.price import nano_epsilon
 from colonnade.schema import Schema
+from colonnade.secure.shamir import default_threshold
 
 __all__ = ["Policy", "Terms"]
 
@@ -44,6 +46,10 @@ class Policy:
         The tasks that are answered (``"pattern-count"``, …); ``None`` for all.
     nonprivate
         Tasks that may be answered **without** differential privacy, by name. Empty by default.
+    min_collusion
+        Secure studies must be noised against at least this many colluding data parties (or all but one, if there are fewer).
+    min_threshold
+        Secure studies must keep at least this many compute nodes in the dark together; by default ⌊(N−1)/2⌋ of N.
     min_people
         Studies of fewer people are refused.
     event_level
@@ -61,6 +67,8 @@ class Policy:
     columns: Sequence[str] | None = None
     tasks: Sequence[str] | None = None
     nonprivate: Sequence[str] = ()
+    min_collusion: int = 1
+    min_threshold: int | None = None
     min_people: int = 1
     event_level: bool = False
 
@@ -69,14 +77,21 @@ class Policy:
             nano_epsilon(self.max_epsilon, what="max_epsilon")
         if not isinstance(self.min_people, int) or self.min_people < 1:
             raise BadInput("min_people must be a positive whole number.")
+        floors: tuple[object, ...] = (self.min_collusion, self.min_threshold)
+        if any(floor is not None and (type(floor) is not int or floor < 0) for floor in floors):
+            raise BadInput("min_collusion and min_threshold are whole numbers, zero or more.")
 
-    def admit(self, plan: Plan, step: Step, terms: Terms) -> Statistic | JointStatistic:
+    def admit(
+        self, plan: Plan, step: Step, terms: Terms, earlier: Earlier = nothing_earlier
+    ) -> Statistic | JointStatistic:
         """Return the statistic that this step asks for, or raise before any data is read."""
         self._check_plan(plan, terms)
         self._check_step(plan, step, terms)
         statistic = STATISTICS.get(step.statistic) or JOINT_STATISTICS.get(step.statistic)
         if statistic is None:
             raise PolicyRefusal("This party does not know the statistic that was asked for.")
+        if getattr(statistic, "looks_back", False):
+            return statistic(plan, step, terms.schema, earlier)
         return statistic(plan, step, terms.schema)
 
     def _check_plan(self, plan: Plan, terms: Terms) -> None:
@@ -95,8 +110,18 @@ class Policy:
             raise PlanMismatch("The plan has two steps of the same name at one party.")
         if self.tasks is not None and plan.task not in self.tasks:
             raise PolicyRefusal("This party's policy does not allow this task.")
+        if any(is_joint(step) for step in plan.steps):
+            self._check_sharing(plan)
         if plan.people < self.min_people:
             raise PolicyRefusal("The study covers fewer people than this party's policy requires.")
+
+    def _check_sharing(self, plan: Plan) -> None:
+        """A coordinator may ask for more noise and more secrecy than this party insists on, never for less."""
+        floor = default_threshold(len(plan.compute_nodes)) if self.min_threshold is None else self.min_threshold
+        if plan.threshold < floor:
+            raise PolicyRefusal("The plan shares secrets between fewer nodes than this party's policy requires.")
+        if plan.collusion < min(self.min_collusion, plan.threshold, len(plan.parties) - 1):
+            raise PolicyRefusal("The plan's noise covers fewer colluding parties than this party's policy requires.")
 
     def _check_step(self, plan: Plan, step: Step, terms: Terms) -> None:
         unknown = [column for column in step.columns if column not in terms.schema]

@@ -255,6 +255,8 @@ class _Csv(_File):
 
 
 def _shard(data: object) -> _Shard:
+    if isinstance(data, _Pandas | _Arrow | _Polars | _Parquet | _Csv):
+        return data  # one that was opened before
     if isinstance(data, pd.DataFrame):
         return _Pandas(data)
     if isinstance(data, pa.Table):
@@ -302,7 +304,7 @@ class Source:
 
     def split(self) -> list["Source"]:
         """Return each shard as a source of its own."""
-        return [_alone(shard) for shard in self._shards]
+        return [Source(shard) for shard in self._shards]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -370,12 +372,6 @@ class Source:
                     f"{shard.label} has more than one column {_listed(doubled)}.",
                     remedy="Give each column its own name.",
                 )
-
-
-def _alone(shard: _Shard) -> Source:
-    source = Source.__new__(Source)
-    source._shards = [shard]
-    return source
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -72,6 +72,7 @@ class PrivateTable:
         self._memory = memory
         self._columns: OrderedDict[str, NDArray[Any]] = OrderedDict()
         self._split: list[tuple[NDArray[np.int64], PrivateTable]] | None = None
+        self._present: dict[tuple[str, ...], NDArray[np.bool_]] = {}
 
     def __repr__(self) -> str:
         return f"PrivateTable({len(self.schema)} columns, {self.people} people)"
@@ -107,6 +108,16 @@ class PrivateTable:
             joint[lacking] = MISSING
         return joint, size
 
+    def present(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Return who has a value in at least one of these columns; nobody else has a record here. Read-only.
+
+        A number that is missing is its midpoint everywhere else, so the source is read once more.
+        """
+        key = tuple(sorted(names))
+        if key not in self._present:
+            self._present = {key: self._read_presence(list(key))}  # one set of columns at a time: memory stays bounded
+        return self._present[key]
+
     def blocks(self, names: Sequence[str], rows: int = BLOCK) -> Iterator[dict[str, NDArray[Any]]]:
         """Yield the people in aligned order, some at a time: codes of categories and values of numbers, by column."""
         self.load(names)
@@ -123,12 +134,17 @@ class PrivateTable:
             self._make_room(keep=set(names), needed=sum(self._bytes(name) for name in wanted))
             self._columns.update(self._read(wanted))
 
-    def fingerprint(self, names: Sequence[str], key: bytes) -> bytes:
-        """Return eight bytes that change with the columns, under a secret key; for noticing a change, never to be sent."""
+    def fingerprint(self, names: Sequence[str], key: bytes, *, presence: bool = False) -> bytes:
+        """Return eight bytes that change with the columns, under a secret key; for noticing a change, never to be sent.
+
+        With ``presence`` also with who has a value at all, for statistics that look at it.
+        """
         odd = np.uint64(int.from_bytes(hashlib.sha256(key).digest()[:8], "big") | 1)
         total = np.uint64(self.people)
         for name in names:
             total = np.uint64(_polynomial(np.ascontiguousarray(self._column(name)).view(np.uint32), odd, total))
+        if presence:
+            total = np.uint64(_polynomial(self.present(names).astype(np.uint32), odd, total))
         return int(total).to_bytes(8, "big")
 
     def shards(self) -> list[tuple[NDArray[np.int64], "PrivateTable"]]:
@@ -163,6 +179,7 @@ class PrivateTable:
     def forget(self) -> None:
         """Let go of every encoded column."""
         self._columns.clear()
+        self._present.clear()
 
     def _column(self, name: str) -> NDArray[Any]:
         self.load([name])
@@ -209,6 +226,20 @@ class PrivateTable:
         for column in columns.values():
             column.flags.writeable = False  # it is shared with whoever asks next
         return columns
+
+    def _read_presence(self, names: list[str]) -> NDArray[np.bool_]:
+        present = np.zeros(self.people, dtype=np.bool_)
+        start = 0
+        for batch in self._source.batches(names):
+            where, which = self._destination(start, len(batch))
+            found = np.zeros(len(batch), dtype=np.bool_)
+            for name in names:
+                found |= _has_value(self.schema[name], self._encoders[name], flatten(batch.column(name)))
+            present[where] = found[which]
+            start += len(batch)
+        self._require_rows(start)
+        present.flags.writeable = False
+        return present
 
     def _allocate(self, names: list[str]) -> dict[str, NDArray[Any]]:
         room, columns = self._memory - self._held(), {}
@@ -327,6 +358,12 @@ def require_plausible(source: Source, schema: Schema) -> None:
             f"Column {name!r} is a cn.{type(schema[name]).__name__}, but none of its rows holds a {expected}.",
             remedy="Compare the column in the data source with its description in cn.Schema.",
         )
+
+
+def _has_value(column: Column, encoder: Encoder, cells: Any) -> NDArray[np.bool_]:
+    if isinstance(column, Numeric):
+        return np.asarray(~np.isnan(numbers_in(cells)))
+    return np.asarray(encoder(cells) != MISSING)
 
 
 def _fits(column: Column, cells: Any) -> bool:

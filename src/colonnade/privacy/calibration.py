@@ -209,9 +209,14 @@ def gaussian_party_price(price: Price, parties: int, unit: Unit) -> Price:
     share = ledger_rho(price) / parties
     nano = Loss.of_zcdp(share).nano_epsilon(price.delta)
     assert nano is not None  # δ is positive, or ledger_rho had refused
-    while ledger_rho(Price(nano, price.delta)) > share:
+    while not _fits(ledger_rho(Price(nano, price.delta)), share, parties, price):
         nano -= 1
     return Price(nano, price.delta)
+
+
+def _fits(rho: Fraction, share: Fraction, parties: int, price: Price) -> bool:
+    """Whether so many releases of ρ, each rounded up as ledgers do, stay within the price together."""
+    return rho <= share and (Loss.of_zcdp(rho) * parties).fits(price.nano, price.delta)
 
 
 def laplace_scale(price: Price, l1_sensitivity: int | Fraction) -> Fraction:

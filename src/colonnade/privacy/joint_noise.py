@@ -150,6 +150,15 @@ class GramNoise:
             return self._skellam_loss(self.moved(party), self.share, shares)
         return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.moved(party), 2), self.share, shares, self.entries))
 
+    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
+        """Return the loss if a record is replaced by another instead of by nothing: ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² ≤ 2R⁴."""
+        shares = len(self.row_bounds) - max(colluders, self.collusion)
+        if shares < 1:
+            return None
+        if self.law == "skellam":
+            return self._skellam_loss(2 * self.total**2, self.share, shares)
+        return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.total**2), self.share, shares, self.entries))
+
     def _skellam_loss(self, moved: int, share: Fraction, shares: int) -> Loss:
         """Rényi bounds add over entries; the second-order term takes the off-diagonal mean, the smaller, for all of them."""
         diagonal_mean = float(
@@ -259,3 +268,15 @@ class TableNoise:
         if self.law == "laplace":
             return None if colluders > self.collusion else Loss.of_pure(math.ceil(Fraction(moved) / self.share * 10**9))
         return None if shares < 1 else Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.cells))
+
+    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
+        """Return the loss if a record is replaced by another instead of by nothing: two cells of each table move."""
+        loss = self.loss(colluders=colluders)
+        if loss is None or loss.pure is None:
+            shares = len(self.parties) - max(colluders, self.collusion)
+            return (
+                None
+                if shares < 1 or loss is None
+                else Loss.of_zcdp(summed_gaussian_rho(2 * self.moved(), self.share, shares, self.cells))
+            )
+        return Loss.of_pure(2 * loss.pure)

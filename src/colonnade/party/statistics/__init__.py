@@ -1,7 +1,9 @@
 """One statistic a module: its sensitivity, its mechanism, and how it is computed from a private table.
 
 A statistic is constructed from a plan's step and public facts only; it raises there if the step makes no sense. Its
-`mechanism` turns a price into noise, and only its `compute` touches data.
+`mechanism` turns a price into noise, and only its `compute` touches data. One that ``looks_back`` is also given what this party
+released earlier in the same plan (`colonnade.party.statistics.memberships.Earlier`). One that has a ``prepare`` is asked to fail
+there, if it must, before anything is paid.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,19 +11,19 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from colonnade.party.statistics.centres import Centres
 from colonnade.party.statistics.histogram import Histogram
 from colonnade.party.statistics.joint import Gram, JointStatistic, PairTables
+from colonnade.party.statistics.memberships import Earlier, nothing_earlier
 from colonnade.party.statistics.reports import Reports
 from colonnade.party.statistics.rows import Rows
 from colonnade.party.statistics.sketch import Sketch, ValueSketch
 from colonnade.party.statistics.values import Total, Values
 from colonnade.party.table import PrivateTable
-from colonnade.plan import Plan, Step
 from colonnade.privacy.mechanisms import Mechanism
 from colonnade.privacy.price import Price
-from colonnade.schema import Schema
 
-__all__ = ["JOINT_STATISTICS", "STATISTICS", "JointStatistic", "Statistic"]
+__all__ = ["JOINT_STATISTICS", "STATISTICS", "Earlier", "JointStatistic", "Statistic", "nothing_earlier"]
 
 
 class Statistic(Protocol):
@@ -36,7 +38,8 @@ class Statistic(Protocol):
         ...
 
 
-STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], Statistic]] = {
+STATISTICS: Mapping[str, Callable[..., Statistic]] = {
+    "centres": Centres,
     "histogram": Histogram,
     "reports": Reports,
     "rows": Rows,
@@ -46,7 +49,7 @@ STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], Statistic]] = {
     "values": Values,
 }
 
-JOINT_STATISTICS: Mapping[str, Callable[[Plan, Step, Schema], JointStatistic]] = {
+JOINT_STATISTICS: Mapping[str, Callable[..., JointStatistic]] = {
     "gram": Gram,
     "pair-tables": PairTables,
 }

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.party.statistics.categories import joint_size, only_parameters
+from colonnade.party.statistics.categories import only_parameters
+from colonnade.party.statistics.memberships import MEMBERSHIP, Earlier, category_of, nothing_earlier
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.mechanisms import Mechanism
@@ -17,18 +18,24 @@ __all__ = ["Histogram"]
 
 
 class Histogram:
-    """Counts of one party's joint category.
+    """Counts of one party's category (`colonnade.party.statistics.memberships`).
 
     Sensitivity: under zero-out one person leaves one cell, which changes by exactly one (a missing record is in no cell),
     so Δ₁ = 1. Checked by tests/party/test_statistics.py.
     """
 
     sensitivity = 1
+    looks_back = True
 
-    def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:  # noqa: ARG002  # every statistic is made alike
-        only_parameters(step, frozenset())
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        only_parameters(step, MEMBERSHIP)
         self.columns = step.columns
-        self.size = joint_size(step.columns, schema)
+        self.category = category_of(plan, step, schema, earlier)
+        self.size = self.category.size
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Require whatever the category rests on, before anything is paid."""
+        self.category.prepare(table)
 
     def mechanism(self, price: Price) -> Mechanism:
         """Return discrete Laplace noise of scale 1/ε."""
@@ -36,5 +43,5 @@ class Histogram:
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Count, without the missing."""
-        nonprivate_codes, _ = table.joint_codes(self.columns)
+        nonprivate_codes = self.category.codes(table)
         return np.bincount(nonprivate_codes[nonprivate_codes >= 0], minlength=self.size).astype(np.int64)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.node.joint import Joint
-from colonnade.party.statistics.categories import joint_size, only_parameters
+from colonnade.party.statistics.categories import only_parameters
 from colonnade.party.statistics.coding import Coding
+from colonnade.party.statistics.memberships import MEMBERSHIP, Earlier, category_of, nothing_earlier
 from colonnade.party.statistics.own_products import add_products
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
@@ -108,21 +109,23 @@ class Gram:
 
 
 class PairTables:
-    """One party's joint category in the pair tables of all parties' categories (`privacy.md` §3.6).
+    """One party's category in the pair tables of all parties' categories (`privacy.md` §3.6).
 
     Sensitivity: `colonnade.privacy.joint_noise.TableNoise`; a person moves one cell of each table by one.
     """
 
     name = "pair tables with noise in shares"
     largest = 1
+    looks_back = True
 
-    def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
-        parameters = only_parameters(step, frozenset({"width"}))
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        parameters = only_parameters(step, frozenset({"width"}) | MEMBERSHIP)
         noise = Joint.read(plan, step.name).noise
         assert isinstance(noise, TableNoise)  # the statistic's name decided
         self.noise = noise
         self.columns = step.columns
-        self.width = joint_size(step.columns, schema)
+        self.category = category_of(plan, step, schema, earlier)
+        self.width = self.category.size
         if parameters.get("width") != self.width:
             raise PlanMismatch("The plan gives this party's categories another number of levels.")
         self.owner = step.party if plan.unit == "party" else None
@@ -138,10 +141,13 @@ class PairTables:
             return samplers.polya_share(self.noise.share, self.noise.honest, entries, randomness)
         return samplers.discrete_gaussian(self.noise.share, entries, randomness)
 
+    def prepare(self, table: PrivateTable) -> None:
+        """Require whatever the category rests on, before anything is paid."""
+        self.category.prepare(table)
+
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return indicators of the joint category."""
-        nonprivate_codes, _ = table.joint_codes(self.columns)
-        some = nonprivate_codes[start:stop]
+        some = self.category.codes(table, start, stop)
         rows = np.zeros((self.width, len(some)), dtype=np.int64)
         present = np.flatnonzero(some >= 0)
         rows[some[present], present] = 1

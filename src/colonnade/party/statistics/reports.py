@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.statistics.categories import joint_size, only_parameters
+from colonnade.party.statistics.categories import only_parameters
+from colonnade.party.statistics.memberships import MEMBERSHIP, Earlier, category_of, nothing_earlier
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.channel import best_channel
@@ -20,17 +21,20 @@ __all__ = ["Reports"]
 
 
 class Reports:
-    """Each person's joint category at this party, to be randomised person by person.
+    """Each person's category at this party (`colonnade.party.statistics.memberships`), to be randomised person by person.
 
     Sensitivity: a person's record decides that person's report and no other. ``sample`` (a rate) and ``seed`` restrict the
     reports to people chosen by public coins; since everyone can see who was chosen, it saves bytes and buys no privacy: a
     chosen person pays the full ε. Checked by tests/party/test_statistics.py.
     """
 
-    def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
-        parameters = only_parameters(step, frozenset({"sample", "seed"}))
+    looks_back = True
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        parameters = only_parameters(step, frozenset({"sample", "seed"}) | MEMBERSHIP)
         self.columns = step.columns
-        self.size = joint_size(step.columns, schema)
+        self.category = category_of(plan, step, schema, earlier)
+        self.size = self.category.size
         self.people = plan.people
         self.sample = _rate(parameters.get("sample", 1.0))
         self.seed = _seed(parameters.get("seed", "00" * 32))
@@ -39,6 +43,10 @@ class Reports:
     def taking_part(self) -> NDArray[np.bool_] | None:
         """Who reports; ``None`` for everyone."""
         return None if self.sample == 1 else chosen(self.seed, self.sample, self.people)
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Require whatever the category rests on, before anything is paid."""
+        self.category.prepare(table)
 
     def mechanism(self, price: Price) -> Mechanism:
         """Return the response of least variance for this many categories at this price."""
@@ -51,7 +59,7 @@ class Reports:
 
     def everyone(self, table: PrivateTable) -> NDArray[Any]:
         """Return the category of every person in the table, chosen or not."""
-        return table.joint_codes(self.columns)[0]
+        return self.category.codes(table)
 
 
 def chosen(seed: bytes, rate: float, people: int) -> NDArray[np.bool_]:

@@ -1,6 +1,4 @@
-"""A coordinator gone bad, and a party gone bad: refused with a typed error before anything is paid, dealt or opened."""
-
-from collections.abc import Iterator
+"""A party gone bad: identities, letters and dealings that are not what they should be. A typed abort, and nothing is opened."""
 
 import numpy as np
 import pytest
@@ -10,186 +8,15 @@ from colonnade.node import joint as joint_module
 from colonnade.node import run as run_module
 from colonnade.node.challenge import Chain
 from colonnade.node.letters import Letter
-from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Agreed, Ask, Blob, Greeted, Opened, Post, Posted, Propose, Refused
+from colonnade.protocol.messages import (
+    Blob,
+    Opened,
+    Propose,
+)
 from colonnade.secure.shamir import Dealing, check_repetitions
 from tests import kit
-from tests.node.sites import STEP, Site, replaced
 from tests.node.stage import NAMES, Stage, Watched, a_plan, altered, members, noise_room, seed, some_tables
-
-RUN = bytes(range(16))
-
-
-@pytest.fixture
-def site(tmp_path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    yield site
-    site.close()
-
-
-@pytest.fixture
-def pair(tmp_path) -> Iterator[Site]:
-    """Two parties, and the coordinator as the third node."""
-    site = Site(tmp_path, parties=("bank", "telco"), nodes=("coordinator",))
-    yield site
-    site.close()
-
-
-# A coordinator gone bad: plans ----------------------------------------------------------------------------------------------
-
-
-def _first(plan: Plan, **changes) -> tuple[Step, ...]:
-    return (replaced(plan.steps[0], **changes), *plan.steps[1:])
-
-
-BAD_PLANS = {
-    "threshold zero": lambda plan: {"threshold": 0},
-    "a negative threshold": lambda plan: {"threshold": -1},
-    "a threshold that cannot open products": lambda plan: {"threshold": 2},
-    "collusion above the threshold": lambda plan: {"collusion": 2},
-    "negative collusion": lambda plan: {"collusion": -1},
-    "a node twice": lambda plan: {"compute_nodes": ("bank", "telco", "bank")},
-    "two nodes": lambda plan: {"compute_nodes": ("bank", "telco")},
-    "no nodes": lambda plan: {"compute_nodes": ()},
-    "a node that nobody knows": lambda plan: {"compute_nodes": ("bank", "telco", "mallory")},
-    "the coordinator as an unknown node": lambda plan: {"compute_nodes": ("bank", "telco", "insurer", "coordinator")},
-    "another federation": lambda plan: {"federation": "0" * 64},
-    "another alignment": lambda plan: {"alignment": "0" * 64},
-    "another number of people": lambda plan: {"people": plan.people + 1},
-    "somebody who is not a data party of the plan": lambda plan: {"parties": ("bank", "telco")},
-    "a party alone": lambda plan: {"parties": ("bank",), "steps": plan.steps[:1]},
-    "different prices": lambda plan: {"steps": _first(plan, price=Price.of(0.1))},
-    "no price": lambda plan: {"steps": tuple(replaced(step, price=None) for step in plan.steps)},
-    "two statistics under one name": lambda plan: {"steps": _first(plan, statistic="histogram")},
-    "a width that is not the party's": lambda plan: {"steps": _first(plan, parameters={"width": 4})},
-    "no width": lambda plan: {"steps": _first(plan, parameters={})},
-    "a width of zero": lambda plan: {"steps": _first(plan, parameters={"width": 0})},
-    "a parameter that is not the statistic's": lambda plan: {
-        "steps": _first(plan, parameters={"width": 3, "noise": 0})
-    },
-    "a column that is not in the schema": lambda plan: {"steps": _first(plan, columns=("salary",))},
-    "a price above the cap": lambda plan: {
-        "steps": tuple(replaced(step, price=Price.of(9_000.0)) for step in plan.steps)
-    },
-}
-
-
-@pytest.mark.parametrize("fault", BAD_PLANS)
-def test_a_plan_with_this_is_refused_and_costs_nothing(fault, site):
-    """By the bank, to whom it is put, when it is proposed and when a run is begun at once, unannounced."""
-    plan = replaced(site.plan(), **BAD_PLANS[fault](site.plan()))
-    for request in (Propose(plan=plan), Post(plan=plan, step=STEP, run=RUN, turn=0, letters={})):
-        reply = site.ask("bank", request)
-        if fault == "a price above the cap" and isinstance(request, Post):
-            assert isinstance(reply, Greeted)  # a hello costs nothing; the first share would be refused
-            continue
-        assert isinstance(reply, Refused)
-        assert reply.code in {
-            "plan-mismatch",
-            "not-enough-compute-nodes",
-            "bad-input",
-            "schema-mismatch",
-            "protocol-error",
-            "budget-exceeded",
-            "nonprivate-refused",
-        }
-        assert reply.spent is None
-    assert set(site.spent().values()) == {0}
-
-
-def test_a_joint_step_is_not_answered_as_if_it_were_the_partys_own(site):
-    reply = site.ask("bank", Ask(plan=site.plan(), step=STEP))
-    assert isinstance(reply, Refused)
-    assert set(site.spent().values()) == {0}
-
-
-def test_whoever_computes_without_data_cannot_be_made_to_share_rows(pair):
-    """A coordinator that dealt columns of its own could deal a huge indicator of one row, and open that row."""
-    plan = pair.plan()
-    spy = replaced(plan.steps[0], party="coordinator", columns=("anything",))
-    for changes in (
-        {"steps": (*plan.steps, spy)},
-        {"steps": (*plan.steps, spy), "parties": ("bank", "telco", "coordinator")},
-    ):
-        for name in ("bank", "telco"):
-            for request in (
-                Propose(plan=replaced(plan, **changes)),
-                Post(plan=replaced(plan, **changes), step=STEP, run=RUN, turn=0, letters={}),
-            ):
-                reply = pair.ask(name, request)
-                assert isinstance(reply, Refused)
-                assert reply.code == "plan-mismatch"
-    assert isinstance(pair.ask("bank", Propose(plan=plan)), Agreed)  # the plan itself was fine
-
-
-def relay_by_hand(site: Site, posts: dict[str, Post], turns: int = 2) -> dict[int, dict]:
-    """Greet with whatever each member was shown, then give everybody everybody's hello."""
-    said: dict[int, dict] = {0: {name: site.ask(name, post) for name, post in posts.items()}}
-    hellos = {name: Blob(reply.hello) for name, reply in said[0].items()}
-    for turn in range(1, turns):
-        said[turn] = {name: site.ask(name, replaced(post, turn=turn, letters=hellos)) for name, post in posts.items()}
-    return said
-
-
-def test_different_plans_to_different_parties_are_found_out_by_all_before_anybody_pays(site):
-    honest = site.plan()
-    other = replaced(honest, repeat=2)
-    posts = {
-        name: Post(plan=other if name == "telco" else honest, step=STEP, run=RUN, turn=0, letters={})
-        for name in site.parties
-    }
-    said = relay_by_hand(site, posts)
-    assert {reply.code for reply in said[1].values()} == {"plan-mismatch"}  # alike, at every honest party
-    assert {reply.spent for reply in said[1].values()} == {None}
-    assert set(site.spent().values()) == {0}
-
-
-def test_steps_of_one_plan_cannot_be_mixed_into_one_run(site):
-    """The bank at the price of a step with much noise, its peers at that of one with little: their sum would hide less."""
-    plan = site.plan()
-    cheap = tuple(replaced(step, name="cheap", price=Price.of(0.01)) for step in plan.steps)
-    plan = replaced(plan, steps=(*plan.steps, *cheap))
-    posts = {
-        name: Post(plan=plan, step="cheap" if name == "bank" else STEP, run=RUN, turn=0, letters={})
-        for name in site.parties
-    }
-    said = relay_by_hand(site, posts)
-    assert {reply.code for reply in said[1].values()} == {"plan-mismatch"}
-    assert set(site.spent().values()) == {0}
-    alike = relay_by_hand(site, {name: replaced(post, step="cheap") for name, post in posts.items()})
-    assert all(isinstance(reply, Posted) for reply in alike[1].values())  # unmixed, the same plan runs
-
-
-def test_parties_in_different_runs_do_not_understand_each_other(site):
-    posts = {
-        name: Post(plan=site.plan(), step=STEP, run=RUN[::-1] if name == "bank" else RUN, turn=0, letters={})
-        for name in site.parties
-    }
-    assert {reply.code for reply in relay_by_hand(site, posts)[1].values()} == {"plan-mismatch"}
-    assert set(site.spent().values()) == {0}
-
-
-def test_a_coordinator_that_answers_in_a_partys_place_is_found_out(site):
-    """It has a key of its own, and nobody's signature but that."""
-    posts = {name: Post(plan=site.plan(), step=STEP, run=RUN, turn=0, letters={}) for name in site.parties}
-    hellos = {name: Blob(site.ask(name, post).hello) for name, post in posts.items()}
-    mallory = replaced(site.plan(), compute_nodes=site.plan().compute_nodes)
-    forger = run_module.Run(
-        replaced_member("insurer", "mallory"), mallory, STEP, RUN, dealer=None, secret=seed("mallory")
-    )
-    hellos["insurer"] = Blob(forger.turn(0, {}).hello)
-    for name in ("bank", "telco"):
-        reply = site.ask(name, replaced(posts[name], turn=1, letters=hellos))
-        assert isinstance(reply, Refused)
-        assert reply.code == "protocol-error"
-    assert set(site.spent().values()) == {0}
-
-
-def replaced_member(name: str, keys_of: str):
-    return run_module.Member(name, members([keys_of])[keys_of].identity, members(NAMES))
-
 
 # Identities -----------------------------------------------------------------------------------------------------------------
 
@@ -361,8 +188,8 @@ class _Mixed:
         self.honest, self.other, self.chunk = honest, other, chunk
         self.seeds = honest.seeds
 
-    def shares(self, number, secrets):
-        return (self.other if self.chunk in (None, number) else self.honest).shares(number, secrets)
+    def shares(self, number, *secrets):
+        return (self.other if self.chunk in (None, number) else self.honest).shares(number, *secrets)
 
 
 @pytest.mark.parametrize(
