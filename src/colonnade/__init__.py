@@ -25,6 +25,8 @@ from colonnade.errors import (
     ReleaseLost,
     SchemaMismatch,
 )
+from colonnade.estimators.kmeans import KMeans
+from colonnade.estimators.kmedian import KMedian
 from colonnade.estimators.linear_regression import LinearRegression
 from colonnade.estimators.logistic_regression import LogisticRegression
 from colonnade.estimators.moment import Moment
@@ -45,6 +47,8 @@ __all__ = [
     "Category",
     "ColonnadeError",
     "Federation",
+    "KMeans",
+    "KMedian",
     "LedgerCorrupt",
     "LinearRegression",
     "LogisticRegression",

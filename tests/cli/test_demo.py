@@ -42,7 +42,8 @@ def test_it_ends_with_every_ledger(output: str) -> None:
             float, re.search(rf"^{party} +([\d.]+) +([\d.]+) +([\d.]+)", end, re.MULTILINE).groups()
         )
         assert spent > 0
-        assert spent + remaining == pytest.approx(cap)
+        assert spent <= cap
+        assert spent + remaining >= cap - 1e-3  # losses compose better than by adding their ε
 
 
 def test_the_true_answer_counts_everybody_whom_all_three_know() -> None:

@@ -112,10 +112,10 @@ def test_no_two_entries_and_no_two_draws_share_noise():
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_stated_variances_are_those_of_the_row_bound_and_the_price(setting):
-    """V = R⁴/2ρ on the diagonal, V/2 inside a party, P/(P−c) times that between parties (privacy.md §4.3, §4.5)."""
+    """V = (R⁴ − γ⁴)/2ρ on the diagonal (the constant column stays), V/2 inside a party, P/(P−c) times that between parties (privacy.md §4.3, §4.5)."""
     variance = released(setting)[0][0].moments.variance
     own, rest = COLUMNS // setting.parties, COLUMNS + 1 - COLUMNS // setting.parties
-    moved = (COLUMNS + 1) ** 2 - (rest**2 if setting.unit == "party" else 0)
+    moved = (COLUMNS + 1) ** 2 - (rest**2 if setting.unit == "party" else 1)
     diagonal = moved / (2 * float(ledger_rho(Price.of(**PRICE))))
     slack = 0.01 if setting.noise == "skellam" else 1e-6
     np.testing.assert_allclose(np.diag(variance)[1:], diagonal, rtol=slack)
@@ -312,7 +312,7 @@ def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
     some = ["bank.age", "telco.bill", "telco.plan"]
     small = f.moments(some, **GENEROUS)
     one, other = (cn.PCA(2, columns=some).fit(source) for source in (release, small))
-    assert_same_directions(one.components_, other.components_, within=0.01)
+    assert_same_directions(one.components_, other.components_, within=0.03)
     np.testing.assert_allclose(one.mean_, other.mean_, rtol=1e-3)
 
 

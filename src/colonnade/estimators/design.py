@@ -54,10 +54,9 @@ def _coded(values: pd.Series, column: Column, *, mapped: bool) -> Array:
 
 def _bounded(values: pd.Series, column: Numeric) -> Array:
     numbers = pd.to_numeric(values.astype(object), errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    own = np.where(np.isnan(numbers), column.midpoint, numbers)
-    if not column.integer:
-        return np.clip(own, column.low, column.high)
-    return np.clip(np.rint(own), ceil(column.low), floor(column.high))
+    low, high = (ceil(column.low), floor(column.high)) if column.integer else (column.low, column.high)
+    bounded = np.clip(np.rint(numbers) if column.integer else numbers, low, high)
+    return np.where(np.isnan(numbers), column.midpoint, bounded)
 
 
 def _indicators(values: pd.Series, column: Category) -> Array:

@@ -273,18 +273,22 @@ class SqliteLedger:
         A reserved step is taken up again with the same noise. If a peer came back with other inputs, opening the step
         twice would show the difference without any noise, so it is opened once, and these bytes are sent again.
         """
-        marker = _opening_of(request_id)
-        if self.opening_of(request_id) is not None:
-            raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
-        self._append("opening", marker, hashlib.sha256(answer).digest(), label)
-        self._keep(marker, answer, ("opening",))
+        marker, written = _opening_of(request_id), _now(self._clock)
+        checked_name(label, "label")
+        with self._file.writing():
+            tally = self._catch_up()
+            if self._find(marker) is not None:
+                raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
+            facts = tally.row("opening", written, label, request=marker, body=hashlib.sha256(answer).digest())
+            self._insert(facts)
+            self._write_answer(facts, answer)
 
     def opening_of(self, request_id: bytes) -> bytes | None:
-        """Return what a reserved step opened, if it did; empty bytes if a crash came between the mark and its keeping."""
+        """Return what a reserved step opened, if it did."""
         with self._file.reading():
             self._catch_up()
             found = self._find(_opening_of(request_id))
-        return None if found is None else found[2] or b""
+        return None if found is None else found[2]
 
     def seal(self, request_id: bytes, answer: bytes) -> bytes:
         """Keep the answer in the row of its debit, durably, and return it. Only then may it leave."""
@@ -460,11 +464,14 @@ class SqliteLedger:
             stake.paid = self._figure(facts.loss)
             if type(answer) is not bytes or len(answer) > LARGEST_ANSWER:
                 raise BadInput(f"An answer is at most {LARGEST_ANSWER} bytes.", spent=stake.paid)
-            self._file.run(
-                "UPDATE entries SET seed = NULL, answer_hash = ?, answer = ? WHERE sequence = ?",
-                (answer_hash(row_hash(facts), answer), answer, facts.sequence),
-            )
+            self._write_answer(facts, answer)
         return answer
+
+    def _write_answer(self, facts: Facts, answer: bytes) -> None:
+        self._file.run(
+            "UPDATE entries SET seed = NULL, answer_hash = ?, answer = ? WHERE sequence = ?",
+            (answer_hash(row_hash(facts), answer), answer, facts.sequence),
+        )
 
     def _figure(self, loss: bytes | None) -> dict[str, float] | None:
         return None if loss is None else {self.party: read_loss(loss).epsilon(self._known.cap.delta)}

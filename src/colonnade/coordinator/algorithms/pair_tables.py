@@ -99,7 +99,7 @@ def _margin(tables: PairTables, column: int) -> Array:
 def _inverse(variances: Array) -> Array:
     """Return inverse variances; exact measurements, if there are any, count alone and alike."""
     exact = variances == 0
-    return exact.astype(float) if np.any(exact) else 1.0 / variances
+    return exact.astype(float) if np.any(exact) else variances.min() / variances  # only ratios count; squares stay finite
 
 
 def project_to_simplex(values: Array, total: float) -> Array:

@@ -1,0 +1,180 @@
+"""What `KMeans` and `KMedian` share: local centres, a weighted grid, and centres of all columns together."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from colonnade.coordinator.algorithms.clustering_budget import (
+    ClusteringPrices,
+    WeightMethod,
+    automatic_clusters,
+    clustering_prices,
+    weight_noise,
+)
+from colonnade.coordinator.algorithms.moments import Feature, features_of
+from colonnade.coordinator.algorithms.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
+from colonnade.coordinator.federation import Federation
+from colonnade.errors import BadInput
+from colonnade.estimators.design import design
+from colonnade.estimators.study import Study
+from colonnade.privacy.clustering_schedule import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.neighbours import Unit
+from colonnade.privacy.price import Price
+
+__all__ = ["ClusteringStudy"]
+
+LARGEST_SEED = 2**31 - 1
+Array = NDArray[np.float64]
+
+
+class ClusteringStudy(Study):
+    """A study that clusters people by the columns of several parties; see `KMeans` and `KMedian`."""
+
+    methods: ClassVar[tuple[str, ...]] = ("secure", "response", "independent")
+    _median: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        columns: Sequence[str] | None = None,
+        method: str = "secure",
+        n_local_clusters: int | None = None,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        split: float | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.columns = columns
+        self.method = method
+        self.n_local_clusters = n_local_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.split = split
+        self.random_state = random_state
+
+    def predict(self, X: pd.DataFrame) -> NDArray[np.intp]:
+        """Return the nearest centre of rows that the caller legitimately holds, in a frame with the federation's columns."""
+        coded = design(X, self._coded, self._columns, coded=True)
+        labels = np.empty(len(coded), dtype=np.intp)
+        for start in range(0, len(coded), 4_096):
+            gaps = np.linalg.norm(coded[start : start + 4_096, None] - self._coded_centres, axis=2)
+            labels[start : start + 4_096] = gaps.argmin(axis=1)
+        return labels
+
+    # What the study does ------------------------------------------------------------------------------------------------
+
+    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> VerticalClustering:  # noqa: ARG002
+        clusters = _whole(self.n_clusters, "n_clusters", 1, LARGEST_CLUSTERS)
+        seed = _whole(self.random_state, "random_state", 0, LARGEST_SEED)
+        blocks = self._blocks(federation)
+        method = cast("WeightMethod", self.method)
+        prices = clustering_prices(price, len(blocks), self.unit, method, self.split)
+        return VerticalClustering(
+            blocks=blocks,
+            n_clusters=clusters,
+            local_clusters=self._local_clusters(federation, blocks, prices),
+            method=method,
+            median=self._median,
+            prices=prices,
+            people=federation.people,
+            seed=seed,
+        )
+
+    def _blocks(self, federation: Federation) -> tuple[ClusteringBlock, ...]:
+        described = federation.describe(self.columns)
+        features = features_of(described)[1:]
+        found: dict[str, list[str]] = {}
+        for name in described:
+            party, _, own = name.partition(".")
+            found.setdefault(party, []).append(own)
+        widths = {party: sum(one.column.partition(".")[0] == party for one in features) for party in found}
+        return tuple(ClusteringBlock(party, tuple(own), widths[party]) for party, own in found.items())
+
+    def _local_clusters(
+        self, federation: Federation, blocks: tuple[ClusteringBlock, ...], prices: ClusteringPrices
+    ) -> int:
+        if self.n_local_clusters is None:
+            return automatic_clusters(
+                self.n_clusters,
+                federation.people,
+                [block.width for block in blocks],
+                prices,
+                method=cast("WeightMethod", self.method),
+                unit=self.unit,
+                collusion=federation.collusion,
+            )
+        local = _whole(self.n_local_clusters, "n_local_clusters", 2, LARGEST_CLUSTERS)
+        if local ** len(blocks) < self.n_clusters:
+            raise BadInput("The grid of local clusters has fewer cells than n_clusters.", remedy="Raise them.")
+        return local
+
+    def _learn(self, federation: Federation, value: Clusters) -> None:
+        columns = federation.describe(self.columns)
+        self._columns = dict(columns)
+        self._coded = features_of(columns)[1:]
+        self._coded_centres = value.centres
+        self.feature_names_in_ = np.array([feature.name for feature in self._coded], dtype=object)
+        self.cluster_centers_ = _own_units(value.centres, self._coded)
+        self.local_centers_ = self._local_centres(value)
+        self.n_local_clusters_ = len(next(iter(value.local.values())))
+        index = pd.MultiIndex.from_arrays(list(value.grid.cells.T), names=list(value.local))
+        self.grid_weights_ = pd.Series(value.grid.weights, index=index, name="weight")
+
+    def _local_centres(self, value: Clusters) -> dict[str, Array]:
+        return {
+            party: _own_units(centres, [one for one in self._coded if one.column.partition(".")[0] == party])
+            for party, centres in value.local.items()
+        }
+
+    def _expect(self, algorithm: Any, federation: Federation) -> tuple[dict[str, str], tuple[str, ...]]:
+        local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
+        noise = weight_noise(
+            algorithm.method, local, people, len(algorithm.blocks), prices.weights, self.unit, federation.collusion
+        )
+        blur = {block.party: _blur(block, people, local, prices.centres) for block in algorithm.blocks}
+        paired = len(algorithm.blocks) > 1 and self.method != "independent"
+        cell = people / local ** (2 if paired else 1)
+        expected = {
+            "local clusters": f"{local} a party, hence a grid of {local ** len(algorithm.blocks):,} points",
+            "noise of a local centre": ", ".join(f"{party} {share:.1%}" for party, share in blur.items())
+            + " of its columns' spread, if clusters are of one size",
+            "noise of a weight": f"about {noise:,.1f} people on each of {local ** (2 if paired else 1)} cells "
+            + ("of a pair of parties" if paired else "of a party"),
+        }
+        if self.method == "independent":
+            expected["not covered"] = "the error of assuming that the parties' columns are independent"
+        warnings = []
+        if max(blur.values()) > 1:
+            warnings.append(
+                "Local centres are mostly noise: raise epsilon, or ask for fewer columns or local clusters."
+            )
+        if noise > cell:
+            warnings.append(
+                "The noise of a weight exceeds the average weight: raise epsilon, or lower n_local_clusters."
+            )
+        return expected, tuple(warnings)
+
+
+def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
+    sweep = clustering_schedule(block.width, people, clusters, price).sweep
+    return displacement_noise(block.width, price, sweep) * clusters / people
+
+
+def _own_units(coded: Array, features: Sequence[Feature]) -> Array:
+    """Map numbers back from [−1, 1]; an indicator stays a share between 0 and 1."""
+    scale = np.array([feature.half_width if feature.kind == "numeric" else 1.0 for feature in features])
+    shift = np.array([feature.centre if feature.kind == "numeric" else 0.0 for feature in features])
+    return np.asarray(coded * scale + shift)
+
+
+def _whole(value: object, what: str, least: int, largest: int) -> int:
+    if type(value) is not int or not least <= value <= largest:
+        raise BadInput(f"{what} must be a whole number from {least} to {largest}.")
+    return value

@@ -1,0 +1,422 @@
+"""k-means and k-median across parties: from estimator to gate and back."""
+
+import resource
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+
+import colonnade as cn
+from colonnade.privacy.loss import total
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Ask, Refused, Released
+from colonnade.transport.transcript import Recorded
+from tests.estimators.clustering_samples import coded, federated, groups, joined, loss, split
+from tests.federations import federation, frames
+
+METHODS = ("secure", "response", "independent")
+BOTH = (cn.KMeans, cn.KMedian)
+
+
+def best_loss(points, clusters) -> float:
+    centres = KMeans(clusters, n_init=5, random_state=0).fit(coded(points)).cluster_centers_
+    return float(((coded(points)[:, None] - centres) ** 2).sum(axis=2).min(axis=1).mean())
+
+
+# How good it is -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("parties", [2, 4])
+def test_separated_groups_are_recovered(estimator, parties):
+    tables = split(groups("recovered", people=8_000, width=8), parties)
+    whole = joined(tables).to_numpy()
+    with federated(tables) as f:
+        study = estimator(4, epsilon=1.0, delta=1e-5).fit(f)
+    assert loss(whole, study.cluster_centers_) < 1.1 * best_loss(whole, 4)
+    assert study.cluster_centers_.shape == (4, 8)
+    assert study.feature_names_in_.tolist() == list(joined(tables).columns)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_generous_price_comes_close_to_clustering_without_privacy(method):
+    tables = split(groups("generous", people=8_000, width=4), 2)
+    whole = joined(tables).to_numpy()
+    with federated(tables, epsilon=1_000) as f:
+        study = cn.KMeans(4, method=method, n_local_clusters=6, epsilon=200.0, delta=1e-5).fit(f)
+    bar = 1.05 if method != "independent" else np.inf  # parties are not independent here, whatever the price
+    assert loss(whole, study.cluster_centers_) < bar * best_loss(whole, 4)
+    assert study.grid_weights_.sum() == pytest.approx(8_000)
+    assert (study.grid_weights_ >= 0).all()
+
+
+def test_dependence_between_parties_is_used_and_not_assumed_away():
+    tables = split(groups("dependent", people=8_000, width=4), 2)
+    whole = joined(tables).to_numpy()
+    with federated(tables) as f:
+        losses = {
+            method: loss(whole, cn.KMeans(4, method=method, epsilon=2.0, delta=1e-5).fit(f).cluster_centers_)
+            for method in ("secure", "independent")
+        }
+    assert losses["secure"] < 0.7 * losses["independent"]
+
+
+@pytest.mark.parametrize(("parties", "bar"), [(2, 1.05), (4, 1.08)])
+def test_letter_at_half_an_epsilon_is_within_the_bar_of_non_private_vertical_clustering(shared_data, parties, bar):
+    frame = pd.read_parquet(shared_data / "letter.parquet").drop(columns="lettr")
+    points = frame.to_numpy(float) / 7.5 - 1
+    blocks = [list(range(party, 16, parties)) for party in range(parties)]
+    order = [column for block in blocks for column in block]
+    reference = np.mean([non_private(points, blocks, 5, seed) for seed in range(2)])
+    sites = {
+        f"p{number}": cn.Party(
+            frame.iloc[:, block].assign(id=np.arange(len(frame))),
+            schema=cn.Schema({name: cn.Numeric(0, 15) for name in frame.columns[block]}),
+        )
+        for number, block in enumerate(blocks)
+    }
+    with cn.Federation.simulate(sites, id="id", budget=cn.Budget(epsilon=50.0, delta=1e-3), test_key=b"k" * 32) as f:
+        ours = [
+            np.mean(nearest_squared(points[:, order], fitted.cluster_centers_ / 7.5 - 1))
+            for fitted in (
+                cn.KMeans(5, n_local_clusters=5, epsilon=0.5, delta=5e-5, random_state=seed).fit(f) for seed in range(3)
+            )
+        ]
+        default = cn.KMeans(5, epsilon=0.5, delta=5e-5).fit(f).cluster_centers_ / 7.5 - 1
+    assert np.mean(ours) < bar * reference
+    assert np.mean(nearest_squared(points[:, order], default)) < bar * reference
+
+
+def nearest_squared(points, centres):
+    return ((points[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+
+
+def non_private(points, blocks, clusters, seed) -> float:
+    """Local k-means with k' = k, exact weights, weighted k-means of the grid."""
+    fits = [KMeans(clusters, n_init=5, random_state=seed).fit(points[:, block]) for block in blocks]
+    cells, weights = np.unique(np.column_stack([fit.labels_ for fit in fits]), axis=0, return_counts=True)
+    grid = np.concatenate([fit.cluster_centers_[cells[:, party]] for party, fit in enumerate(fits)], axis=1)
+    centres = KMeans(clusters, n_init=5, random_state=seed).fit(grid, sample_weight=weights).cluster_centers_
+    return float(np.mean(nearest_squared(points[:, [column for block in blocks for column in block]], centres)))
+
+
+@pytest.mark.parametrize("method", ["secure", "independent", pytest.param("response", marks=pytest.mark.full)])
+def test_eight_parties_with_eight_local_clusters_work_in_bounded_memory(method):
+    points = groups("eight", people=3_000, width=8)
+    tables = split(points, 8)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with federated(tables) as f:
+        study = cn.KMeans(4, method=method, n_local_clusters=8, epsilon=4.0, delta=1e-5).fit(f)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert len(study.grid_weights_) <= 2**14  # of 8⁸ = 16,777,216
+    assert study.grid_weights_.sum() == pytest.approx(3_000)
+    assert grown < 600_000  # kilobytes; the whole grid's points alone would take 1.1 GB
+    if method == "secure":
+        assert loss(joined(tables).to_numpy(), study.cluster_centers_) < 1.3 * best_loss(points, 4)
+
+
+# What it costs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("parties", [1, 2, 3])
+def test_a_persons_loss_over_all_parties_is_the_price_and_no_more(method, delta, parties):
+    tables = split(groups("price", people=500, width=3), parties)
+    with federated(tables) as f:
+        study = cn.KMeans(2, method=method, epsilon=1.0, delta=delta).fit(f)
+        spent = f.budget(unit="person")["spent"]
+        ledgers = f.budget()
+    assert study.privacy_.epsilon(unit="person") <= 1.0
+    assert study.privacy_.epsilon(unit="person") > 0.98
+    assert study.privacy_.delta(unit="person") == delta
+    assert study.privacy_.epsilon(unit="party") <= 1.0
+    assert (
+        0.3 < spent <= study.privacy_.epsilon(unit="person") + 1e-9
+    )  # the ledgers' cap has a δ, at which pure ε costs less
+    assert (ledgers["releases"] == 2).all()
+    composed = total(opening.loss_to(frozenset({"coordinator"})) for opening in study.privacy_.openings)
+    assert composed.fits(10**9, delta)
+    assert len(study.privacy_.openings) == parties + (1 if method == "secure" and parties > 1 else parties)
+    assert not study.privacy_.local
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_for_the_party_unit_each_party_pays_the_price_and_no_more(method, delta):
+    tables = split(groups("party price", people=500, width=3), 3)
+    with federated(tables) as f:
+        study = cn.KMeans(2, method=method, epsilon=1.0, delta=delta, unit="party").fit(f)
+    assert 0.98 < study.privacy_.epsilon(unit="party") <= 1.0
+    assert study.privacy_.epsilon(unit="person") > 1.0
+
+
+def test_fitting_again_is_free_and_so_is_the_other_objective():
+    tables = split(groups("free", people=500, width=4), 2)
+    with federated(tables) as f:
+        first = cn.KMeans(3, n_local_clusters=6, epsilon=1.0).fit(f)
+        spent = f.budget()["spent"].tolist()
+        again = cn.KMeans(3, n_local_clusters=6, epsilon=1.0).fit(f)
+        median = cn.KMedian(3, n_local_clusters=6, epsilon=1.0).fit(f)
+        assert f.budget()["spent"].tolist() == spent
+        np.testing.assert_array_equal(first.cluster_centers_, again.cluster_centers_)
+        assert first.grid_weights_.equals(median.grid_weights_)
+        assert not np.array_equal(first.cluster_centers_, median.cluster_centers_)
+        other = cn.KMeans(3, n_local_clusters=6, epsilon=1.0).fit(f, repeat=2)
+        assert (f.budget()["spent"] > spent).all()
+        assert (f.budget()["releases"] == 4).all()
+        assert not np.array_equal(first.cluster_centers_, other.cluster_centers_)
+
+
+def test_a_preview_spends_nothing_and_says_what_to_expect():
+    tables = split(groups("preview", people=500, width=4), 2)
+    with federated(tables) as f:
+        for method in METHODS:
+            text = str(cn.KMeans(3, method=method, epsilon=1.0, delta=1e-5).preview(f))
+            assert "local clusters" in text
+            assert "noise of a weight" in text
+        assert (f.budget()["spent"] == 0).all()
+        warned = cn.KMeans(3, method="response", n_local_clusters=9, epsilon=0.01).preview(f).warnings
+    assert len(warned) == 2
+
+
+# What is asked of a party ---------------------------------------------------------------------------------------------------
+
+
+def exchange(f, party, request):
+    return codec.decode_reply(f.transport.exchange({party: codec.encode(request)})[party])
+
+
+@pytest.mark.parametrize("method", ["response", "independent"])
+def test_memberships_before_their_centres_are_refused_and_cost_nothing(method):
+    tables = split(groups("order", people=200, width=2), 2)
+    with federated(tables) as f:
+        study = cn.KMeans(2, method=method, epsilon=1.0)
+        algorithm, plan = study._prepare(f, 1)
+        reply = exchange(f, "party0", Ask(plan=plan, step=algorithm.weight_step[0]))
+        assert isinstance(reply, Refused)
+        assert reply.spent is None
+        assert (f.budget()["spent"] == 0).all()
+        assert isinstance(exchange(f, "party0", Ask(plan=plan, step="centres")), Released)
+        assert isinstance(exchange(f, "party0", Ask(plan=plan, step=algorithm.weight_step[0])), Released)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "columns"),
+    [
+        ({"clusters": 3}, None),
+        ({"centres_of": "nothing"}, None),
+        ({"centres_of": "histogram"}, None),
+        ({"unheard": 1}, None),
+        ({}, ("x0",)),
+    ],
+)
+def test_a_step_that_counts_memberships_of_something_else_is_refused(parameters, columns):
+    import msgspec
+
+    tables = split(groups("other", people=200, width=4), 2)
+    with federated(tables) as f:
+        _, plan = cn.KMeans(2, method="independent", n_local_clusters=2, epsilon=1.0)._prepare(f, 1)
+        steps = [
+            step
+            if step.name == "centres"
+            else msgspec.structs.replace(
+                step, parameters={**step.parameters, **parameters}, columns=columns or step.columns
+            )
+            for step in plan.steps
+        ]
+        changed = msgspec.structs.replace(plan, steps=tuple(steps))
+        exchange(f, "party0", Ask(plan=changed, step="centres"))
+        reply = exchange(f, "party0", Ask(plan=changed, step="histogram"))
+    assert isinstance(reply, Refused)
+    assert reply.spent is None
+
+
+def neighbours(person: int):
+    one, other = (split(groups("neighbours", people=150, width=3), 2) for _ in range(2))
+    for frame in other.values():
+        frame.loc[frame.id == person, [column for column in frame.columns if column != "id"]] = np.nan
+    return one, other
+
+
+def blank(data: bytes) -> tuple:
+    """A reply with the released values removed: what must not depend on data."""
+    reply = codec.decode_reply(data)
+    if not isinstance(reply, Released):
+        return (len(data),)
+    shapes = tuple((name, array.dtype, array.shape) for name, array in reply.values.items())
+    return (reply.party, reply.step, reply.mechanism, reply.loss, shapes, len(data))
+
+
+def record(tables, method, released, monkeypatch):
+    """Run a study with given centres (or keep those it draws); return every message and what was counted, by party."""
+    from colonnade.party.statistics.histogram import Histogram
+    from colonnade.party.statistics.reports import Reports
+    from colonnade.privacy.mechanisms.local_clustering import LocalClustering
+
+    counted, draw = {}, LocalClustering.release
+
+    def fixed(self, nonprivate, randomness):
+        return released.setdefault(self.block.width, draw(self, nonprivate, randomness))
+
+    for statistic in (Histogram, Reports):
+        real = statistic.compute
+
+        def watched(self, table, real=real):
+            counted[self.columns] = real(self, table).copy()
+            return counted[self.columns]
+
+        monkeypatch.setattr(statistic, "compute", watched)
+    monkeypatch.setattr(LocalClustering, "release", fixed)
+    with federated(tables) as f:
+        f.transport = recorded = Recorded(f.transport, keep=True)
+        cn.KMeans(3, method=method, n_local_clusters=3, epsilon=2.0).fit(f)
+    monkeypatch.undo()
+    return recorded.exchanges, counted
+
+
+@pytest.mark.parametrize("method", ["response", "independent"])
+@pytest.mark.parametrize("person", [0, 149])
+def test_a_person_removed_changes_one_category_given_the_same_centres(method, person, monkeypatch):
+    """Centres are fixed from the first run, as adaptive composition has it; then one report or one count changes."""
+    released: dict[int, np.ndarray] = {}
+    (said_one, before), (said_other, after) = (
+        record(tables, method, released, monkeypatch) for tables in neighbours(person)
+    )
+    for (asked_one, told_one), (asked_other, told_other) in zip(said_one, said_other, strict=True):
+        assert asked_one == asked_other
+        assert {party: blank(data) for party, data in told_one.items()} == {
+            party: blank(data) for party, data in told_other.items()
+        }
+    assert len(before) == len(after) == 2
+    for columns, counts in before.items():
+        if method == "independent":
+            assert np.abs(counts - after[columns]).sum() == 1
+        else:
+            assert np.flatnonzero(counts != after[columns]).tolist() == [person]
+            assert after[columns][person] == -1
+
+
+def test_people_whose_values_are_all_missing_are_in_no_cell_and_half_missing_ones_are():
+    points = groups("missing", people=400, width=4)
+    tables = split(points, 2)
+    tables["party0"].loc[:99, ["x0", "x2"]] = np.nan
+    tables["party1"].loc[50:149, "x1"] = np.nan
+    with federated(tables, epsilon=1_000) as f:
+        study = cn.KMeans(2, n_local_clusters=3, epsilon=500.0).fit(f)
+    assert study.grid_weights_.sum() == pytest.approx(300, abs=2)
+
+
+def test_numbers_at_the_midpoint_are_records_like_any_other():
+    tables = {
+        name: pd.DataFrame({"id": np.arange(300), column: np.full(300, 10.0)})
+        for name, column in (("party0", "x0"), ("party1", "x1"))
+    }
+    with federated(tables, epsilon=1_000) as f:
+        study = cn.KMeans(1, n_local_clusters=2, epsilon=500.0).fit(f)
+    assert study.grid_weights_.sum() == pytest.approx(300, abs=2)
+
+
+# The estimator --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_predictions_are_the_nearest_centres_in_coded_columns(estimator):
+    tables = split(groups("predict", people=2_000, width=4), 2)
+    with federated(tables) as f:
+        study = estimator(4, epsilon=5.0, delta=1e-5).fit(f)
+    whole = joined(tables)
+    gaps = ((coded(whole.to_numpy())[:, None] - coded(study.cluster_centers_)) ** 2).sum(axis=2)
+    assert study.predict(whole).tolist() == gaps.argmin(axis=1).tolist()
+    assert study.predict(whole[whole.columns[::-1]]).tolist() == study.predict(whole).tolist()
+
+
+def test_categories_are_clustered_as_indicators():
+    with federation(2_000, epsilon=100) as f:
+        study = cn.KMeans(3, epsilon=50.0, delta=1e-6).fit(f)
+    assert "bank.segment=gold" in study.feature_names_in_
+    centres = pd.DataFrame(study.cluster_centers_, columns=study.feature_names_in_)
+    assert centres["bank.age"].between(18, 95).all()
+    levels = centres[[name for name in centres if name.startswith("bank.segment=")]]
+    np.testing.assert_allclose(levels.sum(axis=1), 1, atol=0.05)
+    parts = [table.set_index("person_id").add_prefix(f"{party}.") for party, table in frames(2_000).items()]
+    people = pd.concat(parts, axis=1, join="inner")
+    assert set(study.predict(people)) <= {0, 1, 2}
+    assert set(study.local_centers_) == {"bank", "telco", "insurer"}
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_it_is_a_scikit_learn_estimator_without_labels_or_inertia(estimator):
+    study = clone(estimator(3, columns=["party0.x0", "party1.x1"], epsilon=1.0, random_state=5))
+    assert study.get_params()["n_clusters"] == 3
+    assert f"{estimator.__name__}(" in repr(study)
+    tables = split(groups("contract", people=300, width=4), 2)
+    with federated(tables) as f:
+        study.fit(f)
+    assert study.cluster_centers_.shape == (3, 2)
+    assert not hasattr(study, "labels_")
+    assert not hasattr(study, "inertia_")
+    assert study.n_local_clusters_ == len(study.local_centers_["party0"])
+    assert study.receipt_.startswith(f"{estimator.__name__}(method='secure'): ε=1")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"n_clusters": 0},
+        {"n_clusters": 2.0},
+        {"n_clusters": True},
+        {"n_clusters": 5_000},
+        {"n_local_clusters": 1},
+        {"n_local_clusters": "auto"},
+        {"n_clusters": 20, "n_local_clusters": 3},
+        {"method": "sketch"},
+        {"method": "coreset"},
+        {"epsilon": None},
+        {"epsilon": 0},
+        {"epsilon": float("nan")},
+        {"delta": 1.0},
+        {"split": 0.0},
+        {"split": 1.0},
+        {"split": "half"},
+        {"unit": "household"},
+        {"random_state": None},
+        {"random_state": -1},
+        {"columns": []},
+        {"columns": "party0.x0"},
+        {"columns": ["party0.x0", "party0.x0"]},
+        {"columns": ["nobody.x0"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("estimator", BOTH)
+def test_what_cannot_be_meant_is_refused_before_anything_is_spent(estimator, parameters):
+    tables = split(groups("bad", people=100, width=2), 2)
+    with federated(tables) as f:
+        with pytest.raises(cn.BadInput) as caught:
+            estimator(**({"n_clusters": 3, "epsilon": 1.0} | parameters)).fit(f)
+        assert caught.value.spent is None
+        assert (f.budget()["spent"] == 0).all()
+
+
+def test_a_method_that_does_not_exist_names_those_that_do():
+    tables = split(groups("bad", people=100, width=2), 2)
+    with federated(tables) as f, pytest.raises(cn.BadInput, match=r"secure.*response.*independent"):
+        cn.KMeans(3, method="sketch", epsilon=1.0).fit(f)
+
+
+def test_too_large_a_price_is_refused_before_any_party_pays():
+    tables = split(groups("dear", people=100, width=2), 2)
+    with federated(tables, epsilon=0.5) as f:
+        with pytest.raises(cn.BudgetExceeded):
+            cn.KMeans(2, epsilon=2.0).fit(f)
+        assert (f.budget()["spent"] == 0).all()
+
+
+def test_noise_takes_no_seed_from_the_user():
+    tables = split(groups("seed", people=300, width=2), 2)
+    with federated(tables, test_key=None) as one, federated(tables, test_key=None) as other:
+        first, second = (cn.KMeans(2, epsilon=1.0, random_state=3).fit(f) for f in (one, other))
+    assert not np.array_equal(first.cluster_centers_, second.cluster_centers_)

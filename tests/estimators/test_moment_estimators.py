@@ -1,0 +1,441 @@
+"""PCA, linear and logistic regression from one noisy Gram matrix, from estimator to gate and back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import decomposition, discriminant_analysis, linear_model
+from sklearn.base import clone
+
+import colonnade as cn
+from colonnade.coordinator.algorithms.moments import features_of
+from colonnade.estimators.design import design
+from colonnade.party.sources import Source
+from colonnade.party.statistics.coding import Coding
+from colonnade.party.table import PrivateTable
+from tests.estimators.moment_samples import (
+    GENEROUS,
+    PRICE,
+    assert_same_directions,
+    coded,
+    federation,
+    frames,
+    joined,
+    joined_numbers,
+    split,
+)
+
+NAMES = [
+    "bank.age",
+    *(f"bank.segment={level}" for level in ("basic", "gold", "platinum")),
+    *(f"bank.default={level}" for level in ("no", "yes")),
+    *(f"telco.plan={level}" for level in ("prepaid", "standard")),
+    "telco.bill",
+    *(f"insurer.product={level}" for level in ("car", "home", "life", "none")),
+]
+STUDIES = {
+    "PCA": lambda **options: cn.PCA(2, **options),
+    "LinearRegression": lambda **options: cn.LinearRegression("bank.age", **options),
+    "LogisticRegression": lambda **options: cn.LogisticRegression("bank.default", **options),
+}
+LEARNED = {
+    "PCA": {
+        "components_",
+        "explained_variance_",
+        "explained_variance_stderr_",
+        "mean_",
+        "feature_names_in_",
+        "n_significant_",
+    },
+    "LinearRegression": {"coef_", "intercept_", "coef_stderr_", "feature_names_in_"},
+    "LogisticRegression": {"coef_", "intercept_", "coef_stderr_", "feature_names_in_", "classes_"},
+}
+every_study = pytest.mark.parametrize("name", STUDIES)
+
+
+def learned(model) -> dict:
+    return {name: getattr(model, name) for name in LEARNED[type(model).__name__]}
+
+
+# Agreement with what a trusted centre would compute -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def organisations():
+    """A bank, a telco and an insurer with a generous budget, and everybody's columns side by side."""
+    data = cn.datasets.three_organisations(people=4_000)
+    with data.federation(budget=cn.Budget(epsilon=1e4, delta=1e-5), test_key=b"m" * 32) as f:
+        yield f, data.joined()
+
+
+def test_with_a_generous_price_components_are_those_of_scikit_learn(organisations):
+    f, people = organisations
+    pca = cn.PCA(3, **GENEROUS).fit(f)
+    truth = decomposition.PCA(3).fit(coded(people, f.describe()))
+    assert pca.components_.shape == (3, len(pca.feature_names_in_))
+    np.testing.assert_allclose(np.linalg.norm(pca.components_, axis=1), 1)
+    assert_same_directions(pca.components_, truth.components_, within=0.01)
+    np.testing.assert_allclose(pca.explained_variance_, truth.explained_variance_, rtol=2e-3)
+    assert pca.n_significant_ == 3
+    means = dict(zip(pca.feature_names_in_, pca.mean_, strict=True))
+    assert means["bank.income"] == pytest.approx(people["bank.income"].clip(0, 150_000).mean(), rel=2e-3)
+    assert means["telco.churn=yes"] == pytest.approx((people["telco.churn"] == "yes").mean(), abs=2e-3)
+    scores = pca.transform(people)
+    assert scores.shape == (4_000, 3)
+    np.testing.assert_allclose(scores.var(axis=0, ddof=1), pca.explained_variance_, rtol=0.01)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 50.0])
+def test_with_a_generous_price_linear_models_are_those_of_scikit_learn(organisations, ridge):
+    f, people = organisations
+    columns = ["bank.age", "bank.savings", "telco.minutes", "telco.plan", "insurer.claims"]
+    model = cn.LinearRegression("bank.income", columns=columns, ridge=ridge, **GENEROUS).fit(f)
+    rows = coded(people, f.describe(columns))
+    target = people["bank.income"].clip(0, 150_000)
+    truth = (linear_model.Ridge(ridge) if ridge else linear_model.LinearRegression()).fit(rows, target)
+    expected = truth.predict(rows)
+    assert np.std(model.predict(people) - expected) < 0.02 * np.std(expected)
+    assert model.score(people, target) == pytest.approx(truth.score(rows, target), abs=2e-3)
+    slope = truth.coef_[1] / 50_000  # per unit of savings, whose bounds are 0 and 100,000
+    place = list(model.feature_names_in_).index("bank.savings")
+    assert model.coef_[place] == pytest.approx(slope, rel=0.02, abs=3 * model.coef_stderr_[place])
+
+
+def test_with_a_generous_price_a_logistic_model_predicts_as_well_as_that_of_scikit_learn(organisations):
+    f, people = organisations
+    columns = [name for name in f.columns() if name != "bank.default"]
+    model = cn.LogisticRegression("bank.default", **GENEROUS).fit(f)
+    rows, target = coded(people, f.describe(columns)), people["bank.default"]
+    truth = linear_model.LogisticRegression(max_iter=2_000).fit(rows, target)
+    assert model.score(people, target) >= truth.score(rows, target) - 0.01
+    chance = model.predict_proba(people)
+    np.testing.assert_allclose(chance.sum(axis=1), 1)
+    assert np.corrcoef(chance[:, 1], truth.predict_proba(rows)[:, 1])[0, 1] > 0.97
+    assert chance[:, 1].mean() == pytest.approx((target == "yes").mean(), abs=0.03)
+
+
+def test_with_a_generous_price_a_model_of_several_classes_is_the_linear_discriminant_of_scikit_learn(organisations):
+    f, people = organisations
+    others = ["bank.age", "bank.income", "telco.minutes", "telco.monthly_bill", "insurer.product", "insurer.premium"]
+    model = cn.LogisticRegression("telco.plan", columns=others, **GENEROUS).fit(f)
+    rows, target = coded(people, f.describe(others)), people["telco.plan"]
+    truth = discriminant_analysis.LinearDiscriminantAnalysis().fit(rows, target)
+    assert model.coef_.shape == (4, len(model.feature_names_in_))
+    assert model.intercept_.shape == (4,)
+    assert list(model.classes_) == ["prepaid", "standard", "premium", "family"]
+    assert np.mean(model.predict(people) == truth.predict(rows)) > 0.98
+    order = [list(truth.classes_).index(name) for name in model.classes_]
+    np.testing.assert_allclose(model.predict_proba(people), truth.predict_proba(rows)[:, order], atol=0.05)
+
+
+def test_the_error_of_a_coefficient_is_as_large_as_it_says():
+    with split(6, 3, 1_500, name="coefficients") as f:
+        draws = [cn.LinearRegression("p0.c00", epsilon=20.0, delta=1e-5).fit(f, repeat=r) for r in range(1, 41)]
+        truth = cn.LinearRegression("p0.c00", **GENEROUS).fit(f)
+    errors = np.array([(draw.coef_ - truth.coef_) / draw.coef_stderr_ for draw in draws])
+    assert 0.8 < errors.std() < 1.2  # 200 numbers, dependent in groups of five
+    assert np.all(np.abs(errors.mean(axis=0)) < 0.8)  # the deviation of each mean is 0.16
+
+
+# Shapes, names and the contract ---------------------------------------------------------------------------------------------
+
+
+def test_attributes_follow_the_order_of_parties_and_schemas_with_every_level():
+    with federation() as f:
+        pca = cn.PCA(3, columns=["insurer.product", "telco.bill", "bank.age"], **PRICE).fit(f)
+        whole = cn.PCA(3, **PRICE).fit(f)
+        linear = cn.LinearRegression("telco.bill", **PRICE).fit(f)
+        logistic = cn.LogisticRegression("bank.default", **PRICE).fit(f)
+    assert list(pca.feature_names_in_) == ["bank.age", "telco.bill", *NAMES[-4:]]
+    assert list(whole.feature_names_in_) == NAMES
+    assert list(linear.feature_names_in_) == [name for name in NAMES if name != "telco.bill"]
+    assert list(logistic.feature_names_in_) == [name for name in NAMES if not name.startswith("bank.default")]
+    assert linear.coef_.shape == linear.coef_stderr_.shape == (12,)
+    assert isinstance(linear.intercept_, float)
+    assert logistic.coef_.shape == logistic.coef_stderr_.shape == (1, 11)
+    assert logistic.intercept_.shape == (1,)
+    assert list(logistic.classes_) == ["no", "yes"]
+    assert whole.explained_variance_.shape == whole.explained_variance_stderr_.shape == (3,)
+    assert whole.mean_.shape == (13,)
+    assert (np.diff(whole.explained_variance_) <= 0).all()
+
+
+@every_study
+def test_they_behave_like_scikit_learn_estimators(name):
+    study = STUDIES[name](**PRICE)
+    copy = clone(study).set_params(epsilon=2.0, noise="skellam")
+    assert (study.epsilon, study.noise, copy.epsilon, copy.noise) == (1.0, "gaussian", 2.0, "skellam")
+    assert {"columns", "delta", "epsilon", "method", "noise", "row_norms", "scale", "unit"} < set(study.get_params())
+    assert "epsilon=1.0" in repr(study)
+    assert name in repr(study)
+
+
+@every_study
+def test_no_learned_attribute_is_a_row(name):
+    with federation() as f:
+        study = STUDIES[name](**PRICE).fit(f)
+    public = {one for one in vars(study) if one.endswith("_")}
+    assert public == LEARNED[name] | {"privacy_", "transcript_", "receipt_", "plan_"}
+    people = f.people
+    assert all(people not in np.shape(value) for value in vars(study).values())
+
+
+# Price ----------------------------------------------------------------------------------------------------------------------
+
+
+@every_study
+def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name):
+    with federation() as f:
+        study = STUDIES[name](**PRICE)
+        preview = study.preview(f)
+        assert (f.budget().spent == 0).all()
+        assert not hasattr(study, "receipt_")
+        study.fit(f)
+        np.testing.assert_allclose(preview.table()["charge"], 1.0, rtol=1e-6)
+        np.testing.assert_allclose(f.budget().spent, preview.table()["charge"], rtol=1e-9)
+        assert (study.preview(f).table()["charge"] == 0).all()
+    assert "nothing is spent" in str(preview)
+    assert preview.expected
+    assert preview.statement.epsilon() == study.privacy_.epsilon()
+
+
+@every_study
+def test_fitting_again_is_free_and_identical_and_a_repeat_is_a_new_draw_at_a_new_price(name):
+    with federation() as f:
+        first = STUDIES[name](**PRICE).fit(f)
+        spent = f.budget().spent.copy()
+        again = STUDIES[name](**PRICE).fit(f)
+        for one, other in zip(learned(first).values(), learned(again).values(), strict=True):
+            np.testing.assert_array_equal(one, other)
+        pd.testing.assert_series_equal(f.budget().spent, spent)
+        assert "nothing spent" in again.receipt_
+        new = STUDIES[name](**PRICE).fit(f, repeat=2)
+        assert (f.budget().spent > 1.2 * spent).all()
+        assert (f.budget().releases == 2).all()
+    different = "components_" if name == "PCA" else "coef_"
+    assert not np.allclose(getattr(new, different), getattr(first, different))
+
+
+def test_studies_of_the_same_columns_share_one_release():
+    columns = ["bank.age", "bank.segment", "telco.bill", "insurer.product"]
+    without = lambda target: [name for name in columns if name != target]  # noqa: E731
+    with federation() as f:
+        cn.PCA(2, columns=columns, **PRICE).fit(f)
+        spent = f.budget().spent.copy()
+        cn.PCA(5, columns=columns[::-1], **PRICE).fit(f)
+        cn.LinearRegression("bank.age", columns=without("bank.age"), ridge=3.0, **PRICE).fit(f)
+        cn.LogisticRegression("insurer.product", columns=without("insurer.product"), **PRICE).fit(f)
+        release = f.moments(columns, **PRICE)
+        pd.testing.assert_series_equal(f.budget().spent, spent)
+        assert (f.budget().releases == 1).all()
+        assert "nothing spent" in release.receipt_
+
+
+def test_a_target_of_two_levels_is_coded_as_one_sign_which_is_another_release():
+    with federation() as f:
+        cn.PCA(2, **PRICE).fit(f)
+        model = cn.LogisticRegression("bank.default", **PRICE).fit(f)
+        assert (f.budget().releases == 2).all()
+        same = cn.LogisticRegression("bank.default").fit(f.moments(signed=["bank.default"], **PRICE))
+        assert (f.budget().releases == 2).all()
+    np.testing.assert_array_equal(same.coef_, model.coef_)
+
+
+# Rows that a caller holds ---------------------------------------------------------------------------------------------------
+
+ODD = cn.Schema(
+    number=cn.Numeric(-1.5, 4),
+    whole=cn.Numeric(0.5, 9.2, integer=True),
+    flag=cn.Category([False, True]),
+    code=cn.Category([0, 1, 7]),
+    word=cn.Category(["nan", "None", "gold", "7", "true"]),
+)
+NUMBERS = st.one_of(st.none(), st.floats(allow_nan=True), st.integers(-5, 12))
+CELLS = {
+    "number": NUMBERS,
+    "whole": NUMBERS,
+    "flag": st.sampled_from([True, False, None]),
+    "code": st.sampled_from([0.0, 1.0, 7.0, 2.5, np.nan, np.inf, -0.0]),
+    "word": st.sampled_from(["nan", "None", "gold", "7", "7.0", "true", "TRUE", "lead", None]),
+}
+
+
+@given(st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=6))
+def test_rows_are_coded_as_the_parties_code_them(cells):
+    frame = pd.DataFrame({name: pd.Series([cell[name] for cell in cells], dtype=object) for name in CELLS})
+    frame[["number", "whole", "code"]] = frame[["number", "whole", "code"]].astype(float)
+    columns = {f"bank.{name}": column for name, column in ODD.items()}
+    ours = design(frame.add_prefix("bank."), features_of(columns)[1:], columns, coded=True)
+    scale = 1 << 20
+    coding = Coding(tuple(ODD), ODD, scale=scale, row_bound=scale**2 * len(ODD))
+    theirs = coding.rows(PrivateTable(Source(frame), ODD), 0, len(frame)).T / scale
+    np.testing.assert_allclose(ours, theirs, atol=1 / scale)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "category", "bool", "string"])
+def test_rows_of_any_frame_are_understood(dtype):
+    values = {"Int64": [1, None, 0], "category": [1, 0, 1], "bool": [True, False, True], "string": ["1", "0", None]}
+    frame = pd.DataFrame({"bank.code": pd.Series(values[dtype], dtype=dtype)})
+    category = design(frame, features_of({"bank.code": CODE})[1:], {"bank.code": CODE}, coded=False)
+    expected = {"Int64": [1, None, 0], "category": [1, 0, 1], "bool": [1, 0, 1], "string": [1, 0, None]}[dtype]
+    np.testing.assert_array_equal(category, [[one == 0, one == 1] for one in expected])
+    number = cn.Numeric(0, 4)
+    own = design(frame, features_of({"bank.code": number})[1:], {"bank.code": number}, coded=False)
+    np.testing.assert_array_equal(own[:, 0], [2 if one is None else one for one in expected])
+
+
+CODE = cn.Category([0, 1])
+
+
+@every_study
+def test_predictions_stand_for_missing_unknown_and_excessive_values(name):
+    tables = frames()
+    with federation(tables) as f:
+        study = STUDIES[name](**GENEROUS).fit(f)
+    people = joined(tables).iloc[:4].copy()
+    call = study.transform if name == "PCA" else study.predict_proba if name == "LogisticRegression" else study.predict
+    plain = call(people)
+    assert np.isfinite(plain).all()
+    wild = people.astype(object)
+    wild.loc[:, "telco.bill"] = [None, np.inf, -5.0, "17"]
+    wild.loc[:, "insurer.product"] = ["pet", None, np.nan, "car"]
+    tame = people.astype(object)
+    tame.loc[:, "telco.bill"] = [100.0, 200.0, 0.0, 17.0]
+    tame.loc[:, "insurer.product"] = ["no such thing"] * 3 + ["car"]
+    np.testing.assert_allclose(call(wild), call(tame))
+    shuffled = people[people.columns[::-1]].assign(stranger=1.0)
+    np.testing.assert_array_equal(call(shuffled), plain)
+    with pytest.raises(cn.SchemaMismatch, match=r"telco\.plan"):
+        call(people.drop(columns="telco.plan"))
+    with pytest.raises(cn.BadInput, match="frame"):
+        call(people.to_numpy())
+
+
+def test_scores_are_those_of_scikit_learn():
+    tables = frames(800)
+    people = joined(tables)
+    with federation(tables) as f:
+        logistic = cn.LogisticRegression("insurer.product", **GENEROUS).fit(f)
+        linear = cn.LinearRegression("bank.age", **GENEROUS).fit(f)
+    right = logistic.predict(people) == people["insurer.product"].to_numpy()
+    assert logistic.score(people, people["insurer.product"]) == pytest.approx(right.mean())
+    assert set(logistic.predict(people)) <= set(logistic.classes_)
+    assert linear.score(people, people["bank.age"]) == pytest.approx(
+        1 - np.mean((linear.predict(people) - people["bank.age"]) ** 2) / people["bank.age"].var(ddof=0)
+    )
+
+
+# Who computes, and against whom ---------------------------------------------------------------------------------------------
+
+
+def two_parties(**options):
+    tables = frames()
+    return federation({name: tables[name] for name in ("bank", "telco")}, **options)
+
+
+@every_study
+def test_two_parties_take_the_coordinator_as_third_and_the_statement_says_so(name):
+    with two_parties() as f:
+        study = STUDIES[name](**PRICE).fit(f)
+    assert study.plan_.compute_nodes == ("bank", "telco", "coordinator")
+    statement = study.privacy_
+    assert statement.epsilon() == pytest.approx(1.0, rel=1e-6)
+    assert statement.epsilon(observer="bank") == pytest.approx(1.0, rel=1e-6)
+    assert statement.epsilon(observer=("coordinator", "bank")) == np.inf
+    assert any("collude with no party" in words for words in statement.assumptions)
+
+
+def test_a_node_without_data_replaces_the_coordinator():
+    with two_parties(compute_nodes=["auditor"]) as f:
+        study = cn.PCA(2, **PRICE).fit(f)
+        assert list(f.budget().index) == ["bank", "telco"]
+    assert study.plan_.compute_nodes == ("bank", "telco", "auditor")
+    statement = study.privacy_
+    assert statement.epsilon(observer=("coordinator", "bank")) == pytest.approx(1.0, rel=1e-6)
+    assert statement.epsilon(observer=("bank", "auditor")) == np.inf
+    assert not any("collude with no party" in words for words in statement.assumptions)
+
+
+@pytest.mark.parametrize("collusion", [0, 1, 2])
+def test_the_promise_holds_against_as_many_colluders_as_stated(collusion):
+    with federation(compute_nodes=["auditor", "ombudsman"], collusion=collusion) as f:
+        study = cn.PCA(2, **PRICE).fit(f)
+    assert (study.plan_.threshold, study.plan_.collusion) == (2, collusion)
+    parties = ("bank", "telco", "insurer")
+    towards = [study.privacy_.epsilon(observer=("coordinator", *parties[:count])) for count in range(3)]
+    np.testing.assert_allclose(towards[: collusion + 1], 1.0, rtol=1e-6)
+    assert all(more > 1.0 for more in towards[collusion + 1 :])
+    assert study.privacy_.epsilon(observer=("coordinator", "bank", "auditor", "ombudsman")) == np.inf
+
+
+def test_more_colluders_cost_noise_and_no_price():
+    spread = {}
+    for collusion in (0, 1, 2):
+        with federation(compute_nodes=["auditor", "ombudsman"], collusion=collusion) as f:
+            spread[collusion] = f.moments(**PRICE).moments.variance[1, -1]
+            np.testing.assert_allclose(f.budget().spent, 1.0, rtol=1e-6)
+    assert spread[1] / spread[0] == pytest.approx(3 / 2, rel=1e-6)
+    assert spread[2] / spread[0] == pytest.approx(3, rel=1e-6)
+
+
+@every_study
+def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(name):
+    with federation() as f:
+        study = STUDIES[name](unit="party", **PRICE).fit(f)
+        spent = f.budget().spent
+    statement = study.privacy_
+    assert statement.epsilon(unit="party") == pytest.approx(1.0, rel=1e-6)
+    assert statement.epsilon(unit="person") > 1.05
+    assert max(spent) == pytest.approx(1.0, rel=1e-6)
+    for party in ("bank", "telco", "insurer"):
+        assert spent[party] == pytest.approx(statement.epsilon(unit="party", party=party), rel=1e-9)
+
+
+@every_study
+def test_skellam_noise_keeps_the_promise_and_costs_a_little_more_noise(name):
+    with federation() as f:
+        study = STUDIES[name](noise="skellam", **PRICE).fit(f)
+        skellam, gaussian = (f.moments(noise=noise, **PRICE).moments.variance for noise in ("skellam", "gaussian"))
+        assert study.preview(f).statement.epsilon() == study.privacy_.epsilon()
+    assert 0.999 < study.privacy_.epsilon() <= 1.0 + 1e-9
+    assert 1 <= skellam[1, 2] / gaussian[1, 2] < 1.01
+
+
+def test_shorter_rows_take_less_noise():
+    with split(12, 3, 500) as f:
+        norms = dict.fromkeys(("p0", "p1", "p2"), 1.0)
+        free, short = (f.moments(row_norms=given, **PRICE).moments.variance[1, 1] for given in (None, norms))
+        assert short / free == pytest.approx((4**2 - 1) / (13**2 - 1), rel=1e-6)
+        assert (cn.PCA(2, row_norms=norms, **PRICE).fit(f).privacy_.epsilon()) == pytest.approx(1.0, rel=1e-6)
+
+
+# The baseline ---------------------------------------------------------------------------------------------------------------
+
+
+def test_local_components_take_no_peers_and_far_more_noise():
+    with split(6, 3, 2_000) as f:
+        truth = decomposition.PCA(2).fit(coded(joined_numbers(f, 6, 2_000), f.describe()))
+        studies = {m: cn.PCA(2, method=m, epsilon=20.0, delta=1e-5) for m in ("local", "secure")}
+        previews = {method: study.preview(f) for method, study in studies.items()}
+        spent = f.budget().spent.copy()
+        fits = {method: study.fit(f) for method, study in studies.items()}
+    assert (spent == 0).all()
+    captured = {m: float(np.sum((fit.components_ @ truth.components_.T) ** 2)) for m, fit in fits.items()}
+    assert captured["secure"] > 1.99
+    assert captured["local"] > 1.5
+    assert fits["local"].explained_variance_stderr_.min() > 10 * fits["secure"].explained_variance_stderr_.max()
+    assert fits["local"].privacy_.local
+    assert not fits["secure"].privacy_.local
+    assert fits["local"].privacy_.epsilon() == pytest.approx(20.0, rel=1e-3)
+    assert fits["local"].privacy_.epsilon(observer=("coordinator", "p0", "p1")) < 20
+    assert "drown" in str(previews["local"])
+    assert not hasattr(fits["local"].plan_, "noise")
+    assert fits["local"].plan_.compute_nodes == ()
+
+
+def test_one_party_may_perturb_its_own_rows():
+    with federation() as f:
+        pca = cn.PCA(1, columns=["bank.age", "bank.segment"], method="local", **PRICE).fit(f)
+        assert list(f.budget().releases) == [1, 0, 0]
+    assert pca.components_.shape == (1, 4)

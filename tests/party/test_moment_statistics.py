@@ -1,0 +1,201 @@
+"""Noise on whole numbers, person by person or on their total: its law, its price, and what one person can do to it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.audit.distinguish import audit
+from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.party.sources import Source
+from colonnade.party.statistics.values import Total, Values
+from colonnade.party.table import PrivateTable
+from colonnade.plan import EVENT, RELATION, Plan, Step
+from colonnade.privacy.mechanisms.values import PerturbedValues
+from colonnade.privacy.price import Price
+from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.whole_values import Carrier, WholeValues
+from colonnade.schema import Category, Numeric, Schema
+from tests import kit
+
+SCHEMA = Schema(
+    visits=Numeric(0, 21, integer=True),
+    odd=Numeric(2.5, 9.9, integer=True),
+    wide=Numeric(0, 10**6, integer=True),
+    share=Numeric(0, 1),
+    signed=Numeric(-5, 5, integer=True),
+    single=Numeric(0, 0.5, integer=True),
+    kind=Category(["a", "b"]),
+)
+NUMBERS = st.sampled_from([0.0, 1.0, 2.5, 3.0, 20.6, 21.0, 22.0, -4.0, 1e300, np.nan, np.inf, -np.inf])
+ROWS = st.lists(NUMBERS, min_size=1, max_size=12)
+SAMPLES = 100_000
+
+
+def made(kind, column="visits", people=3, change=1, relation=None, **parameters):
+    step = Step(
+        name="s",
+        party="clinic",
+        statistic=kind.__name__.lower(),
+        columns=(column,) if isinstance(column, str) else column,
+        parameters={"change": change, **parameters},
+        price=Price.of(0.5),
+    )
+    plan = Plan(
+        task="moment",
+        method="local",
+        parameters={},
+        unit="person",
+        price=step.price,
+        relation=relation or (RELATION if change == "bounds" else EVENT),
+        federation="0" * 64,
+        alignment="0" * 64,
+        people=people,
+        parties=("clinic",),
+        steps=(step,),
+    )
+    return kind(plan, step, SCHEMA)
+
+
+def table(rows, order=None):
+    frame = pd.DataFrame({name: rows for name in SCHEMA if name != "kind"} | {"kind": "a"})
+    return PrivateTable(Source(frame), SCHEMA, order=order)
+
+
+def without(rows, person):
+    emptied = [np.nan if index == person else row for index, row in enumerate(rows)]
+    order = np.arange(len(rows))
+    order[person] = -1
+    return table(emptied), table(rows, order)
+
+
+# Sensitivity ----------------------------------------------------------------------------------------------------------------
+
+
+@given(ROWS, st.sampled_from(["visits", "odd"]), st.data())
+def test_a_person_decides_one_value_and_it_stays_within_the_declared_width(rows, column, data):
+    values = made(Values, column, len(rows), change="bounds")
+    before = values.compute(table(rows))
+    assert before.min() >= values.values.low
+    assert before.max() <= values.values.high
+    for neighbour in without(rows, data.draw(st.integers(0, len(rows) - 1))):
+        difference = values.compute(neighbour).astype(int) - before
+        assert np.count_nonzero(difference) <= 1
+        assert np.abs(difference).sum() <= values.values.sensitivity
+
+
+@given(ROWS, NUMBERS, st.data())
+def test_a_person_replaced_moves_a_total_by_no_more_than_the_width(rows, other, data):
+    total = made(Total, "visits", len(rows), change="bounds")
+    person = data.draw(st.integers(0, len(rows) - 1))
+    replaced = [other if index == person else row for index, row in enumerate(rows)]
+    difference = total.compute(table(rows)) - total.compute(table(replaced))
+    assert np.abs(difference).sum() <= total.values.sensitivity == 21
+
+
+@given(st.lists(st.integers(0, 21), min_size=1, max_size=12), st.integers(1, 30), st.data())
+def test_at_event_level_a_change_of_one_value_is_all_that_moves(rows, change, data):
+    person = data.draw(st.integers(0, len(rows) - 1))
+    moved = list(rows)
+    moved[person] = data.draw(st.integers(max(0, rows[person] - change), min(21, rows[person] + change)))
+    for kind in (Values, Total):
+        statistic = made(kind, "visits", len(rows), change=change)
+        difference = statistic.compute(table(moved)).astype(int) - statistic.compute(table(rows))
+        assert np.abs(difference).sum() <= statistic.values.sensitivity
+    assert statistic.values.sensitivity == min(change, 21)
+
+
+def test_values_are_rounded_and_clipped_and_a_missing_one_is_the_midpoint():
+    values = made(Values, people=6).compute(table([3.0, 20.6, -4.0, np.inf, np.nan, 2.5]))
+    assert values.tolist() == [3, 21, 0, 21, 10, 2]
+    assert made(Total, people=6).compute(table([3.0, 20.6, -4.0, np.inf, np.nan, 2.5])).tolist() == [57]
+
+
+# Price and noise ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("change", "sensitivity"), [(1, 1), (4, 4), (100, 21), ("bounds", 21)])
+def test_the_scale_is_the_change_over_epsilon(change, sensitivity):
+    for kind in (Values, Total):
+        mechanism = made(kind, change=change).mechanism(Price.of(0.5))
+        assert mechanism.scale == 2 * sensitivity
+        assert mechanism.loss.pure == 500_000_000
+
+
+@pytest.mark.parametrize("value", [0, 7, 20])
+def test_the_noise_has_its_law_and_not_that_of_another_scale(value):
+    mechanism = PerturbedValues(Price.of(0.5), WholeValues(0, 20, 1))
+    released = mechanism.carrier.unpack(mechanism.release(np.full(SAMPLES, value), kit.source(f"values {value}")))
+    observed = np.bincount(np.clip(released - value, -90, 90) + 90, minlength=181)
+    law = {factor: np.exp(-np.abs(np.arange(-90, 91)) / (2 * factor)) for factor in (0.9, 1.0, 1.1)}
+    assert kit.chi_square_p(observed, law[1.0]) > kit.ALPHA
+    assert kit.chi_square_p(observed, law[0.9]) < kit.ALPHA
+    assert kit.chi_square_p(observed, law[1.1]) < kit.ALPHA
+
+
+@pytest.mark.parametrize("values", [WholeValues(0, 20, 1), WholeValues(0, 20, 20)])
+def test_an_audit_acquits_the_mechanism_and_convicts_one_with_half_the_noise(values):
+    honest = PerturbedValues(Price.of(2.0), values)
+    assert not audit(honest, 0, values.sensitivity, randomness=kit.source("audit"), samples=SAMPLES).caught
+    weak = PerturbedValues(Price.of(4.0), values)
+    weak.loss = honest.loss
+    assert audit(weak, 0, values.sensitivity, randomness=kit.source("audit"), samples=SAMPLES).caught
+
+
+def test_at_event_level_a_whole_value_is_not_hidden_and_nothing_says_so():
+    """The statement's warning is meant: what protects a step of one tells 0 from 20."""
+    mechanism = PerturbedValues(Price.of(2.0), WholeValues(0, 20, 1))
+    assert audit(mechanism, 0, 20, randomness=kit.source("event"), samples=SAMPLES).caught
+
+
+def test_noise_does_not_depend_on_the_values_nor_on_how_they_are_divided():
+    mechanism = PerturbedValues(Price.of(0.5), WholeValues(0, 20, 1))
+    values = kit.generator("values").integers(0, 21, 150_000)
+    first = mechanism.release(values, KeyedRandomness(b"k" * 32))
+    none = mechanism.release(np.zeros_like(values), KeyedRandomness(b"k" * 32))
+    np.testing.assert_array_equal(first.astype(int) - none, values)
+
+
+@pytest.mark.parametrize(
+    ("high", "scale", "dtype"), [(20, 2, "<u2"), (10**5, 2, "<i4"), (20, 10**4, "<i4"), (2**40, 2**41, "<i8")]
+)
+def test_values_travel_in_few_bytes_and_come_back_as_they_were(high, scale, dtype):
+    carrier = Carrier.of(0, high, scale)
+    assert carrier.dtype == dtype
+    values = np.array([0, high, -40 * scale, high + 40 * scale])
+    np.testing.assert_array_equal(carrier.unpack(carrier.pack(values)), values)
+    assert carrier.pack(values).dtype.str == dtype
+
+
+# What is refused ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Values, Total])
+@pytest.mark.parametrize("column", ["share", "signed", "kind"])
+def test_what_is_not_whole_or_may_be_negative_is_refused_with_a_remedy(kind, column):
+    with pytest.raises(SchemaMismatch) as refusal:
+        made(kind, column)
+    assert refusal.value.remedy
+
+
+@pytest.mark.parametrize("kind", [Values, Total])
+def test_other_steps_that_make_no_sense_are_refused(kind):
+    for change in (0, -1, 1.5, True, "bound", None):
+        with pytest.raises(BadInput):
+            made(kind, change=change)
+    with pytest.raises(BadInput):
+        made(kind, ("visits", "odd"))
+    with pytest.raises(BadInput):
+        made(kind, "single")
+    with pytest.raises(BadInput):
+        made(kind, scale=1)
+    with pytest.raises(BadInput):
+        made(kind, "wide", people=2**45)
+
+
+@pytest.mark.parametrize("kind", [Values, Total])
+@pytest.mark.parametrize(("change", "relation"), [(1, RELATION), ("bounds", EVENT)])
+def test_a_plan_whose_relation_is_not_that_of_its_change_is_refused(kind, change, relation):
+    with pytest.raises(PlanMismatch):
+        made(kind, change=change, relation=relation)
