@@ -3,6 +3,6 @@
 When a claim is added, its bug is added in `tests/seeded`: one change in one place, and the test that has to notice it.
 """
 
-from tests.seeded import estimates, gate, noise, people, prices, primitives
+from tests.seeded import clustering, estimates, gate, noise, people, prices, primitives
 
-SEEDED_BUGS = [*noise.BUGS, *people.BUGS, *prices.BUGS, *gate.BUGS, *estimates.BUGS, *primitives.BUGS]
+SEEDED_BUGS = [*noise.BUGS, *people.BUGS, *prices.BUGS, *gate.BUGS, *estimates.BUGS, *primitives.BUGS, *clustering.BUGS]

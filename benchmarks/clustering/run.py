@@ -12,6 +12,9 @@ with the true groups (mixture) or with central k-means (Letter). ε is for a per
 Beside ours stand central k-means and the non-private vertical method with k′ = k. ``secure, k′ = 5`` has the paper's k′,
 ``secure`` chooses it.
 
+*Tuning.* The shares of a local clustering's budget, the split between centres and weights and the cap on k′ were chosen by hand
+on Letter and on mixtures like this one (other seeds), so these figures are not of unseen data.
+
 *Bars.* ``secure, k′ = 5`` on Letter at ε = 0.5: at most 1.05 times the non-private vertical loss with two parties, 1.08 with
 four.
 """
@@ -212,25 +215,25 @@ def as_markdown(result: dict, published: dict) -> str:
         for name, one in result["met"].items()
     ]
     parts += ["## Bars", table((f"`secure`, k′ = k at ε = {BAR_EPSILON}", "bar", "ours", ""), bars)]
-    parts += ["## Published", shape(result, published["figure_3"])]
+    parts += ["## Published", shape(result, published)]
     parts += ["## Run", "\n".join(f"* {name}: {value}" for name, value in result["run"].items())]
     return "\n\n".join(parts) + "\n"
 
 
 def shape(result: dict, published: dict) -> str:
-    """Compare what the paper's figure shows, method by method, with ours; its losses are not tabulated."""
-    least, most = min(EPSILONS), max(EPSILONS)
+    """Put what the paper says in words beside ours; it tabulates no losses. One part in a thousand is a tie."""
     rows = []
     for name, one in result["sets"].items():
-        above = one["non-private vertical"]["loss"] > one["central"]["loss"]
-        rows.append((name, "non-private vertical above central", "yes", "yes" if above else "no"))
-        first, last = (one.get(f"independent at ε = {epsilon:g}") for epsilon in (least, most))
+        above = one["non-private vertical"]["loss"] / one["central"]["loss"]
+        verdict = "yes" if above > 1.001 else "a tie" if above > 0.999 else "no"
+        rows.append((name, published["vertical_above_central"], f"{above:.3f} of central", verdict))
+        first, last = (one.get(f"independent at ε = {epsilon:g}") for epsilon in (min(EPSILONS), max(EPSILONS)))
         if first and last:
-            flat = last["loss"] > 0.8 * first["loss"]
-            rows.append(
-                (name, f"independent barely improves from ε = {least:g} to {most:g}", "yes", "yes" if flat else "no")
-            )
-    return table((published["where"], "what", "published", "ours"), rows)
+            fall = last["loss"] / first["loss"]
+            words = f"loss at ε = {max(EPSILONS):g} is {fall:.3f} of that at {min(EPSILONS):g}"
+            rows.append((name, published["independent_flat"], words, "yes" if fall > 0.9 else "no"))
+    listed = [(name, f"{claim['says']} ({claim['where']})", ours, verdict) for name, claim, ours, verdict in rows]
+    return table(("set", "published", "ours", "agrees?"), listed)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

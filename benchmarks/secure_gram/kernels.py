@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from colonnade.node.degree_check import CheckedProduct
 from colonnade.secure.products import Products, ShareProduct, entry_pairs
 from colonnade.secure.residues import FAST, PORTABLE, Arithmetic, Elements, gram_bound
-from colonnade.secure.shamir import Dealing, DegreeCheck, default_threshold, reconstruct
+from colonnade.secure.shamir import Dealing, default_threshold, reconstruct
 from colonnade.secure.stream import SeedStream
 
 SIZES = ((370_000, 14), (45_222, 41), (195_666, 117))
@@ -99,9 +100,9 @@ def multiply(arithmetic: Arithmetic, widths: list[int], held: list[list[Elements
 
 
 def check(arithmetic: Arithmetic, width: int, held: list[list[Elements]]) -> None:
-    part = DegreeCheck(arithmetic, width, SEED)
-    for position, chunk in enumerate(held):
-        part.add(position, chunk[0])
+    part = CheckedProduct(arithmetic, [width])
+    for chunk in held:
+        part.combine([chunk[0]], SEED)
 
 
 def opening(arithmetic: Arithmetic, nodes: int, widths: list[int]) -> Callable[[], object]:

@@ -15,10 +15,8 @@ from colonnade.secure.products import ShareProduct, entry_pairs
 from colonnade.secure.residues import PORTABLE, Arithmetic, gram_bound
 from colonnade.secure.shamir import (
     Dealing,
-    DegreeCheck,
     check_repetitions,
     default_threshold,
-    degree_check_share,
     expand,
     reconstruct,
     require_threshold,
@@ -391,109 +389,10 @@ def test_an_opened_integer_beyond_what_the_plan_proved_is_refused(dealt):
 # The degree of a dealing
 
 
-def published(arithmetic, dealing, chunks, challenge, tamper=None):
-    """Let every node publish its part; ``tamper`` may change the list of all nodes' chunks first."""
-    dealt = [dealing.shares(position, chunk) for position, chunk in enumerate(chunks)]
-    held = [[shares[node].copy() for shares in dealt] for node in range(dealing.nodes)]
-    if tamper is not None:
-        tamper(held)
-    masks = dealing.mask_shares(check_repetitions(arithmetic))
-    return {
-        node + 1: degree_check_share(arithmetic, held[node], challenge, masks[node]) for node in range(dealing.nodes)
-    }
-
-
-@every_size
-@every_arithmetic
-def test_an_honest_dealing_passes_its_check_and_a_higher_degree_does_not(arithmetic, nodes, threshold):
-    chunks = [kit.generator("check").integers(-50, 51, (rows, 3)) for rows in (40, 17)]
-    dealing = Dealing(arithmetic, nodes=nodes, degree=threshold, seed=seed("honest"))
-    verify_degree(arithmetic, published(arithmetic, dealing, chunks, seed("challenge")), threshold)
-    higher = Dealing(arithmetic, nodes=nodes, degree=threshold + 1, seed=seed("honest"))
-    with pytest.raises(ProtocolError):
-        verify_degree(arithmetic, published(arithmetic, higher, chunks, seed("challenge")), threshold)
-
-
-@every_arithmetic
-@pytest.mark.parametrize("place", [(0, 0, 0, 0), (3, 1, 2, 16), (2, 0, 1, 39)])
-def test_one_wrong_value_modulo_one_prime_is_caught(arithmetic, place):
-    node, chunk, column, row = place
-    chunks = [np.zeros((40, 3), dtype=np.int64), np.zeros((17, 3), dtype=np.int64)]
-    dealing = Dealing(arithmetic, nodes=4, degree=1, seed=seed("wrong"))
-    for prime in arithmetic.moduli:
-
-        def tamper(held, step=arithmetic.modulus // prime):
-            value = held[node][chunk][column, row]
-            held[node][chunk][column, row] = (int(value) + step) % arithmetic.modulus
-
-        with pytest.raises(ProtocolError):
-            verify_degree(arithmetic, published(arithmetic, dealing, chunks, seed("c"), tamper), 1)
-
-
-@pytest.mark.parametrize("other", [(1, 0, 0), (0, 1, 0), (0, 0, 1)], ids=["chunk", "column", "row"])
-def test_opposite_errors_in_two_places_do_not_cancel(other):
-    chunks = [np.zeros((5, 2), dtype=np.int64)] * 2
-    dealing = Dealing(PORTABLE_RING, nodes=3, degree=1, seed=seed("opposite"))
-
-    def tamper(held):
-        for (chunk, column, row), change in (((0, 0, 0), 1), (other, -1)):
-            value = int(held[2][chunk][column, row]) + change
-            held[2][chunk][column, row] = value % PORTABLE_RING.modulus
-
-    with pytest.raises(ProtocolError):
-        verify_degree(PORTABLE_RING, published(PORTABLE_RING, dealing, chunks, seed("c"), tamper), 1)
-
-
 @every_ring
 def test_a_check_errs_with_probability_at_most_two_to_the_minus_forty(arithmetic):
     repetitions = check_repetitions(arithmetic)
     assert (2 / min(arithmetic.moduli)) ** repetitions <= 2**-40 < (2 / min(arithmetic.moduli)) ** (repetitions - 1)
-
-
-def test_errors_that_cancel_under_one_challenge_do_not_under_another():
-    """A dealer who knew the challenge could pass; one who does not cannot. (Positive control of the test above.)"""
-    arithmetic, challenge = PORTABLE_RING, seed("known")
-    check = DegreeCheck(arithmetic, 3, challenge)
-    weights = check._column_weights.astype(object)
-    rows = expand(arithmetic, check._row_seed, 0, (2, 40)).astype(object)
-    form = [[weights[c, k] * rows[k, r] for c in range(3) for r in range(3)] for k in range(2)]
-    solution = null_vector(form, arithmetic.moduli[0])
-    step = arithmetic.modulus // arithmetic.moduli[0]
-
-    def tamper(held):
-        for place, amount in enumerate(solution):
-            column, row = divmod(place, 3)
-            value = int(held[0][0][column, row]) + amount * step
-            held[0][0][column, row] = value % arithmetic.modulus
-
-    dealing = Dealing(arithmetic, nodes=3, degree=1, seed=seed("cancel"))
-    chunks = [np.zeros((40, 3), dtype=np.int64)]
-    verify_degree(arithmetic, published(arithmetic, dealing, chunks, challenge, tamper), 1)
-    with pytest.raises(ProtocolError):
-        verify_degree(arithmetic, published(arithmetic, dealing, chunks, seed("unknown"), tamper), 1)
-
-
-def null_vector(form, prime):
-    """Return a non-zero solution of two linear equations modulo a prime, supported on the first three places."""
-    (a, b, c), (d, e, f) = (row[:3] for row in form)
-    solution = [(b * f - c * e) % prime, (c * d - a * f) % prime, (a * e - b * d) % prime]
-    assert any(solution)
-    return [int(s) for s in solution]
-
-
-def test_what_a_check_publishes_is_uniform_whatever_was_dealt():
-    arithmetic, side = PORTABLE_RING, 16
-    key = kit.source("published").bytes(32)
-    found = []
-    for trial in range(1500):
-        dealing = Dealing(arithmetic, nodes=3, degree=1, seed=hashlib.sha256(key + trial.to_bytes(2, "big")).digest())
-        opened = reconstruct(
-            arithmetic, published(arithmetic, dealing, [np.full((2, 1), 1)], seed("same challenge")), degree=1
-        )
-        found.append(opened % arithmetic.modulus)
-    for column in np.array(found).T:
-        cells = (column.astype(object) * side // arithmetic.modulus).astype(np.int64)
-        assert kit.chi_square_p(np.bincount(cells, minlength=side), np.ones(side)) > kit.ALPHA
 
 
 def test_the_mask_of_a_check_shares_nothing_with_the_dealing():
@@ -501,14 +400,3 @@ def test_the_mask_of_a_check_shares_nothing_with_the_dealing():
     mask = dealing.mask_shares(50)
     table = dealing.shares(0, np.zeros(50, dtype=np.int64))
     assert not {int(v) for share in mask for v in share} & {int(v) for share in table for v in share}
-
-
-def test_a_check_of_nothing_or_of_another_shape_is_refused():
-    mask = np.zeros(2, np.uint64)
-    with pytest.raises(ProtocolError):
-        degree_check_share(PORTABLE_RING, [], seed(), mask)
-    share = np.zeros((3, 10), np.uint64)
-    with pytest.raises(ProtocolError):
-        degree_check_share(PORTABLE_RING, [share, share[:2]], seed(), mask)
-    with pytest.raises(ProtocolError):
-        degree_check_share(PORTABLE_RING, [share], seed(), mask[:1])

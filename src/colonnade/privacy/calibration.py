@@ -18,6 +18,7 @@ padded δ is certainly met; a test compares with 60 digits.
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +169,7 @@ def kov_epsilon_each(epsilon: float, delta: float, count: int) -> float:
     return _solve(lambda each: delta - kov_delta(each, count, epsilon), epsilon / count, towards_zero=True)
 
 
+@lru_cache(maxsize=1024)
 def ledger_rho(price: Price) -> Fraction:
     """Return the largest ρ, exactly, whose zCDP curve on the ledger's grid fits the price.
 

@@ -1,4 +1,4 @@
-"""Shamir sharing over an exact arithmetic: deal, regenerate from seeds, open, and check the degree of a dealing.
+"""Shamir sharing over an exact arithmetic: deal, regenerate from seeds, open.
 
 A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the first
 *degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
 from colonnade.secure import _kernels
-from colonnade.secure.products import Products
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.secret import require_seed
 from colonnade.secure.stream import SeedStream, subseed
 
 __all__ = [
     "Dealing",
-    "DegreeCheck",
     "check_repetitions",
     "default_threshold",
-    "degree_check_share",
     "expand",
     "reconstruct",
     "require_threshold",
@@ -221,64 +218,3 @@ def check_repetitions(arithmetic: Arithmetic) -> int:
     dealt before the challenge, only shifts which value it would have to hit.)
     """
     return math.ceil(CHECK_BITS / math.log2(min(arithmetic.moduli) / 2))
-
-
-class DegreeCheck:
-    """A node's part in checking one dealing, before any product is opened.
-
-    Every node combines its shares of all dealt values with the same random weights u_row · v_column, adds its share of a
-    random mask that was dealt with the same degree (`Dealing.mask_shares`), and publishes the sums. If they lie on
-    polynomials of the declared degree, so does every dealt value (`check_repetitions` bounds the error). The mask hides
-    what the combination would tell.
-
-    Parameters
-    ----------
-    arithmetic
-        What the shares are modulo.
-    columns
-        Number of columns of the dealing.
-    challenge_seed
-        32 bytes that nobody could predict when the dealing and its mask were dealt, and that all nodes share.
-
-    Examples
-    --------
-    >>> arithmetic = Arithmetic.for_headroom(1000, nodes=3)
-    >>> check_repetitions(arithmetic)
-    2
-    """
-
-    def __init__(self, arithmetic: Arithmetic, columns: int, challenge_seed: bytes) -> None:
-        self._arithmetic = arithmetic
-        self._repetitions = check_repetitions(arithmetic)
-        self._row_seed = subseed(challenge_seed, "colonnade degree check: rows")
-        weights = arithmetic.uniform(
-            SeedStream(subseed(challenge_seed, "colonnade degree check: columns")), columns * self._repetitions
-        )
-        self._column_weights = weights.reshape(columns, self._repetitions)
-        self._products = Products(arithmetic, [columns, self._repetitions])
-
-    def add(self, position: int, share: Elements) -> None:
-        """Add one chunk of the dealing: this node's share, columns by rows, and the chunk's position."""
-        rows = np.shape(share)[-1]
-        weights = expand(self._arithmetic, self._row_seed, position, (self._repetitions, rows))
-        self._products.add([share, weights])
-
-    def share(self, mask_share: Elements) -> Elements:
-        """Return what this node publishes: one element a repetition."""
-        combined = self._products.elements().reshape(self._column_weights.shape)
-        sums = Products(self._arithmetic, [self._repetitions, self._repetitions])
-        sums.add([np.ascontiguousarray(combined.T), np.ascontiguousarray(self._column_weights.T)])
-        diagonal = np.diagonal(sums.elements().reshape(self._repetitions, self._repetitions))
-        return self._arithmetic.add(diagonal, mask_share)
-
-
-def degree_check_share(
-    arithmetic: Arithmetic, shares: Sequence[Elements], challenge_seed: bytes, mask_share: Elements
-) -> Elements:
-    """Return a node's published part of a degree check, given all chunks of its share in order of position."""
-    if not shares:
-        raise ProtocolError("A dealing has at least one chunk.")
-    check = DegreeCheck(arithmetic, len(shares[0]), challenge_seed)
-    for position, share in enumerate(shares):
-        check.add(position, share)
-    return check.share(mask_share)

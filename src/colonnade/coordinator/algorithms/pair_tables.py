@@ -99,7 +99,9 @@ def _margin(tables: PairTables, column: int) -> Array:
 def _inverse(variances: Array) -> Array:
     """Return inverse variances; exact measurements, if there are any, count alone and alike."""
     exact = variances == 0
-    return exact.astype(float) if np.any(exact) else variances.min() / variances  # only ratios count; squares stay finite
+    if np.any(exact):
+        return exact.astype(float)
+    return np.asarray(variances.min() / variances)  # only ratios count, and squares stay finite
 
 
 def project_to_simplex(values: Array, total: float) -> Array:

@@ -1,0 +1,106 @@
+"""Bugs in clustering: what a person can change, what rounds cost, where centres come from, who has a record."""
+
+from functools import partial
+
+import numpy as np
+
+from colonnade.coordinator.algorithms import clustering_budget, weighted_clustering
+from colonnade.party import gate as gate_module
+from colonnade.party.statistics.memberships import Membership
+from colonnade.party.table import PrivateTable
+from colonnade.privacy import clustering_schedule as schedules
+from colonnade.privacy.mechanisms import local_clustering
+from colonnade.privacy.mechanisms.local_clustering import LocalClustering
+from tests.coordinator import test_weighted_clustering as grids
+from tests.estimators import test_kmeans as studies
+from tests.party import test_local_clustering as local
+from tests.party import test_memberships as memberships
+from tests.seeded.bug import Bug, replaced, wrapped
+
+
+def _unclipped(honest, rows, labels, references, radius, *, squared, squares):
+    return honest(rows, labels, references, 2**30 if radius else 0, squared=squared, squares=squares)
+
+
+def _everybody_has_a_record(honest, rows, *arguments, **options):
+    everybody = rows.copy()
+    everybody[:, 0] = 1
+    return honest(everybody, *arguments, **options)
+
+
+def _one_sweep_free(honest, self, sensitivity, share):
+    return honest(self, sensitivity, share * 2 if share == self.schedule.sweep * (1 - schedules.COUNTS) else share)
+
+
+def _half_the_noise(honest, self, sensitivity, share):
+    return honest(self, sensitivity, share) / (4 if self.euclidean else 2)
+
+
+def _centres_for_one_party(honest, price, parties, unit, method, split=None):
+    prices = honest(price, 1, unit, method, split)
+    return clustering_budget.ClusteringPrices(prices.centres, honest(price, parties, unit, method, split).weights)
+
+
+def _squares_instead_of_distances(points, weights, start):
+    del start
+    return weights @ points / weights.sum()
+
+
+BUGS = [
+    Bug(
+        "displacements that nobody clips",
+        wrapped(local_clustering, "fold", _unclipped),
+        local.test_a_record_zeroed_out_moves_one_cell_of_each_question_within_its_bound,
+    ),
+    Bug(
+        "a null record that is counted",
+        wrapped(local, "fold", _everybody_has_a_record),
+        local.test_a_missing_record_is_in_no_cell,
+    ),
+    Bug(
+        "sweeps at half their share's noise",
+        wrapped(LocalClustering, "parameter", _one_sweep_free),
+        partial(local.test_the_questions_of_a_conversation_cost_exactly_the_budget, local.PRICES["laplace"], 3, 20_000),
+    ),
+    Bug(
+        "half the noise in every round",
+        wrapped(LocalClustering, "parameter", _half_the_noise),
+        partial(
+            local.test_the_questions_of_a_conversation_cost_exactly_the_budget, local.PRICES["gaussian"], 8, 20_000
+        ),
+    ),
+    Bug(
+        "centres priced as if there were one party",
+        wrapped(grids, "clustering_prices", _centres_for_one_party),
+        partial(
+            grids.test_the_parts_add_up_to_the_price_and_leave_next_to_nothing,
+            "secure",
+            "person",
+            5,
+            grids.Price.of(0.3),
+            None,
+        ),
+    ),
+    Bug(
+        "a missing record that belongs to the first cluster",
+        wrapped(Membership, "codes", lambda honest, self, *arguments: np.maximum(honest(self, *arguments), 0)),
+        memberships.test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_any,
+    ),
+    Bug(
+        "a number at the midpoint that passes for a missing one",
+        wrapped(
+            PrivateTable, "present", lambda honest, self, names: honest(self, names) & (self.values(names[0]) != 0)
+        ),
+        memberships.test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_any,
+    ),
+    Bug(
+        "memberships that are paid for before their centres are there",
+        replaced(gate_module, "_prepare", lambda *_: None),
+        partial(studies.test_memberships_before_their_centres_are_refused_and_cost_nothing, "independent"),
+    ),
+    Bug(
+        "k-median that is k-means by another name",
+        replaced(weighted_clustering, "geometric_median", _squares_instead_of_distances),
+        partial(grids.test_k_median_finds_what_brute_force_finds_on_tiny_sets, 6, 2, 2),
+    ),
+]
