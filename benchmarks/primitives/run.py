@@ -147,7 +147,7 @@ def _moments(one: dict, met: dict) -> list[str]:
         "relative sd",
         "stated by `stderr_`",
         "mean − truth, in standard errors",
-        "best of max(y,0)^p, |y|^p, sign·|y|^p",
+        "best of the three obvious continuations",
         "bar",
     )
     text = [
@@ -191,7 +191,8 @@ def _sketches(one: dict, met: dict) -> list[str]:
     words = {
         "gram": "Gram matrix, Frobenius",
         "components": "captured variance lost, root",
-        "regression": "coefficients, ℓ2",
+        "plain_regression": "coefficients, ℓ2, plain solve",
+        "regression": "coefficients, ℓ2, `LinearRegression` (shrinks)",
     }
     rows = [
         (

@@ -99,9 +99,8 @@ def _margin(tables: PairTables, column: int) -> Array:
 def _inverse(variances: Array) -> Array:
     """Return inverse variances; exact measurements, if there are any, count alone and alike."""
     exact = variances == 0
-    if np.any(exact):
-        return exact.astype(float)
-    return np.asarray(variances.min() / variances)  # only ratios count, and squares stay finite
+    weights = exact.astype(float) if np.any(exact) else variances.min() / variances  # only ratios count
+    return np.asarray(weights, dtype=np.float64)
 
 
 def project_to_simplex(values: Array, total: float) -> Array:
