@@ -117,7 +117,7 @@ def problems(folder: Path, quick: bool) -> list[Problem]:
     made = [_connections(folder, usual), _census(folder, usual)]
     if quick:
         return made
-    return [*made, _citations(folder), _genes(folder, "gordon"), _genes(folder, "nakayama")]
+    return [*made, _citations(folder), _genes(folder)]
 
 
 def _connections(folder: Path, epsilons: tuple[float, ...]) -> Problem:
@@ -136,17 +136,19 @@ def _citations(folder: Path) -> Problem:
     """Bags of words; an absent word is 0 and a present one 1, and a document has about 32 of them."""
     frame = pd.read_parquet(folder / "citeseer.parquet")
     words = [name for name in frame if name.startswith("w")]
-    return _numbered("CiteSeer", "CiteSeer", frame[words], 1.0, 40.0)
+    return _numbered("CiteSeer", "CiteSeer", frame[words], 1.0, 40.0, (4.0, 16.0, 64.0))
 
 
-def _genes(folder: Path, name: str) -> Problem:
-    """Every eighth probe, so that the matrix fits; intensities beyond ±8,192 are clipped."""
-    frame = pd.read_parquet(folder / f"gene_{name}.parquet").drop(columns="label").iloc[:, ::8]
+def _genes(folder: Path) -> Problem:
+    """Every sixteenth probe of the larger microarray set, so that the matrix fits; intensities are clipped at ±8,192."""
+    frame = pd.read_parquet(folder / "gene_gordon.parquet").drop(columns="label").iloc[:, ::16]
     frame.columns = [f"g{number}" for number in range(frame.shape[1])]
-    return _numbered(f"gene_{name}", "Gene", frame, 8_192.0, 8.0)
+    return _numbered("Lung microarrays", "Gene", frame, 8_192.0, 5.0, (16.0, 64.0, 256.0))
 
 
-def _numbered(name: str, stands_for: str, frame: pd.DataFrame, largest: float, squared_length: float) -> Problem:
+def _numbered(
+    name: str, stands_for: str, frame: pd.DataFrame, largest: float, squared_length: float, epsilons: tuple[float, ...]
+) -> Problem:
     columns = dict.fromkeys(frame, cn.Numeric(-largest, largest))
     numbered = pd.concat([pd.Series(range(len(frame)), name="person"), frame.reset_index(drop=True)], axis=1)
-    return Problem(name, stands_for, numbered, columns, 10, (4.0, 16.0, 64.0), squared_length)
+    return Problem(name, stands_for, numbered, columns, 10, epsilons, squared_length)

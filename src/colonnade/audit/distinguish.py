@@ -215,4 +215,4 @@ def _lower_bound(frequent: Counts, rare: Counts, trials: int, delta: float, alph
     """Return ln((P - δ)/Q) at Clopper–Pearson limits, each of level ``alpha``; 0 where it is not positive."""
     least = beta.ppf(alpha, np.maximum(frequent, 1), trials - np.maximum(frequent, 1) + 1) * (frequent > 0)
     most = np.where(rare < trials, beta.ppf(1 - alpha, rare + 1, np.maximum(trials - rare, 1)), 1.0)
-    return np.log(np.maximum((least - delta) / most, 1.0))
+    return np.asarray(np.log(np.maximum((least - delta) / most, 1.0)))
