@@ -20,7 +20,6 @@ import math
 import os
 import platform
 import subprocess
-import sys
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -51,7 +50,10 @@ TABLES = (
 def data_folder() -> Path:
     folder = Path(os.environ.get(DATA_VARIABLE, HERE.parents[2] / "shared" / "data"))
     if not folder.is_dir():
-        sys.exit(f"There is no folder of data sets: set {DATA_VARIABLE} to one that holds the Parquet files.")
+        raise cn.BadInput(
+            "The folder of the data sets was not found.",
+            remedy=f"Set {DATA_VARIABLE} to a folder that holds their Parquet files.",
+        )
     return folder
 
 

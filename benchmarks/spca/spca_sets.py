@@ -2,7 +2,6 @@
 
 import math
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,7 +31,10 @@ def top(symmetric: np.ndarray, k: int) -> np.ndarray:
 def data_folder() -> Path:
     folder = Path(os.environ.get(DATA_VARIABLE, Path(__file__).parents[3] / "shared" / "data"))
     if not folder.is_dir():
-        sys.exit(f"There is no folder of data sets: set {DATA_VARIABLE} to one that holds the Parquet files.")
+        raise cn.BadInput(
+            "The folder of the data sets was not found.",
+            remedy=f"Set {DATA_VARIABLE} to a folder that holds their Parquet files.",
+        )
     return folder
 
 

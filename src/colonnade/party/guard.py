@@ -56,19 +56,20 @@ class Guard:
         self._gate = gate
         self._runs = Runs(member, gate.randomness.bytes)
         self._one_at_a_time = threading.Lock()
+        self._before: int | None = None
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request; never raises, so that no traceback can travel."""
         with self._one_at_a_time:
-            before = self._sequence()
+            self._before = None
             try:
                 return self._answer(data)
             except ColonnadeError as error:
-                return codec.encode(self._refusal(error, before))
+                return codec.encode(self._refusal(error))
             except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote data
                 if os.environ.get("COLONNADE_TRACEBACK") == "1":
                     traceback.print_exc()  # for the party's own engineer, on the party's own screen, by request only
-                return codec.encode(self._refusal(ProtocolError("The party failed while answering."), before))
+                return codec.encode(self._refusal(ProtocolError("The party failed while answering.")))
 
     def close(self) -> None:
         """Close the ledger."""
@@ -76,6 +77,8 @@ class Guard:
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
+        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 1):
+            self._before = self._sequence()  # only these are ever charged for
         if isinstance(request, Ask):
             return self._gate.answer(request)
         if isinstance(request, Post):
@@ -149,13 +152,15 @@ class Guard:
         except ColonnadeError:
             return 0
 
-    def _refusal(self, error: ColonnadeError, before: int) -> Refused:
+    def _refusal(self, error: ColonnadeError) -> Refused:
         """Say no, and what was debited since this request came in: it is never refunded."""
-        return Refused(code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(before))
+        return Refused(
+            code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(self._before)
+        )
 
-    def _spent_since(self, sequence: int) -> float | None:
+    def _spent_since(self, sequence: int | None) -> float | None:
         ledger = self._gate.ledger
-        if self._sequence() == sequence:
+        if sequence is None or self._sequence() == sequence:
             return None
         losses = [entry.loss for entry in ledger.entries() if entry.sequence > sequence and entry.loss is not None]
         return total(losses).epsilon(ledger.budget.delta) if losses else None
