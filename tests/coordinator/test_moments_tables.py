@@ -14,9 +14,9 @@ from colonnade.coordinator.algorithms.pair_tables import (
     consistent_tables,
     plausible_total,
     project_to_margins,
-    project_to_simplex,
 )
 from colonnade.errors import BadInput
+from colonnade.privacy.projection import project_to_simplex
 from tests import kit
 
 CELLS = st.floats(-1e6, 1e6, allow_nan=False)

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy.projection import project_to_simplex
 
-__all__ = ["PairTables", "consistent_tables", "plausible_total", "project_to_margins", "project_to_simplex"]
+__all__ = ["PairTables", "consistent_tables", "plausible_total", "project_to_margins"]
 
 Array = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -101,19 +102,6 @@ def _inverse(variances: Array) -> Array:
     exact = variances == 0
     weights = exact.astype(float) if np.any(exact) else variances.min() / variances  # only ratios count
     return np.asarray(weights, dtype=np.float64)
-
-
-def project_to_simplex(values: Array, total: float) -> Array:
-    """Return the nearest non-negative values with the given total, in squares.
-
-    Examples
-    --------
-    >>> project_to_simplex(np.array([3.0, 1.0, -2.0]), 3.0)
-    array([2.5, 0.5, 0. ])
-    """
-    flat = np.asarray(values, dtype=np.float64).ravel()
-    shift = _shifts(flat[None, :], np.array([total]))[0]
-    return np.asarray(np.maximum(flat + shift, 0.0).reshape(np.shape(values)))
 
 
 def _shifts(rows: Array, totals: Array) -> Array:

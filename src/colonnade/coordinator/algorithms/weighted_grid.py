@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.algorithms.maximum_entropy import maximum_entropy
-from colonnade.coordinator.algorithms.pair_tables import PairTables, project_to_simplex
+from colonnade.coordinator.algorithms.pair_tables import PairTables
 from colonnade.errors import BadInput
+from colonnade.privacy.projection import project_to_simplex
 
 __all__ = ["LARGEST_GRID", "Grid", "dense_grid", "fitted_grid", "independent_grid"]
 

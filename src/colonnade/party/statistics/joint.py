@@ -9,12 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, PlanMismatch
+from colonnade.errors import PlanMismatch
 from colonnade.node.joint import Joint
 from colonnade.party.statistics.categories import only_parameters
 from colonnade.party.statistics.coding import Coding
 from colonnade.party.statistics.memberships import MEMBERSHIP, Earlier, category_of, nothing_earlier
 from colonnade.party.statistics.own_products import add_products
+from colonnade.party.statistics.parameters import whole_parameter, words_parameter
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
@@ -63,9 +64,9 @@ class Gram:
         self.coding = Coding(
             step.columns,
             schema,
-            scale=_whole(parameters.get("scale")),
-            signed=_words(parameters.get("signed", ())),
-            row_bound=_whole(parameters.get("row_bound")),
+            scale=whole_parameter(parameters.get("scale")),
+            signed=words_parameter(parameters.get("signed", ())),
+            row_bound=whole_parameter(parameters.get("row_bound")),
         )
         if parameters.get("width") != self.coding.width:
             raise PlanMismatch("The plan gives this party's columns another width.")
@@ -167,15 +168,3 @@ def _draw(noise: GramNoise, variance: Any, size: int, randomness: Randomness) ->
     if noise.law == "skellam":
         return samplers.skellam(variance / 2, size, randomness)
     return samplers.discrete_gaussian(variance, size, randomness)
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise BadInput("A step lacks a parameter that must be a positive whole number.")
-    return value
-
-
-def _words(value: object) -> tuple[str, ...]:
-    if not isinstance(value, tuple) or any(not isinstance(word, str) for word in value):
-        raise BadInput("A step has a parameter that must be a list of names.")
-    return tuple(str(word) for word in value)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.party.statistics.categories import only_parameters
 from colonnade.party.statistics.memberships import MEMBERSHIP, Earlier, category_of, nothing_earlier
+from colonnade.party.statistics.parameters import seed_parameter
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.channel import best_channel
@@ -37,7 +38,7 @@ class Reports:
         self.size = self.category.size
         self.people = plan.people
         self.sample = _rate(parameters.get("sample", 1.0))
-        self.seed = _seed(parameters.get("seed", "00" * 32))
+        self.seed = seed_parameter(parameters.get("seed", "00" * 32))
 
     @property
     def taking_part(self) -> NDArray[np.bool_] | None:
@@ -72,13 +73,3 @@ def _rate(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise BadInput("sample must be a rate in (0, 1].")
     return float(value)
-
-
-def _seed(value: object) -> bytes:
-    try:
-        seed = bytes.fromhex(str(value))
-    except ValueError:
-        seed = b""
-    if len(seed) != 32:
-        raise BadInput("seed must be 32 bytes in hexadecimal.")
-    return seed

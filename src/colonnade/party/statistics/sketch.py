@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, PlanMismatch
+from colonnade.errors import PlanMismatch
 from colonnade.party.statistics.categories import only_parameters
 from colonnade.party.statistics.coding import Coding
+from colonnade.party.statistics.parameters import seed_parameter, whole_parameter
 from colonnade.party.statistics.values import rounded, whole_values
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
@@ -63,9 +64,12 @@ class Sketch(_Sketched):
 
     def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
         parameters = only_parameters(step, frozenset({"size", "seed", "scale", "row_bound", "width"}))
-        self.signs = Signs(_seed(parameters.get("seed")), _whole(parameters.get("size")))
+        self.signs = Signs(seed_parameter(parameters.get("seed")), whole_parameter(parameters.get("size")))
         self.coding = Coding(
-            step.columns, schema, scale=_whole(parameters.get("scale")), row_bound=_whole(parameters.get("row_bound"))
+            step.columns,
+            schema,
+            scale=whole_parameter(parameters.get("scale")),
+            row_bound=whole_parameter(parameters.get("row_bound")),
         )
         if parameters.get("width") != self.coding.width:
             raise PlanMismatch("The plan gives this party's columns another width.")
@@ -83,7 +87,7 @@ class ValueSketch(_Sketched):
 
     def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
         parameters = only_parameters(step, frozenset({"size", "seed", "change"}))
-        self.signs = Signs(_seed(parameters.get("seed")), _whole(parameters.get("size")))
+        self.signs = Signs(seed_parameter(parameters.get("seed")), whole_parameter(parameters.get("size")))
         self.values = whole_values(plan, step, schema)
         self.columns = step.columns
         self.people = plan.people
@@ -92,19 +96,3 @@ class ValueSketch(_Sketched):
 
     def _column(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         return rounded(table.values(self.columns[0])[start:stop], self.values)[None].astype(np.int64)
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise BadInput("A step lacks a parameter that must be a positive whole number.")
-    return value
-
-
-def _seed(value: object) -> bytes:
-    try:
-        seed = bytes.fromhex(str(value))
-    except ValueError:
-        seed = b""
-    if len(seed) != 32:
-        raise BadInput("seed must be 32 bytes in hexadecimal.")
-    return seed
