@@ -39,6 +39,9 @@ class Opening:
         The loss if a record is replaced by another instead of by nothing, by the number of colluders; empty if not known.
     nodes, threshold
         For a joint opening: who computed on shares, and how many of them learn nothing together.
+    key_holders, keyed_losses
+        For a guarantee that rests on a key: who holds it, and what takes the place of ``losses`` towards an observer that
+        includes one of them; by default nothing is guaranteed.
     """
 
     mechanism: str
@@ -48,10 +51,14 @@ class Opening:
     replaced: tuple[Loss | None, ...] = ()
     nodes: tuple[str, ...] = ()
     threshold: int = 0
+    key_holders: tuple[str, ...] = ()
+    keyed_losses: tuple[Loss | None, ...] = (None,)
 
     def replaced_loss_to(self, coalition: frozenset[str]) -> Loss | None:
         """Return what this opening tells a coalition if a record is replaced; ``None`` where nothing is known."""
-        if not self.replaced or (self.nodes and len(coalition & frozenset(self.nodes)) > self.threshold):
+        if not self.replaced or coalition & frozenset(self.key_holders):
+            return None
+        if self.nodes and len(coalition & frozenset(self.nodes)) > self.threshold:
             return None
         return self.replaced[min(len(coalition & frozenset(self.scope)), len(self.replaced) - 1)]
 
@@ -60,6 +67,8 @@ class Opening:
         if self.nodes and len(coalition & frozenset(self.nodes)) > self.threshold:
             return None
         losses = self.party_losses.get(party, self.losses) if party is not None else self.losses
+        if coalition & frozenset(self.key_holders):
+            losses = self.keyed_losses
         colluders = len(coalition & frozenset(self.scope))
         return losses[min(colluders, len(losses) - 1)]
 

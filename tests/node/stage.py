@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ColonnadeError
+from colonnade.node.conversation import Member
 from colonnade.node.joint import Joint
 from colonnade.node.letters import Letter
-from colonnade.node.run import Dealer, Member, Run
+from colonnade.node.run import Dealer, Run
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, unpack
@@ -175,7 +176,7 @@ class Stage:
                 self.plan,
                 STEP,
                 self.run,
-                dealer=self.tables.get(name),
+                part=self.tables.get(name),
                 secret=seed("secret of a run", self.draw, name),
             )
             for name in self.joint.members
@@ -186,7 +187,7 @@ class Stage:
 
     def turn(self, number: int, letters: Letters) -> Letters:
         """Let everybody take a turn; return the letters of the next."""
-        replies = {name: run.turn(number, letters.get(name, {})) for name, run in self.runs.items()}
+        replies = {name: run.turn(number, letters.get(name, {}), {}) for name, run in self.runs.items()}
         self.replies.append(replies)
         return self._letters(number, replies)
 
@@ -210,7 +211,7 @@ class Stage:
             refused = {}
             for name, run in self.runs.items():
                 try:
-                    self.said[name] = run.turn(number, delivered.get(name, {}))
+                    self.said[name] = run.turn(number, delivered.get(name, {}), {})
                 except ColonnadeError as error:
                     refused[name] = error
             if refused:

@@ -169,9 +169,9 @@ def test_a_coordinator_that_answers_in_a_partys_place_is_found_out(site):
     hellos = {name: Blob(site.ask(name, post).hello) for name, post in posts.items()}
     mallory = replaced(site.plan(), compute_nodes=site.plan().compute_nodes)
     forger = run_module.Run(
-        replaced_member("insurer", "mallory"), mallory, STEP, RUN, dealer=None, secret=seed("mallory")
+        replaced_member("insurer", "mallory"), mallory, STEP, RUN, part=None, secret=seed("mallory")
     )
-    hellos["insurer"] = Blob(forger.turn(0, {}).hello)
+    hellos["insurer"] = Blob(forger.turn(0, {}, {}).hello)
     for name in ("bank", "telco"):
         reply = site.ask(name, replaced(posts[name], turn=1, letters=hellos))
         assert isinstance(reply, Refused)

@@ -164,7 +164,7 @@ def test_a_row_that_is_spliced_in_beyond_the_cap_is_refused_even_if_its_hash_is_
         SqliteLedger.open(path)
 
 
-GENESIS = {"format": 1, "grid": GRID, "ledger": "00", "party": "bank", "test": False, "cap": {"nano": 10, "delta": 0.0}}
+GENESIS = {"format": 2, "grid": GRID, "ledger": "00", "party": "bank", "test": False, "cap": {"nano": 10, "delta": 0.0}}
 
 
 def first_of(**changes) -> Facts:
@@ -183,7 +183,7 @@ def first_of(**changes) -> Facts:
         first_of(test=1),
         *(first_of(cap={"nano": nano, "delta": 0.0}) for nano in (0, -1, 0.5, True, "1", 10**14)),
         *(first_of(cap={"nano": 10, "delta": delta}) for delta in (1.0, -0.1, "0", None)),
-        first_of(format=2),
+        first_of(format=3),
         first_of(grid="renyi-grid-0"),
     ],
 )  # fmt: skip

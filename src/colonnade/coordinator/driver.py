@@ -33,10 +33,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Quote:
-    """What a plan costs each party, by the party's own computation, and which steps are not yet paid for."""
+    """What a plan costs each party, by the party's own computation, and which steps are not yet paid for.
+
+    ``disclosed`` names the steps that a party answers without differential privacy.
+    """
 
     losses: Mapping[str, Mapping[str, Loss]]
     unpaid: Mapping[str, frozenset[str]]
+    disclosed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def charge(self, party: str) -> Loss:
         """Return what the party's ledger would still be debited."""
@@ -135,12 +139,14 @@ def agree(plan: Plan, transport: Transport) -> Quote:
     replies = ask({member: Propose(plan=plan) for member in members}, transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
+    disclosed: dict[str, frozenset[str]] = {}
     for party, reply in replies.items():
         if not isinstance(reply, Agreed) or reply.plan_hash != codec.digest(plan):
             raise PlanMismatch(f"Party {party!r} agreed to another plan.")
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
-    return Quote(losses, unpaid)
+        disclosed[party] = frozenset(reply.disclosed)
+    return Quote(losses, unpaid, disclosed)
 
 
 def ask(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:

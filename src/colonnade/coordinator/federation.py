@@ -11,8 +11,8 @@ from colonnade.coordinator.algorithms.gram_release import GramRelease
 from colonnade.coordinator.driver import Outcome, Progress, Quote
 from colonnade.coordinator.findings import Findings, findings_of
 from colonnade.coordinator.release import MomentsRelease
-from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError, SchemaMismatch
-from colonnade.node.joint import is_joint
+from colonnade.errors import BadInput, BudgetExceeded, NotEnoughComputeNodes, ProtocolError, SchemaMismatch
+from colonnade.node.kinds import uses_compute_nodes
 from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.loss import NOTHING, Loss, total
@@ -54,6 +54,8 @@ class Federation:
         Members without data that compute on shares; ``"coordinator"`` among them if it is one.
     collusion
         c: how many parties may pool what they see with the coordinator without weakening the promise of secure methods.
+    alignment
+        Which agreed order of rows; by default the one that the parties were opened with.
 
     Examples
     --------
@@ -66,7 +68,13 @@ class Federation:
     """
 
     def __init__(
-        self, transport: Transport, *, parties: Sequence[str], compute_nodes: Sequence[str] = (), collusion: int = 1
+        self,
+        transport: Transport,
+        *,
+        parties: Sequence[str],
+        compute_nodes: Sequence[str] = (),
+        collusion: int = 1,
+        alignment: str = "",
     ) -> None:
         if type(collusion) is not int or collusion < 0:
             raise BadInput("collusion is a whole number, zero or more.")
@@ -74,7 +82,7 @@ class Federation:
         self.parties = tuple(parties)
         self.compute_nodes = tuple(compute_nodes)
         self.collusion = collusion
-        described = self._everyone(GetDescription(), Described)
+        described = self._everyone(GetDescription(alignment=alignment), Described)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
         alignments = {(reply.alignment, reply.people) for reply in described.values()}
         if len(alignments) != 1 or any(reply.party != name for name, reply in described.items()):
@@ -210,9 +218,11 @@ class Federation:
         """Write a study down: the same arguments give the same plan, hence the same request."""
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise BadInput("repeat must be a positive whole number.")
+        if unit not in ("person", "party"):
+            raise BadInput("unit must be 'person' or 'party'.")
         steps = algorithm.steps()
         asked = tuple(name for name in self.parties if name in {step.party for step in steps})
-        secure = any(is_joint(step) for step in steps)
+        secure = uses_compute_nodes(steps)
         nodes = self._nodes_for(asked) if secure else ()
         threshold = default_threshold(len(nodes)) if secure else 0
         return Plan(
@@ -247,10 +257,12 @@ class Federation:
 
     def quote(self, plan: Plan) -> Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
+        self._require_delta(plan)
         return driver.agree(plan, self.transport)
 
     def run(self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Run a study."""
+        self._require_delta(plan)
         return driver.conduct(algorithm, plan, self.transport, progress or _silent)
 
     def study(
@@ -326,6 +338,18 @@ class Federation:
         if any(not isinstance(reply, kind) for reply in replies.values()):
             raise ProtocolError("A party answered with something else.")
         return cast("dict[str, _Kind]", replies)
+
+    def _require_delta(self, plan: Plan) -> None:
+        """A study's δ is at most every cap's: a ledger answers for its own δ, and a statement at a larger one promises less."""
+        if plan.price is None or plan.price.delta == 0:
+            return
+        replies = driver.ask(dict.fromkeys(plan.parties, GetAccount()), self.transport)
+        for party, reply in replies.items():
+            if isinstance(reply, Accounted) and plan.price.delta > reply.cap_delta:
+                raise BudgetExceeded(
+                    f"The study's delta of {plan.price.delta:g} exceeds the {reply.cap_delta:g} of the cap of {party!r}.",
+                    remedy="Ask for a delta of at most the cap's; federation.budget() shows it.",
+                )
 
     def _person_row(self, accounts: Mapping[str, Accounted]) -> pd.Series:
         spent = _person_loss(accounts.values())

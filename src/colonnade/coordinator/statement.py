@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from colonnade.coordinator.driver import Quote
 from colonnade.node.joint import Joint, is_joint
+from colonnade.node.kinds import is_conversation
 from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.loss import Loss
 from colonnade.result import COORDINATOR, Opening
@@ -20,12 +21,15 @@ EVENT_LEVEL = (
     "Event level: neighbours differ in one person's value at each party by at most {change}. "
     "Steps of that size are hidden; a whole value, and the order of its size, is not."
 )
+NOT_PRIVATE = (
+    "Not differentially private: exact values left the parties, each of which allows this by name in its policy."
+)
 THIRD = "The coordinator is itself a compute node, and is assumed to collude with no party."
 
 
 def openings_of(plan: Plan, quote: Quote, mechanisms: Mapping[str, str]) -> tuple[Opening, ...]:
     """Return one opening a local release, and one a joint step."""
-    openings = [_local_opening(step, quote, mechanisms) for step in plan.steps if not is_joint(step)]
+    openings = [_local_opening(step, quote, mechanisms) for step in plan.steps if not is_conversation(step)]
     joint_names = dict.fromkeys(step.name for step in plan.steps if is_joint(step))
     return tuple(openings + [_joint_opening(plan, name, mechanisms) for name in joint_names])
 
@@ -35,7 +39,9 @@ def assumptions_of(plan: Plan) -> tuple[str, ...]:
     words = []
     if plan.relation == EVENT:
         words.append(EVENT_LEVEL.format(change=max(step.parameters.get("change", 0) for step in plan.steps)))
-    if any(not is_joint(step) for step in plan.steps):
+    if any(step.price is None and step.statistic != "group-key" for step in plan.steps):
+        words.append(NOT_PRIVATE)
+    if any(not is_conversation(step) and step.price is not None for step in plan.steps):
         words.append(LOCAL)
     if any(is_joint(step) for step in plan.steps):
         words.append(
@@ -52,6 +58,8 @@ def assumptions_of(plan: Plan) -> tuple[str, ...]:
 
 
 def _local_opening(step: Step, quote: Quote, mechanisms: Mapping[str, str]) -> Opening:
+    if step.price is None:
+        return Opening(mechanisms.get(step.name, step.statistic), (step.party,), (None,))
     loss = quote.losses[step.party][step.name]
     replaced = _replaced(step, loss)
     return Opening(

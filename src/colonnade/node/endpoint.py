@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
-from colonnade.node.joint import Joint, is_joint
-from colonnade.node.run import Dealer, Member, Run
+from colonnade.node.conversation import Conversation, Member
+from colonnade.node.kinds import CONVERSATIONS, is_conversation
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
@@ -32,16 +33,17 @@ class Runs:
         self.member = member
         self._fresh = fresh
         self._key: tuple[bytes, str, bytes] | None = None
-        self._run: Run | None = None
+        self._run: Conversation | None = None
+        self._part: Any | None = None
         self._turn = -1
         self._answer = b""
         self._opened: dict[tuple[bytes, str], bytes] = {}
 
-    def post(self, request: Post, dealer: Dealer | None) -> bytes:
-        """Take a turn, exactly once."""
+    def post(self, request: Post, join: Callable[[], Any] | None) -> bytes:
+        """Take a turn, exactly once. ``join`` gives what a data party brings to this kind of conversation, when it begins."""
         key = (codec.digest(request.plan), request.step, request.run)
         if request.turn == 0 and key != self._key:
-            self._begin(key, request, dealer)
+            self._begin(key, request, None if join is None else join())
         if self._run is None or key != self._key:
             raise ProtocolError("A turn of a run that was never begun here.", remedy="Start the study again.")
         if request.turn == self._turn:
@@ -49,7 +51,7 @@ class Runs:
         if request.turn != self._turn + 1:
             raise ProtocolError("A turn out of order.", remedy="Start the study again.")
         answer = codec.encode(self._take(request))
-        self._remember(request, answer, dealer)
+        self._remember(request, answer)
         self._turn, self._answer = request.turn, answer
         return answer
 
@@ -57,51 +59,54 @@ class Runs:
         """Return what this node opened of a step while it has been running."""
         return self._opened.get((codec.digest(plan), step))
 
-    def _remember(self, request: Post, answer: bytes, dealer: Dealer | None) -> None:
-        """Whoever decides over an opening opens once: a second one, with a peer's other inputs and the same noise, would tell.
-
-        A compute node decides with its share; a data party that does not compute decides when it deals.
-        """
+    def _remember(self, request: Post, answer: bytes) -> None:
+        """Whoever decides over an opening opens once: a second one, with a peer's other inputs and the same noise, would tell."""
         assert self._run is not None
-        deciding = self._run.last_turn if self._run.point is not None else 1
-        if request.turn != deciding:
+        if request.turn != self._run.deciding_turn:
             return
-        if dealer is not None:
-            dealer.opening(answer if self._run.point is not None else codec.encode(NotKept()))
+        if self._part is not None:
+            self._part.opening(answer if self._run.opens else codec.encode(NotKept()))
         else:
             self._opened[codec.digest(request.plan), request.step] = answer
 
-    def _begin(self, key: tuple[bytes, str, bytes], request: Post, dealer: Dealer | None) -> None:
+    def _begin(self, key: tuple[bytes, str, bytes], request: Post, part: Any | None) -> None:
         if key[:2] in self._opened:
             raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
-        secret = self._fresh(32)
-        self._run = Run(self.member, request.plan, request.step, request.run, dealer=dealer, secret=secret)
-        self._key, self._turn = key, -1
+        kind = CONVERSATIONS[_statistic(request.plan, request.step)]
+        if self.member.name not in kind.members(request.plan, request.step):
+            raise PlanMismatch("A turn of a conversation in which this member has no part.")
+        self._run = kind(self.member, request.plan, request.step, request.run, part=part, secret=self._fresh(32))
+        self._key, self._part, self._turn = key, part, -1
 
     def _take(self, request: Post) -> Reply:
         assert self._run is not None
         try:
-            return self._run.turn(request.turn, request.letters)
+            return self._run.turn(request.turn, request.letters, request.inputs)
         except BaseException:
             self.forget()  # a run that failed once is over: its masks must not meet another challenge
             raise
 
     def forget(self) -> None:
         """End the run under way."""
-        self._run, self._key, self._turn = None, None, -1
+        self._run, self._part, self._key, self._turn = None, None, None, -1
 
 
 def check_membership(plan: Plan, name: str, pinned: Mapping[str, object], federation: str) -> None:
-    """Refuse a plan whose joint steps name members this federation does not know."""
+    """Refuse a plan whose conversations name members this federation does not know, or do not name this one."""
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
-    for step in {step.name for step in plan.steps if is_joint(step)}:
-        joint = Joint.read(plan, step)
-        joint.arithmetic  # noqa: B018  # the headroom proof: it refuses a plan in which something could wrap
-        if not set(joint.members) <= set(pinned) or name not in joint.members:
-            raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
-        if not set(joint.owners) <= set(plan.parties):  # whoever shares rows without holding data could share anything
-            raise PlanMismatch("A joint step is put to somebody who is not one of the plan's data parties.")
+    steps = {step.name for step in plan.steps if is_conversation(step)}
+    members = {member for step in steps for member in CONVERSATIONS[_statistic(plan, step)].members(plan, step)}
+    if not members <= set(pinned) or name not in members:
+        raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
+
+
+def _statistic(plan: Plan, name: str) -> str:
+    """Return the one statistic of a step; a conversation is of one kind."""
+    statistics = {step.statistic for step in plan.steps if step.name == name}
+    if len(statistics) != 1 or not statistics <= set(CONVERSATIONS):
+        raise PlanMismatch("The plan has no conversation of that name, or one of two kinds.")
+    return statistics.pop()
 
 
 class ComputeNode:

@@ -4,12 +4,14 @@ Everyone who takes part reads the same plan and arrives at the same object, or r
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
+from colonnade.node.coefficients import coefficient_noise
 from colonnade.plan import Plan, Step
+from colonnade.privacy.functional_noise import CoefficientNoise
 from colonnade.privacy.joint_noise import GramNoise, TableNoise
 from colonnade.protocol import codec
 from colonnade.secure.products import entry_pairs
@@ -18,7 +20,7 @@ from colonnade.secure.shamir import require_threshold
 
 __all__ = ["JOINT", "Joint", "is_joint"]
 
-JOINT = frozenset({"gram", "pair-tables"})
+JOINT = frozenset({"coefficients", "gram", "pair-tables"})
 """Statistics that several parties open together."""
 
 LARGEST_WIDTH = 20_000
@@ -50,7 +52,7 @@ class Joint:
     """
 
     steps: Mapping[str, Step]
-    noise: GramNoise | TableNoise
+    noise: CoefficientNoise | GramNoise | TableNoise
     nodes: tuple[str, ...]
     threshold: int
     people: int
@@ -71,14 +73,14 @@ class Joint:
         kinds = {step.statistic for step in steps.values()}
         if len(steps) < 2 or len(kinds) != 1 or not kinds <= JOINT:
             raise PlanMismatch("A joint step is one statistic at two or more parties.")
-        if len({step.price for step in steps.values()}) != 1:
+        named = {step.parameters.get("protocol") for step in steps.values()} == {"bottom_up"}  # each party its own price
+        if not (named and kinds == {"coefficients"}) and len({step.price for step in steps.values()}) != 1:
             raise PlanMismatch("The parties of a joint step are offered different prices.")
         _check_nodes(plan)
         if sum(_whole(step, "width") for step in steps.values()) > LARGEST_WIDTH:
             raise BadInput(f"A joint step has at most {LARGEST_WIDTH:,} columns.", remedy="Ask for fewer columns.")
-        gram = kinds == {"gram"}
-        noise = _gram_noise(plan, steps) if gram else _table_noise(plan, steps)
-        largest = max(_whole(step, "scale") for step in steps.values()) if gram else 1
+        noise = _NOISES[kinds.pop()](plan, steps)
+        largest = 1 if isinstance(noise, TableNoise) else max(_whole(step, "scale") for step in steps.values())
         fast = plan.parameters.get("arithmetic") == "int8"
         return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, largest, fast)
 
@@ -173,6 +175,13 @@ def _table_noise(plan: Plan, steps: Mapping[str, Step]) -> TableNoise:
         raise PlanMismatch("A joint opening has a price.")
     widths = [_whole(step, "width") for step in steps.values()]
     return TableNoise(tuple(steps), first.price, plan.unit, plan.collusion, len(entry_pairs(widths)[0]))
+
+
+_NOISES: Mapping[str, Callable[[Plan, Mapping[str, Step]], CoefficientNoise | GramNoise | TableNoise]] = {
+    "coefficients": coefficient_noise,
+    "gram": _gram_noise,
+    "pair-tables": _table_noise,
+}
 
 
 def _whole(step: Step, parameter: str) -> int:

@@ -14,29 +14,27 @@ out, and its order is the argument. Members send letters sealed to one receiver 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import ProtocolError
+from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.node.challenge import Chain, challenge, commitments, follows
+from colonnade.node.conversation import Meeting, Member
 from colonnade.node.degree_check import CheckedProduct
 from colonnade.node.joint import Joint
 from colonnade.node.letters import Letter
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack
+from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
 from colonnade.secure.framing import digest
-from colonnade.secure.handshake import Handshake, Hello, RunTerms
-from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Session
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
 from colonnade.secure.stream import subseed
 
-__all__ = ["Dealer", "Member", "Run"]
+__all__ = ["Dealer", "Run"]
 
 _SEED = 32
 
@@ -60,15 +58,6 @@ class Dealer(Protocol):
         """Keep, durably, what is about to be opened; refuse a second opening of the step."""
 
 
-@dataclass(frozen=True)
-class Member:
-    """Who one member is, and who it believes the others are."""
-
-    name: str
-    identity: Identity
-    pinned: Mapping[str, PublicIdentity]
-
-
 class Run:
     """One member's side of one run.
 
@@ -78,29 +67,25 @@ class Run:
         Who we are.
     plan, step, run
         What is being run.
-    dealer
-        The data party's part, or ``None`` at a dataless node.
+    part
+        What a data party brings, or ``None`` at a dataless node.
     secret
         32 fresh random bytes for this run only: the handshake, the masks of the degree check and the chain follow
         from it. They are *not* kept: a mask used under two challenges would open a combination of rows.
     """
 
+    on_shares: ClassVar[bool] = True
+
     def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, *, dealer: Dealer | None, secret: bytes
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
     ) -> None:
         self.joint = Joint.read(plan, step)
         self.chunks = self.joint.chunks
         self._me = member
-        self._dealer = dealer
+        self._dealer = part
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
-        terms = RunTerms.of(
-            federation=bytes.fromhex(plan.federation),
-            run=digest("colonnade run v1", run, step),  # two steps of a plan never understand each other
-            parties=self.joint.members,
-            plan=codec.digest(plan),
-        )
-        self._handshake = Handshake(member.identity, member.name, terms, subseed(secret, "colonnade handshake"))
+        self._meeting = Meeting(member, plan, step, run, self.joint.members, secret)
         self._session: Session | None = None
         self._chain = Chain(subseed(secret, "colonnade chain"), len(self.chunks))
         self._dealing: _Dealt | None = None
@@ -113,6 +98,15 @@ class Run:
         self._final_challenge = b""
         self._verified = False
 
+    @classmethod
+    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
+        """Return who takes part; the arithmetic is chosen here, so that a plan in which something could wrap is refused."""
+        joint = Joint.read(plan, step)
+        joint.arithmetic  # noqa: B018  # the headroom proof
+        if not set(joint.owners) <= set(plan.parties):  # whoever shares rows without holding data could share anything
+            raise PlanMismatch("A joint step is put to somebody who is not one of the plan's data parties.")
+        return joint.members
+
     @property
     def point(self) -> int | None:
         """Our point, or ``None`` if we hold data and do not compute."""
@@ -123,10 +117,22 @@ class Run:
         """The turn whose answer is our share."""
         return len(self.chunks) + 3
 
-    def turn(self, number: int, letters: Mapping[str, Blob]) -> Reply:
-        """Take one turn."""
+    @property
+    def deciding_turn(self) -> int:
+        """A compute node decides over the opening with its share; a data party that does not compute decides when it deals."""
+        return 1 if self.point is None else self.last_turn
+
+    @property
+    def opens(self) -> bool:
+        """Whether our answer of the deciding turn is our share of what is opened."""
+        return self.point is not None
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn. A coordinator has no lever on a product but the plan and the letters."""
+        if inputs:
+            raise ProtocolError("A joint opening takes no inputs.")
         if number == 0:
-            return Greeted(hello=codec.encode(self._handshake.hello))
+            return self._meeting.greet()
         if number == 1:
             self._meet(letters)
         else:
@@ -138,8 +144,7 @@ class Run:
     # Letters in ---------------------------------------------------------------------------------------------------------
 
     def _meet(self, hellos: Mapping[str, Blob]) -> None:
-        decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
-        self._session = self._handshake.agree(decoded, self._me.pinned)
+        self._session = self._meeting.meet(hellos)
         if self._dealer is not None:
             self._dealing = _Dealt(self.joint, self._dealer, self._secret)
 

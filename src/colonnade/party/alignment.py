@@ -38,11 +38,14 @@ class Alignment:
         How many people take part.
     order
         For each of them the row of this party's table; −1 (only in ``"cohort"`` mode) where it has none.
+    ids
+        Their ids in that order; ``None`` where they are not known one by one.
     """
 
     identity: str
     people: int
     order: NDArray[np.int64] = field(repr=False, compare=False)
+    ids: Any = field(repr=False, compare=False, default=None)
 
 
 def read_ids(source: Source, column: str, *, party: str) -> Any:
@@ -203,7 +206,7 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> A
     lacking = int(np.count_nonzero(rows < 0))
     if lacking and mode == "intersection":
         raise BadInput(f"Party {party!r} lacks {lacking} of the {len(rows)} common ids.", remedy="Align again.")
-    return Alignment(_identity(common, mode), len(rows), rows)
+    return Alignment(_identity(common, mode), len(rows), rows, common)
 
 
 def common_order(ids_by_party: Mapping[str, Any]) -> dict[str, Alignment]:

@@ -8,27 +8,41 @@ seed from which this party's noise follows, and a run that was cut short is take
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.node.joint import is_joint
-from colonnade.node.run import Dealer
+from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError
+from colonnade.node.kinds import is_conversation
 from colonnade.party import shards
 from colonnade.party.ledger import SqliteLedger
+from colonnade.party.parts import PARTS
+from colonnade.party.parts.words import label_of, prepare
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.statistics import Earlier, JointStatistic, Statistic, nothing_earlier
+from colonnade.party.statistics import Earlier, JointStatistic, OpenStatistic, Statistic, nothing_earlier
 from colonnade.party.table import PrivateTable
-from colonnade.plan import EVENT, Plan, Step
+from colonnade.plan import Plan, Step
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.mechanisms import Mechanism
-from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.randomness import Randomness
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Ask, Released, pack, unpack
+from colonnade.protocol.messages import Array, Ask, Released, Settled, pack, unpack
 
-__all__ = ["Gate"]
+if TYPE_CHECKING:
+    from colonnade.party.views import Views
+
+__all__ = ["Gate", "Quoted"]
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """What a plan would cost one party: losses by step, which are unpaid, and which steps no budget pays for."""
+
+    losses: Mapping[str, Loss]
+    unpaid: tuple[str, ...]
+    disclosed: tuple[str, ...]
 
 
 class Gate:
@@ -56,40 +70,70 @@ class Gate:
         self.terms = terms
         self.ledger = ledger
         self.randomness = randomness
+        self.views: Views | None = None  # the other orders of rows before the same ledger, once there is a guard
 
     def answer(self, ask: Ask) -> bytes:
         """Answer one step of one plan, exactly once."""
         request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+        step = ask.plan.step(self.terms.party, ask.step)
+        if step.price is None:
+            return self._disclose(ask, step)
         stored = self.ledger.answer_to(request, body)
         if stored is not None:
             return stored
-        step = ask.plan.step(self.terms.party, ask.step)
         statistic, mechanism = self._admit_local(ask.plan, step)
         shards.load(statistic, self.table, step.columns)  # a source that cannot be read fails here, at no cost
-        _prepare(statistic, self.table)
-        self.ledger.debit(request, body, mechanism.loss, label=_label(ask.plan, step))
+        prepare(statistic, self.table)
+        self.ledger.debit(request, body, mechanism.loss, label=label_of(ask.plan, step))
         value = shards.perturbed(statistic, mechanism, self.table, self.randomness)
         return self.ledger.seal(request, codec.encode(self._release(step, {"value": pack(value)}, mechanism)))
 
-    # Joint openings -----------------------------------------------------------------------------------------------------
+    def _disclose(self, ask: Ask, step: Step) -> bytes:
+        """Answer without differential privacy, because the policy allows it by name: recorded, durably, before it leaves.
 
-    def join(self, plan: Plan, name: str) -> Dealer:
-        """Return this party's part in a run of a joint step; nothing is paid before the run's first share leaves."""
+        A step that takes the coordinator's inputs may be asked many times in one study and is one line in the ledger; its
+        answer follows from the data and the inputs. One that takes none is answered once, and its bytes are kept.
+        """
+        statistic: Any = self._admit(ask.plan, step)
+        if not hasattr(statistic, "disclose"):
+            raise PolicyRefusal("This statistic has no release without differential privacy.")
+        request, body = self.paid_as(ask.plan, ask.step)
+        stored = None if ask.inputs else self.ledger.answer_to(request, body)
+        if stored is not None:
+            return stored
+        if step.columns:
+            self.table.load(step.columns)
+        prepare(statistic, self.table)
+        if not self.ledger.knows(request):
+            self.ledger.record_nonprivate(request, body, label=label_of(ask.plan, step))
+        inputs = {name: unpack(array) for name, array in ask.inputs.items()}
+        values = statistic.disclose(self.table, inputs, self.randomness)
+        answer = codec.encode(self._release(step, {name: pack(value) for name, value in values.items()}, statistic))
+        return answer if ask.inputs else self.ledger.seal(request, answer)
+
+    # Conversations ------------------------------------------------------------------------------------------------------
+
+    def join(self, plan: Plan, name: str) -> Any:
+        """Return this party's part in a conversation; nothing is paid before the first share leaves."""
         step = plan.step(self.terms.party, name)
-        return _Part(self, plan, step, self._admit_joint(plan, step))
+        return PARTS[step.statistic](self, plan, step, self._admit_conversation(plan, step))
 
     def recall(self, plan: Plan, name: str) -> bytes | None:
-        """Return the kept answer of a joint step, or what this party opened of it, if there is either."""
-        request, body = self.paid_as(plan, name)
-        return self.ledger.answer_to(request, body) or self.ledger.opening_of(request)
+        """Return the kept answer of a conversation, or what this party opened in it, if there is either."""
+        step, (request, body) = plan.step(self.terms.party, name), self.paid_as(plan, name)
+        kept = self.ledger.answer_to(request, body) or self.ledger.opening_of(request)
+        if kept is None and step.statistic == "group-key" and self.ledger.knows(request):
+            return codec.encode(Settled(step=name))
+        return kept
 
     def conclude(self, plan: Plan, name: str, values: dict[str, Array]) -> bytes:
-        """Keep what was opened as the answer to this step, and forget the seed of its shares."""
+        """Keep what was opened as the answer to this step, and forget the seed of its shares, or the key."""
         step = plan.step(self.terms.party, name)
-        statistic = self._admit_joint(plan, step)
+        statistic = self._admit_conversation(plan, step)
         request, body = self.paid_as(plan, name)
         kept = self.ledger.answer_to(request, body)
-        return kept or self.ledger.commit(request, codec.encode(self._release(step, values, statistic)))
+        last = Settled(step=name) if step.statistic == "group-key" else self._release(step, values, statistic)
+        return kept or self.ledger.commit(request, codec.encode(last))
 
     def paid_as(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
@@ -97,36 +141,54 @@ class Gate:
 
     # Quotes -------------------------------------------------------------------------------------------------------------
 
-    def quote(self, plan: Plan) -> tuple[dict[str, Loss], tuple[str, ...]]:
+    def quote(self, plan: Plan) -> "Quoted":
         """Return what each step costs and which are unpaid, having checked that those together still fit. Spends nothing."""
-        losses = {step.name: self._loss(plan, step) for step in plan.steps_of(self.terms.party)}
-        if not losses:
+        steps = plan.steps_of(self.terms.party)
+        if not steps:
             raise PlanMismatch("The plan asks nothing of this party.")
+        losses = {step.name: loss for step in steps if (loss := self._loss(plan, step)) is not None}
         unpaid = tuple(name for name in losses if not self.ledger.knows(self.paid_as(plan, name)[0]))
         self.ledger.require_room(total(losses[name] for name in unpaid))
-        return losses, unpaid
+        disclosed = tuple(step.name for step in steps if step.price is None and step.statistic != "group-key")
+        return Quoted(losses, unpaid, disclosed)
 
-    def _loss(self, plan: Plan, step: Step) -> Loss:
-        return self._admit_joint(plan, step).loss if is_joint(step) else self._admit_local(plan, step)[1].loss
+    def _loss(self, plan: Plan, step: Step) -> Loss | None:
+        """Return what a step costs; ``None`` for one that releases nothing, or is not private and allowed by name."""
+        if step.price is None:
+            self._admit(plan, step)
+            return None
+        return (
+            self._admit_conversation(plan, step).loss
+            if is_conversation(step)
+            else self._admit_local(plan, step)[1].loss
+        )
+
+    def _admit(self, plan: Plan, step: Step) -> Any:
+        return self.policy.admit(plan, step, self.terms, self._earlier(plan))
 
     def _admit_local(self, plan: Plan, step: Step) -> tuple[Statistic, Mechanism]:
-        statistic: Any = self.policy.admit(plan, step, self.terms, self._earlier(plan))
-        if is_joint(step):
+        statistic = self._admit(plan, step)
+        if is_conversation(step):
             raise ProtocolError("This step is opened together with other parties, in turns.")
         if step.price is None:
             raise PolicyRefusal("This statistic has no release without differential privacy.")
         return statistic, statistic.mechanism(step.price)
 
-    def _admit_joint(self, plan: Plan, step: Step) -> JointStatistic:
-        statistic: Any = self.policy.admit(plan, step, self.terms, self._earlier(plan))
-        if not is_joint(step) or step.price is None:
+    def _admit_conversation(self, plan: Plan, step: Step) -> Any:
+        if not is_conversation(step):
             raise ProtocolError("This step is not opened together with other parties.")
-        return statistic  # type: ignore[no-any-return]  # the registry has it so
+        return self._admit(plan, step)
 
     def _earlier(self, plan: Plan) -> Earlier:
-        """Return a look at what this party has kept of a plan's earlier releases: from its own ledger, never from a request."""
+        """Return a look at what this party has kept of a plan's earlier steps: from its own ledger, never from a request.
+
+        Of a release these are its values; of a key that the parties agreed on, its bytes (``"key"``).
+        """
 
         def kept(name: str) -> Mapping[str, NDArray[Any]]:
+            if plan.step(self.terms.party, name).statistic == "group-key":
+                key = self.ledger.seed_of(self.paid_as(plan, name)[0])
+                return nothing_earlier(name) if key is None else {"key": np.frombuffer(key, dtype=np.uint8)}
             answer = self.ledger.answer_to(*self.paid_as(plan, name))
             reply = None if answer is None else codec.decode_reply(answer)
             if not isinstance(reply, Released):
@@ -135,87 +197,8 @@ class Gate:
 
         return kept
 
-    def _release(self, step: Step, values: dict[str, Array], mechanism: Mechanism | JointStatistic) -> Released:
-        return Released(
-            party=self.terms.party,
-            step=step.name,
-            values=values,
-            mechanism=mechanism.name,
-            loss=mechanism.loss.to_bytes(),
-        )
-
-
-class _Part:
-    """A data party's part in a run: reserve, then share.
-
-    The 32 bytes that the ledger keeps are 24 random ones and a fingerprint of the columns under them. A restart adds the same
-    noise; if the columns have changed meanwhile it refuses, because the same masks over other values would
-    show the difference.
-    """
-
-    def __init__(self, gate: Gate, plan: Plan, step: Step, statistic: JointStatistic) -> None:
-        self._gate = gate
-        self._plan = plan
-        self._step = step
-        self._statistic = statistic
-        self._noise: KeyedRandomness | None = None
-
-    def begin(self) -> bytes:
-        """Pay, durably, and return the seed of this party's shares."""
-        gate, (request, body) = self._gate, self._gate.paid_as(self._plan, self._step.name)
-        if gate.ledger.answer_to(request, body) is not None or gate.ledger.opening_of(request) is not None:
-            raise ReleaseLost(
-                "This step was opened before, and is opened once.",
-                remedy="Run the study again with the next repeat=; it is a new draw at a new price.",
-            )
-        gate.table.load(self._step.columns)
-        _prepare(self._statistic, gate.table)
-        presence = "centres_of" in self._step.parameters
-        kept = gate.ledger.seed_of(request)
-        if kept is None:
-            key = gate.randomness.bytes(24)
-            kept = key + gate.table.fingerprint(self._step.columns, key, presence=presence)
-            gate.ledger.reserve(request, body, self._statistic.loss, label=_label(self._plan, self._step), seed=kept)
-        elif gate.table.fingerprint(self._step.columns, kept[:24], presence=presence) != kept[24:]:
-            raise ProtocolError(
-                "The data has changed since this step was paid for.",
-                remedy="Run the study again with the next repeat=.",
-            )
-        self._noise = KeyedRandomness(kept).spawn("noise")
-        return KeyedRandomness(kept).spawn("shares").bytes(32)
-
-    def rows(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return some people's integer rows; they leave as shares only."""
-        return self._statistic.rows(self._gate.table, start, stop)
-
-    def noise(self, entries: int) -> NDArray[np.int64]:
-        """Return this party's share of the noise of the entries between parties."""
-        assert self._noise is not None  # the run begins first
-        return self._statistic.cross_noise(entries, self._noise.spawn("cross"))
-
-    def own(self) -> NDArray[np.int64] | None:
-        """Return this party's own part, noised by it alone."""
-        assert self._noise is not None  # the run begins first
-        return self._statistic.own(self._gate.table, self._noise.spawn("own"))
-
-    def opening(self, answer: bytes) -> None:
-        """Keep, durably, what is about to be opened; a step is opened once."""
-        request, _ = self._gate.paid_as(self._plan, self._step.name)
-        self._gate.ledger.record_opening(request, answer, label=_label(self._plan, self._step))
-
-
-def _prepare(statistic: Any, table: PrivateTable) -> None:
-    """Let a statistic fail, if it must, before anything is paid."""
-    if hasattr(statistic, "prepare"):
-        statistic.prepare(table)
-
-
-def _label(plan: Plan, step: Step) -> str:
-    """Public words for the ledger: the study, the step, the first digits of the plan's hash.
-
-    "joint" marks a loss that every party's ledger holds whole, so that a person's total counts it once. Losses of parts (the
-    party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
-    """
-    level = " event-level" if plan.relation == EVENT else ""
-    name = f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
-    return f"{name} joint" if is_joint(step) and plan.unit == "person" else name
+    def _release(
+        self, step: Step, values: dict[str, Array], mechanism: Mechanism | JointStatistic | OpenStatistic
+    ) -> Released:
+        loss = None if step.price is None else cast("Mechanism", mechanism).loss.to_bytes()
+        return Released(party=self.terms.party, step=step.name, values=values, mechanism=mechanism.name, loss=loss)

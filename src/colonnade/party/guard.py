@@ -9,14 +9,16 @@ import socket
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from colonnade.errors import ColonnadeError, ProtocolError
+from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.node.conversation import Member
 from colonnade.node.endpoint import Runs, check_membership
-from colonnade.node.joint import is_joint
-from colonnade.node.run import Member
+from colonnade.node.kinds import is_conversation
 from colonnade.party.gate import Gate
+from colonnade.party.views import Views
 from colonnade.plan import Plan
 from colonnade.privacy.loss import total
 from colonnade.protocol import codec
@@ -47,13 +49,16 @@ class Guard:
     Parameters
     ----------
     gate
-        The party's only door.
+        The party's only door, before the order of rows that it was opened with.
     member
         Who it is towards its peers, and who they are.
+    views
+        Further orders of rows that it has agreed to; none by default.
     """
 
-    def __init__(self, gate: Gate, member: Member) -> None:
+    def __init__(self, gate: Gate, member: Member, views: Views | None = None) -> None:
         self._gate = gate
+        self._views = views or Views(gate)
         self._runs = Runs(member, gate.randomness.bytes)
         self._one_at_a_time = threading.Lock()
         self._before: int | None = None
@@ -80,27 +85,29 @@ class Guard:
         if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 1):
             self._before = self._sequence()  # only these are ever charged for
         if isinstance(request, Ask):
-            return self._gate.answer(request)
+            return self._views.of(request.plan.alignment).answer(request)
         if isinstance(request, Post):
             return self._post(request)
         if isinstance(request, Recall):
             return self._recall(request) or codec.encode(NotKept())
         if isinstance(request, Conclude):
             self._runs.forget()
-            return self._gate.conclude(request.plan, request.step, request.values)
+            gate = self._views.of(request.plan.alignment)
+            return gate.conclude(request.plan, request.step, request.values)
         if isinstance(request, Propose):
             return codec.encode(self._agree(request))
-        reply: Reply = self._describe() if isinstance(request, GetDescription) else self._account(request)
+        reply: Reply = self._describe(request) if isinstance(request, GetDescription) else self._account(request)
         return codec.encode(reply)
 
     def _post(self, request: Post) -> bytes:
         self._check_membership(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
-        return self._runs.post(request, self._gate.join(request.plan, request.step) if asked else None)
+        gate = self._views.of(request.plan.alignment)
+        return self._runs.post(request, partial(gate.join, request.plan, request.step) if asked else None)
 
     def _recall(self, request: Recall) -> bytes | None:
         if request.plan.steps_of(self._gate.terms.party):
-            return self._gate.recall(request.plan, request.step)
+            return self._views.of(request.plan.alignment).recall(request.plan, request.step)
         return self._runs.opened(request.plan, request.step)  # this party only computed
 
     def _check_membership(self, plan: Plan) -> None:
@@ -108,19 +115,24 @@ class Guard:
         check_membership(plan, terms.party, self._runs.member.pinned, terms.federation)
 
     def _agree(self, request: Propose) -> Agreed:
-        if any(is_joint(step) for step in request.plan.steps):
+        if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
             return Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=())
-        losses, unpaid = self._gate.quote(request.plan)
+        quoted = self._views.of(request.plan.alignment).quote(request.plan)
         return Agreed(
             plan_hash=codec.digest(request.plan),
-            losses={step: loss.to_bytes() for step, loss in losses.items()},
-            unpaid=unpaid,
+            losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
+            unpaid=quoted.unpaid,
+            disclosed=quoted.disclosed,
         )
 
-    def _describe(self) -> Described:
+    def _describe(self, request: GetDescription) -> Described:
         terms = self._gate.terms
+        if request.alignment:
+            terms = self._views.of(request.alignment).terms
+            if terms.alignment != request.alignment:
+                raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
         return Described(
             party=terms.party, schema=tuple(terms.schema.items()), alignment=terms.alignment, people=terms.people
         )

@@ -20,15 +20,17 @@ import os
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 import msgspec
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.ledger_file import LedgerFile
 from colonnade.party.ledger_rows import (
+    COSTLESS,
     FACTS,
     FORMAT,
+    SEEDED,
     Ceiling,
     Entry,
     Facts,
@@ -50,38 +52,10 @@ from colonnade.party.ledger_tally import Tally, first_row
 from colonnade.privacy.loss import GRID, Loss
 from colonnade.privacy.price import NANO, Budget
 
-__all__ = ["Entry", "Head", "Ledger", "SqliteLedger"]
+__all__ = ["Entry", "Head", "SqliteLedger"]
 
 LARGEST_ANSWER = 2**28
 YEAR_10000 = 253_402_300_800
-
-
-class Ledger(Protocol):
-    """What the gate needs of a ledger."""
-
-    @property
-    def identity(self) -> str: ...  # noqa: D102
-    @property
-    def party(self) -> str: ...  # noqa: D102
-    @property
-    def test(self) -> bool: ...  # noqa: D102
-    @property
-    def budget(self) -> Budget: ...  # noqa: D102
-    def answer_to(self, request_id: bytes, body_hash: bytes) -> bytes | None: ...  # noqa: D102
-    def knows(self, request_id: bytes) -> bool: ...  # noqa: D102
-    def require_room(self, cost: Loss) -> None: ...  # noqa: D102
-    def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str) -> int: ...  # noqa: D102
-    def seal(self, request_id: bytes, answer: bytes) -> bytes: ...  # noqa: D102
-    def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str) -> int: ...  # noqa: D102
-    def reserve(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, seed: bytes) -> int: ...  # noqa: D102
-    def seed_of(self, request_id: bytes) -> bytes | None: ...  # noqa: D102
-    def record_opening(self, request_id: bytes, answer: bytes, *, label: str) -> None: ...  # noqa: D102
-    def opening_of(self, request_id: bytes) -> bytes | None: ...  # noqa: D102
-    def commit(self, request_id: bytes, answer: bytes) -> bytes: ...  # noqa: D102
-    def spent(self) -> Loss: ...  # noqa: D102
-    def remaining(self) -> float: ...  # noqa: D102
-    def entries(self) -> list[Entry]: ...  # noqa: D102
-    def head(self) -> Head: ...  # noqa: D102
 
 
 class SqliteLedger:
@@ -263,6 +237,14 @@ class SqliteLedger:
         """Pay for a step of several rounds before its first share leaves; keep the seed that regenerates its shares."""
         return self._append("reserve", request_id, body_hash, label, loss=loss, seed=seed)
 
+    def keep_key(self, request_id: bytes, body_hash: bytes, key: bytes, *, label: str) -> int:
+        """Keep a key that the parties agreed on, durably, once. `seed_of` returns it, `commit` erases it."""
+        return self._append("key", request_id, body_hash, label, seed=key)
+
+    def record_alignment(self, request_id: bytes, body_hash: bytes, *, label: str) -> int:
+        """Record that this party takes part in an alignment of rows; ``body_hash`` stands for the list it brings."""
+        return self._append("alignment", request_id, body_hash, label)
+
     def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str) -> int:
         """Record that something will leave which no budget pays for. Whether it may is the policy's decision."""
         return self._append("nonprivate", request_id, body_hash, label)
@@ -292,14 +274,14 @@ class SqliteLedger:
 
     def seal(self, request_id: bytes, answer: bytes) -> bytes:
         """Keep the answer in the row of its debit, durably, and return it. Only then may it leave."""
-        return self._keep(request_id, answer, ("debit", "nonprivate"))
+        return self._keep(request_id, answer, ("debit", "nonprivate", "alignment"))
 
     def commit(self, request_id: bytes, answer: bytes) -> bytes:
         """Keep the answer of a reserved step, erase its seed from the file, and return the answer.
 
         A step that was aborted is committed too, with what says so: it stays paid, and its seed goes.
         """
-        return self._keep(request_id, answer, ("reserve",))
+        return self._keep(request_id, answer, ("reserve", "key"))
 
     def seed_of(self, request_id: bytes) -> bytes | None:
         """Return the seed of a step that was reserved and not committed."""
@@ -422,8 +404,8 @@ class SqliteLedger:
     ) -> int:
         check_identified(request_id, body_hash)
         checked_name(label, "label")
-        cost = None if kind in ("nonprivate", "opening") else checked_cost(loss)
-        if kind == "reserve" and (type(seed) is not bytes or len(seed) != 32):
+        cost = None if kind in COSTLESS else checked_cost(loss)
+        if kind in SEEDED and (type(seed) is not bytes or len(seed) != 32):
             raise BadInput("A seed is 32 bytes.")
         written = _now(self._clock)
         with self._file.writing() as stake:

@@ -24,9 +24,11 @@ from colonnade.privacy.price import NANO, Budget
 __all__ = [
     "APPLICATION",
     "BEFORE_THE_FIRST",
+    "COSTLESS",
     "FACTS",
     "FORMAT",
     "SCHEMA",
+    "SEEDED",
     "Ceiling",
     "Entry",
     "Facts",
@@ -47,13 +49,17 @@ __all__ = [
     "seed_hash",
 ]
 
-FORMAT = 1
+FORMAT = 2
 APPLICATION = 0x434F4C4F  # "COLO" in the file's header, so that a ledger is not taken for any other database
 BEFORE_THE_FIRST = bytes(32)
 LONGEST_NAME = 200
 LARGEST_FIGURE = 2**63 - 1  # of a loss; SQLite's integers end here, and any cap far below
 
-Kind = Literal["genesis", "cap", "debit", "reserve", "nonprivate", "opening"]
+Kind = Literal["genesis", "cap", "debit", "reserve", "nonprivate", "opening", "key", "alignment"]
+SEEDED = frozenset({"reserve", "key"})
+"""Kinds of rows that keep 32 secret bytes until their answer is kept."""
+COSTLESS = frozenset({"nonprivate", "opening", "key", "alignment"})
+"""Kinds of rows that record something which no budget pays for."""
 
 
 class Facts(NamedTuple):
@@ -80,7 +86,7 @@ _UNCHANGED = "\n        AND ".join(f"OLD.{column} IS NEW.{column}" for column in
 SCHEMA = (
     f"""CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
-    kind TEXT NOT NULL CHECK (kind IN ('genesis', 'cap', 'debit', 'reserve', 'nonprivate', 'opening')),
+    kind TEXT NOT NULL CHECK (kind IN ('genesis', 'cap', 'debit', 'reserve', 'nonprivate', 'opening', 'key', 'alignment')),
     request BLOB UNIQUE CHECK (request IS NULL OR (typeof(request) = 'blob' AND length(request) BETWEEN 1 AND 64)),
     body BLOB CHECK (body IS NULL OR (typeof(body) = 'blob' AND length(body) = 32)),
     label TEXT NOT NULL CHECK (typeof(label) = 'text'),
@@ -95,13 +101,13 @@ SCHEMA = (
     seed BLOB CHECK (seed IS NULL OR (typeof(seed) = 'blob' AND length(seed) = 32)),
     answer_hash BLOB CHECK (answer_hash IS NULL OR (typeof(answer_hash) = 'blob' AND length(answer_hash) = 32)),
     answer BLOB CHECK (answer IS NULL OR typeof(answer) = 'blob'),
-    CHECK ((kind IN ('debit', 'reserve', 'nonprivate', 'opening')) = (request IS NOT NULL)),
+    CHECK ((kind IN ('debit', 'reserve', 'nonprivate', 'opening', 'key', 'alignment')) = (request IS NOT NULL)),
     CHECK ((request IS NULL) = (body IS NULL)),
     CHECK ((kind IN ('debit', 'reserve')) = (loss IS NOT NULL)),
     CHECK ((loss IS NULL) = (least IS NULL) AND (pure IS NULL OR loss IS NOT NULL)),
     CHECK ((kind IN ('genesis', 'cap')) = (detail IS NOT NULL)),
-    CHECK ((kind = 'reserve') = (seed_hash IS NOT NULL)),
-    CHECK ((seed IS NOT NULL) = (kind = 'reserve' AND answer IS NULL)),
+    CHECK ((kind IN ('reserve', 'key')) = (seed_hash IS NOT NULL)),
+    CHECK ((seed IS NOT NULL) = (kind IN ('reserve', 'key') AND answer IS NULL)),
     CHECK ((answer IS NULL) = (answer_hash IS NULL) AND (answer IS NULL OR request IS NOT NULL))
 )""",
     """CREATE TRIGGER rows_are_never_deleted BEFORE DELETE ON entries
@@ -272,10 +278,10 @@ def check_hash(facts: Facts, stored: object) -> bytes:
 def check_kept(facts: Facts, row: bytes, seed: object, kept_hash: object, answer: object) -> None:
     """Refuse an answer, or a seed, that is not the one its row was given."""
     if answer is None and kept_hash is None:
-        sound = facts.kind != "reserve" or _seed_matches(facts, seed)
+        sound = facts.kind not in SEEDED or _seed_matches(facts, seed)
     else:
         sound = type(answer) is bytes and seed is None and kept_hash == answer_hash(row, answer)
-    if not sound or (facts.request is None and answer is not None) or (facts.kind != "reserve" and seed is not None):
+    if not sound or (facts.request is None and answer is not None) or (facts.kind not in SEEDED and seed is not None):
         raise corrupt(facts.sequence)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from colonnade.errors import BadInput, LedgerCorrupt
 from colonnade.party.ledger_rows import (
     BEFORE_THE_FIRST,
+    COSTLESS,
     FORMAT,
     Ceiling,
     Facts,
@@ -83,7 +84,7 @@ class Tally:
             if not (self.cap.holds(self.total) and cap.holds(self.total)):
                 raise corrupt(facts.sequence)
             return cap, self.total
-        if facts.kind in ("nonprivate", "opening"):
+        if facts.kind in COSTLESS:
             return self.cap, self.total
         raise corrupt(facts.sequence)
 

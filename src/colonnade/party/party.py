@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import BadInput, BoundsRequired
+from colonnade.node.conversation import Member
 from colonnade.node.endpoint import ComputeNode
-from colonnade.node.run import Member
 from colonnade.party.alignment import align, common_ids, read_ids
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
@@ -20,6 +20,7 @@ from colonnade.party.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.sources import Source
 from colonnade.party.table import PrivateTable, require_plausible, require_schema
+from colonnade.party.views import Views
 from colonnade.privacy.price import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import codec
@@ -74,6 +75,7 @@ class Party:
         member: Member | None = None,
         policy: Policy | None = None,
         randomness: Randomness | None = None,
+        folder: Path | None = None,
     ) -> Guard:
         """Put this party behind its guard, with its rows in the agreed order.
 
@@ -93,6 +95,8 @@ class Party:
             Its rules; by default anything private that fits the ledger.
         randomness
             Where its noise comes from; by default the operating system.
+        folder
+            Where orders of rows are kept that it agrees to later; by default in memory.
         """
         alignment = align(ids, common, party=name)
         terms = Terms(
@@ -106,7 +110,8 @@ class Party:
         table = PrivateTable(self.source, self.schema, order=alignment.order)
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
-        return Guard(gate, member or Member(name, Identity.generate(randomness), {}))
+        member = member or Member(name, Identity.generate(randomness), {})
+        return Guard(gate, member, Views(gate, alignment, folder))
 
     @classmethod
     def assemble(
@@ -147,6 +152,7 @@ class Party:
                     member=members[name],
                     policy=(policies or {}).get(name, dataclasses.replace(SIMULATED, min_collusion=collusion)),
                     randomness=noise[name],
+                    folder=None if ledger_dir is None else Path(ledger_dir) / f"{name}.alignments",
                 )
             undo.pop_all()
         return guards

@@ -6,10 +6,11 @@ price is capped here.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
-from colonnade.node.joint import is_joint
-from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS, Earlier, JointStatistic, Statistic, nothing_earlier
+from colonnade.node.kinds import uses_compute_nodes
+from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS, Earlier, nothing_earlier
 from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.price import nano_epsilon
 from colonnade.schema import Schema
@@ -81,15 +82,14 @@ class Policy:
         if any(floor is not None and (type(floor) is not int or floor < 0) for floor in floors):
             raise BadInput("min_collusion and min_threshold are whole numbers, zero or more.")
 
-    def admit(
-        self, plan: Plan, step: Step, terms: Terms, earlier: Earlier = nothing_earlier
-    ) -> Statistic | JointStatistic:
+    def admit(self, plan: Plan, step: Step, terms: Terms, earlier: Earlier = nothing_earlier) -> Any:
         """Return the statistic that this step asks for, or raise before any data is read."""
         self._check_plan(plan, terms)
-        self._check_step(plan, step, terms)
         statistic = STATISTICS.get(step.statistic) or JOINT_STATISTICS.get(step.statistic)
         if statistic is None:
             raise PolicyRefusal("This party does not know the statistic that was asked for.")
+        if not getattr(statistic, "releases_nothing", False):
+            self._check_step(plan, step, terms)
         if getattr(statistic, "looks_back", False):
             return statistic(plan, step, terms.schema, earlier)
         return statistic(plan, step, terms.schema)
@@ -110,7 +110,7 @@ class Policy:
             raise PlanMismatch("The plan has two steps of the same name at one party.")
         if self.tasks is not None and plan.task not in self.tasks:
             raise PolicyRefusal("This party's policy does not allow this task.")
-        if any(is_joint(step) for step in plan.steps):
+        if uses_compute_nodes(plan):
             self._check_sharing(plan)
         if plan.people < self.min_people:
             raise PolicyRefusal("The study covers fewer people than this party's policy requires.")

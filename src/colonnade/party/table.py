@@ -77,6 +77,10 @@ class PrivateTable:
     def __repr__(self) -> str:
         return f"PrivateTable({len(self.schema)} columns, {self.people} people)"
 
+    def reordered(self, order: NDArray[np.int64]) -> "PrivateTable":
+        """Return the same source in another order of rows."""
+        return PrivateTable(self._source, self.schema, order=order, memory=self._memory)
+
     def codes(self, name: str) -> NDArray[np.int32]:
         """Return a category as codes in the order of its levels; −1 is missing or outside the schema. Read-only."""
         self._require(name, Category)

@@ -1,8 +1,8 @@
 """Every message between a coordinator and a party.
 
 A party answers with one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters
-to peers (`Posted`), a share of an already-noised value (`Opened`), or public metadata (`Described`, `Agreed`, `Accounted`,
-`Greeted`, `Refused`).
+to peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `Accounted`,
+`Greeted`, `Settled`, `Refused`), or a non-private `Released` that its policy allows by name.
 """
 
 import math
@@ -38,6 +38,7 @@ __all__ = [
     "Released",
     "Reply",
     "Request",
+    "Settled",
     "pack",
     "unpack",
 ]
@@ -106,7 +107,9 @@ def unpack(message: Array) -> NDArray[np.generic]:
 
 
 class GetDescription(Message, frozen=True, tag="get-description"):
-    """What is public about you?"""
+    """What is public about you, in this agreed row order (your first one if none is named)?"""
+
+    alignment: str = ""
 
 
 class GetAccount(Message, frozen=True, tag="get-account"):
@@ -128,13 +131,17 @@ class Ask(Message, frozen=True, tag="ask"):
 
 
 class Post(Message, frozen=True, tag="post"):
-    """Take your next turn in a run of a plan's joint step. ``letters`` are to you, by sender; in turn 1, everyone's hello."""
+    """Take your next turn in a conversation.
+
+    ``letters`` are to you, by sender; in turn 1, everyone's hello. ``inputs`` are public, and the coordinator's.
+    """
 
     plan: Plan
     step: str
     run: bytes
     turn: int
     letters: dict[str, Blob]
+    inputs: dict[str, Array] = {}
 
 
 class Recall(Message, frozen=True, tag="recall"):
@@ -188,21 +195,28 @@ class Accounted(Message, frozen=True, tag="accounted"):
 
 
 class Agreed(Message, frozen=True, tag="agreed"):
-    """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for."""
+    """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for.
+
+    ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name.
+    """
 
     plan_hash: bytes
     losses: dict[str, bytes]
     unpaid: tuple[str, ...]
+    disclosed: tuple[str, ...] = ()
 
 
 class Released(Message, frozen=True, tag="released"):
-    """A differentially private release, with what it cost and how it was perturbed."""
+    """A differentially private release, with what it cost and how it was perturbed.
+
+    ``loss`` is ``None`` for a release without differential privacy, which the party's policy allowed by name.
+    """
 
     party: str
     step: str
     values: dict[str, Array]
     mechanism: str
-    loss: bytes
+    loss: bytes | None
 
     def array(self, name: str) -> NDArray[np.generic]:
         """Return one released array."""
@@ -219,6 +233,12 @@ class Greeted(Message, frozen=True, tag="greeted"):
     """Public metadata: a signed ephemeral key for one run of one plan."""
 
     hello: bytes
+
+
+class Settled(Message, frozen=True, tag="settled"):
+    """Public metadata: this party keeps the key of this step, or has used and erased it."""
+
+    step: str
 
 
 class Posted(Message, frozen=True, tag="posted"):
@@ -243,7 +263,7 @@ class Refused(Message, frozen=True, tag="refused"):
     spent: float | None = None
 
 
-Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Posted | Opened | Refused
+Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Settled | Posted | Opened | Refused
 
 Requests = Mapping[str, Request]
 Replies = Mapping[str, Reply]

@@ -6,7 +6,6 @@ columns of one party are multiplied by that party alone. The coordinator sees se
 of an already-noised product.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,23 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coordinator.algorithms.relay import Relay
 from colonnade.errors import ProtocolError
 from colonnade.node.joint import Joint
 from colonnade.plan import Plan
-from colonnade.protocol.messages import (
-    Array,
-    Blob,
-    Conclude,
-    Greeted,
-    Opened,
-    Post,
-    Posted,
-    Recall,
-    Released,
-    Reply,
-    pack,
-    unpack,
-)
+from colonnade.protocol.messages import Array, Conclude, Opened, Recall, Released, Reply, pack, unpack
 from colonnade.protocol.rounds import Rounds
 from colonnade.secure.shamir import reconstruct
 
@@ -77,40 +64,11 @@ def open_jointly(plan: Plan, step: str) -> Rounds:
 
 def _run(plan: Plan, step: str, joint: Joint) -> Rounds:
     """Relay every turn; return the answers to the last."""
-    run = os.urandom(16)  # public: it only keeps runs apart
-
-    def turn(number: int, letters: Mapping[str, Mapping[str, Blob]]) -> dict[str, Post]:
-        return {
-            member: Post(plan=plan, step=step, run=run, turn=number, letters=dict(letters.get(member, {})))
-            for member in joint.members
-        }
-
-    replies = yield turn(0, {})
-    letters = _hellos(joint, replies)
-    for number in range(1, len(joint.chunks) + 3):
-        replies = yield turn(number, letters)
-        letters = _relayed(replies)
-    return (yield turn(len(joint.chunks) + 3, letters))
-
-
-def _hellos(joint: Joint, replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
-    hellos = {}
-    for member, reply in replies.items():
-        if not isinstance(reply, Greeted):
-            raise ProtocolError(f"{member!r} did not greet.")
-        hellos[member] = Blob(reply.hello)
-    return dict.fromkeys(joint.members, hellos)
-
-
-def _relayed(replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
-    """Turn letters by sender and receiver into letters by receiver and sender."""
-    relayed: dict[str, dict[str, Blob]] = {}
-    for sender, reply in replies.items():
-        if not isinstance(reply, Posted):
-            raise ProtocolError(f"{sender!r} did not take its turn.")
-        for receiver, letter in reply.letters.items():
-            relayed.setdefault(receiver, {})[sender] = letter
-    return relayed
+    relay = Relay(plan, step, joint.members)
+    yield from relay.greet()
+    for _ in range(len(joint.chunks) + 2):
+        yield from relay.turn()
+    return (yield from relay.last())
 
 
 def _shares(joint: Joint, replies: Mapping[str, Reply]) -> dict[int, NDArray[np.uint64]]:

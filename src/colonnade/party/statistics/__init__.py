@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from colonnade.party.statistics.centres import Centres
+from colonnade.party.statistics.coefficients import Coefficients
+from colonnade.party.statistics.group_key import GroupKey
 from colonnade.party.statistics.histogram import Histogram
 from colonnade.party.statistics.joint import Gram, JointStatistic, PairTables
 from colonnade.party.statistics.memberships import Earlier, nothing_earlier
@@ -22,8 +24,17 @@ from colonnade.party.statistics.values import Total, Values
 from colonnade.party.table import PrivateTable
 from colonnade.privacy.mechanisms import Mechanism
 from colonnade.privacy.price import Price
+from colonnade.privacy.randomness import Randomness
 
-__all__ = ["JOINT_STATISTICS", "STATISTICS", "Earlier", "JointStatistic", "Statistic", "nothing_earlier"]
+__all__ = [
+    "JOINT_STATISTICS",
+    "STATISTICS",
+    "Earlier",
+    "JointStatistic",
+    "OpenStatistic",
+    "Statistic",
+    "nothing_earlier",
+]
 
 
 class Statistic(Protocol):
@@ -38,7 +49,19 @@ class Statistic(Protocol):
         ...
 
 
-STATISTICS: Mapping[str, Callable[..., Statistic]] = {
+class OpenStatistic(Protocol):
+    """A statistic without a mechanism: it leaves as it is, where the party's policy allows that by name."""
+
+    name: str
+
+    def disclose(
+        self, table: PrivateTable, inputs: Mapping[str, NDArray[Any]], randomness: Randomness
+    ) -> Mapping[str, NDArray[Any]]:
+        """Return exact values. ``inputs`` are the coordinator's; with inputs, the answer must follow from data and inputs."""
+        ...
+
+
+STATISTICS: Mapping[str, Callable[..., Statistic | OpenStatistic]] = {
     "centres": Centres,
     "histogram": Histogram,
     "reports": Reports,
@@ -49,7 +72,9 @@ STATISTICS: Mapping[str, Callable[..., Statistic]] = {
     "values": Values,
 }
 
-JOINT_STATISTICS: Mapping[str, Callable[..., JointStatistic]] = {
+JOINT_STATISTICS: Mapping[str, Callable[..., JointStatistic | GroupKey]] = {
+    "coefficients": Coefficients,
     "gram": Gram,
+    "group-key": GroupKey,
     "pair-tables": PairTables,
 }

@@ -1,0 +1,77 @@
+"""Several orders of rows behind one ledger: a study is answered from the order that it names, and from no other."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import colonnade as cn
+from colonnade.errors import PlanMismatch
+from colonnade.party.alignment import Alignment
+from tests.federations import federation
+from tests.party.test_gate import gate_of, guards
+
+
+def with_half(f: cn.Federation) -> cn.Federation:
+    """Agree, at every party, to the first half of the people."""
+    for party in f.parties:
+        gate = gate_of(f, party)
+        whole = gate.views.alignment(f.alignment)
+        half = whole.people // 2
+        gate.views.add(Alignment("ab" * 32, half, whole.order[:half], whole.ids.slice(0, half)))
+    return at(f)
+
+
+def at(f: cn.Federation) -> cn.Federation:
+    return cn.Federation(f.transport, parties=f.parties, compute_nodes=f.compute_nodes, alignment="ab" * 32)
+
+
+def test_a_federation_on_a_further_order_counts_those_people_and_pays_from_the_same_ledger():
+    f = federation(people=400)
+    half = with_half(f)
+    assert (f.people, half.people) == (400, 200)
+    study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=8.0).fit(half)
+    assert study.counts_.sum() == pytest.approx(200, abs=40)
+    assert f.budget("bank")["spent"] == half.budget("bank")["spent"] > 0
+
+
+def test_the_same_study_on_another_order_is_another_request():
+    f = federation(people=400)
+    half = with_half(f)
+    cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0).fit(f)
+    before = f.budget("bank")["spent"]
+    cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0).fit(half)
+    assert f.budget("bank")["spent"] > before
+
+
+def test_an_order_that_nobody_agreed_to_is_refused():
+    f = federation()
+    with pytest.raises(PlanMismatch):
+        cn.Federation(f.transport, parties=f.parties, alignment="cd" * 32)
+    study = cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0)
+    f.alignment = "cd" * 32
+    with pytest.raises(PlanMismatch):
+        study.fit(f)
+    with pytest.raises(PlanMismatch):
+        gate_of(f).views.alignment("cd" * 32)
+
+
+def test_orders_survive_a_restart_for_this_user_alone(tmp_path):
+    with federation(ledger_dir=tmp_path) as f:
+        with_half(f)
+        order = gate_of(f).views.alignment("ab" * 32).order
+    files = list(tmp_path.rglob("*.alignment"))
+    assert len(files) == 3
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    with federation(ledger_dir=tmp_path) as again:
+        assert at(again).people == len(order)
+        kept = gate_of(again).views.alignment("ab" * 32)
+        assert np.array_equal(kept.order, order)
+        assert kept.ids.equals(pa.array(kept.ids.to_pylist(), type=kept.ids.type))
+
+
+def test_agreeing_twice_to_one_order_keeps_the_first():
+    f = federation()
+    with_half(f)
+    views = guards(f)["bank"]._views
+    first = views.of("ab" * 32)
+    assert views.add(Alignment("ab" * 32, 1, np.array([0]))) is first
