@@ -15,6 +15,7 @@ help:
 	@echo "make test      the tests (a fixed slice of every fault and audit matrix)"
 	@echo "make test-all  the tests, the matrices whole"
 	@echo "make lint      format, lint, types, layers"
+	@echo "make docs      the documentation, in site/; fails on a broken link"
 	@echo "make bench     the benchmarks (BENCH=name for one)"
 
 $(STAMP): pyproject.toml requirements/tested.txt
@@ -40,6 +41,9 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict --clean
 
 bench: $(STAMP)
 	$(BIN)/colonnade bench $(BENCH)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from colonnade.cli import audit, bench, demo, doctor, ledger, run
+from colonnade.cli import audit, bench, coordinator, dashboard, demo, doctor, federation, ledger, party, run
 from colonnade.cli.refusal import RefusingGroup
 
 __all__ = ["app"]
@@ -45,6 +45,10 @@ app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("preview")(run.preview)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(party.app, name="party")
+app.add_typer(federation.app, name="federation")
+app.add_typer(coordinator.app, name="coordinator")
 app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 app.command("audit")(audit.audit)
+app.command("dashboard")(dashboard.dashboard)

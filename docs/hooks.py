@@ -1,0 +1,56 @@
+"""Pages that are written from the code itself, so that they cannot fall behind it: the command line, and every error code."""
+
+import inspect
+
+import typer
+from mkdocs.structure.files import File
+from typer.testing import CliRunner
+
+from colonnade import errors
+from colonnade.cli import app
+
+
+def on_files(files, config):
+    """Add the generated pages."""
+    pages = {"reference/command-line.md": command_line(), "reference/errors.md": every_error()}
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def command_line() -> str:
+    """Return one section a command: its own help."""
+    parts = [
+        "# Command line",
+        "Exit status: 0 done; 1 refused or failed (a code, what happened, whether budget was spent, what to do); 2 usage.",
+    ]
+    for words in commands(typer.main.get_command(app)):
+        shown = CliRunner().invoke(
+            app, [*words, "--help"], env={"COLUMNS": "100", "TERM": "dumb"}, prog_name="colonnade"
+        )
+        parts.append(f"## `colonnade {' '.join(words)}`\n\n```text\n{shown.output.strip()}\n```")
+    return "\n\n".join(parts)
+
+
+def commands(group, prefix=()):
+    """Yield the words of every command."""
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from commands(command, (*prefix, name))
+        elif not command.hidden:
+            yield (*prefix, name)
+
+
+def every_error() -> str:
+    """Return one section an error code: what it means, and what to do."""
+    intro = (
+        "Every exception derives from `cn.ColonnadeError` and carries `code`, `spent` (what the failed call cost each "
+        "ledger, or `None`) and `remedy`. The command line prints the same and exits with status 1. "
+        "No message contains a value from a table."
+    )
+    parts = ["# Errors", intro]
+    kinds = [kind for kind in (getattr(errors, name) for name in errors.__all__) if inspect.isclass(kind)]
+    for kind in sorted(kinds, key=lambda one: one.code):
+        meaning = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0]
+        parts.append(f"## `{kind.code}`\n\n`cn.{kind.__name__}`. {meaning}\n\n**What to do.** {kind.default_remedy}")
+    return "\n\n".join(parts)

@@ -1,0 +1,88 @@
+"""A party's own view: what its ledger has spent, on which studies, what it refused, and what it should worry about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colonnade.errors import ColonnadeError
+from colonnade.party.ledger import Entry, SqliteLedger
+from colonnade.privacy.loss import total
+from colonnade.report.dashboard.events import Event, read_events
+
+__all__ = ["Line", "PartyView", "party_view"]
+
+ALERTS = {
+    "peer-refused": "A peer was refused",
+    "papers-refused": "A federation file was refused",
+    "message-refused": "A message was refused before it reached the guard",
+    "guard-away": "The guard did not answer the relay",
+}
+RECENT = 50
+
+
+@dataclass(frozen=True)
+class Line:
+    """One release: when, what, what it added to the total, and the total after it."""
+
+    when: str
+    label: str
+    study: str
+    added: float
+    total: float
+    private: bool
+
+
+@dataclass(frozen=True)
+class PartyView:
+    """Everything that the page of a party shows."""
+
+    party: str
+    test: bool
+    cap: float
+    delta: float
+    spent: float
+    remaining: float
+    lines: Sequence[Line]
+    refusals: Sequence[Event]
+    alerts: Sequence[tuple[str, Event]]
+    trouble: str = ""
+
+    @property
+    def studies(self) -> dict[str, float]:
+        """What each study added, in the order of its first release."""
+        shares: dict[str, float] = {}
+        for line in self.lines:
+            shares[line.study] = shares.get(line.study, 0.0) + line.added
+        return shares
+
+
+def party_view(ledger: Path, log: Path | None = None) -> PartyView:
+    """Read a party's ledger and log. A ledger that cannot be trusted is shown as such, with the reason and no figures."""
+    events = [] if log is None else read_events(log)
+    refusals = [event for event in events if event.event == "refused"][-RECENT:]
+    alerts = [(ALERTS[event.event], event) for event in events if event.event in ALERTS][-RECENT:]
+    try:
+        with SqliteLedger.open(ledger) as opened:
+            entries, budget = opened.entries(), opened.budget
+            party, test, remaining = opened.party, opened.test, opened.remaining()
+    except ColonnadeError as error:
+        return PartyView(ledger.stem, False, 0.0, 0.0, 0.0, 0.0, [], refusals, alerts, f"{error.code}: {error.message}")
+    lines = _lines(entries, budget.delta)
+    spent = lines[-1].total if lines else 0.0
+    return PartyView(party, test, budget.nano / 1e9, budget.delta, spent, remaining, lines, refusals, alerts)
+
+
+def _lines(entries: Sequence[Entry], delta: float) -> list[Line]:
+    lines: list[Line] = []
+    losses = []
+    before = 0.0
+    for entry in entries:
+        if entry.kind not in ("debit", "reserve", "nonprivate"):
+            continue
+        if entry.loss is not None:
+            losses.append(entry.loss)
+        after = total(losses).epsilon(delta) if losses else 0.0
+        study = entry.label.partition(" ")[0]
+        lines.append(Line(f"{entry.when:%Y-%m-%d %H:%M:%S}", entry.label, study, after - before, after, entry.loss is not None))
+        before = after
+    return lines
