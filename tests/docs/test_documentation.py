@@ -1,0 +1,109 @@
+"""The documentation works as printed, covers every command and every error, and has no broken link."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import colonnade as cn
+from colonnade import errors
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess:
+    """Run somewhere else, in a process of its own, as a reader would."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=["readme", "index"])
+def test_the_quickstart_is_short_and_runs_as_printed(page, tmp_path):
+    code = blocks(page, "python")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 11  # ten lines and an import of data
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "spent" in done.stdout
+
+
+def test_the_tutorial_works_as_printed(tmp_path):
+    page = DOCS / "tutorials" / "first-study.md"
+    done = run("\n".join(blocks(page, "python")), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "budget-exceeded" in done.stdout
+    assert (tmp_path / "study.html").stat().st_size < 1_000_000
+    for block in blocks(page, "sh"):
+        for line in block.splitlines():
+            words = line.split()
+            shown = subprocess.run(
+                [sys.executable, "-m", "colonnade.cli", *words[1:]], cwd=tmp_path, capture_output=True, check=False
+            )
+            assert shown.returncode == 0, line
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "how-to"], ids=lambda page: page.stem)
+def test_examples_of_the_guides_run(page, tmp_path):
+    code = "\n".join(blocks(page, "python"))
+    if not code:
+        pytest.skip("no example in Python on this page")
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path):
+    """Cell by cell in one process, as its kernel would; what IPython adds is display."""
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    book = nbformat.read(notebook, as_version=4)
+    assert all(not cell.get("outputs") for cell in book.cells)  # results are made, not kept
+    done = run("\n".join(cell.source for cell in book.cells if cell.cell_type == "code"), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_five_notebooks():
+    assert len(NOTEBOOKS) == 5
+
+
+def test_the_site_builds_offline_without_a_broken_link(tmp_path):
+    pytest.importorskip("mkdocs", reason="the extra colonnade[docs] is not installed")
+    built = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert not re.search(r'(?:src|href)="https?://[^"]*\.(?:js|css|woff2?)', page.read_text(encoding="utf-8")), page
+    command_line = (tmp_path / "site" / "reference" / "command-line.html").read_text(encoding="utf-8")
+    for command in ("demo", "run", "preview", "ledger show", "ledger verify", "doctor", "bench", "audit", "dashboard"):
+        assert f"colonnade {command}" in command_line
+    shown = (tmp_path / "site" / "reference" / "errors.html").read_text(encoding="utf-8")
+    kinds = [kind for name in errors.__all__ if isinstance(kind := getattr(errors, name), type)]
+    assert all(
+        kind.code in shown and kind.default_remedy.split(",")[0][:30] in shown
+        for kind in kinds
+        if "'" not in kind.default_remedy
+    )
+
+
+def test_every_public_name_is_in_the_reference():
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    names = [name for name in cn.__all__ if not name.startswith("__") and name not in errors.__all__]
+    assert [name for name in names if f"::: colonnade.{name}" not in shown and f"`cn.{name}" not in shown] == []
