@@ -6,6 +6,7 @@ reports when it fails may quote a cell, so every failure becomes an error of our
 """
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -301,6 +302,7 @@ class Source:
         if not pieces:
             raise BadInput("A list of data sources is empty.", remedy=ACCEPTED)
         self._shards = [_shard(piece) for piece in pieces]
+        self._named = [Counter(shard.names) for shard in self._shards]  # looked up once: tables may have thousands of columns
 
     def split(self) -> list["Source"]:
         """Return each shard as a source of its own."""
@@ -309,8 +311,8 @@ class Source:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that every shard has."""
-        first, *others = [shard.names for shard in self._shards]
-        return tuple(name for name in dict.fromkeys(first) if all(name in names for names in others))
+        first, *others = self._named
+        return tuple(name for name in first if all(name in names for names in others))
 
     @property
     def rows(self) -> int | None:
@@ -362,11 +364,11 @@ class Source:
         return (batch for shard in self._shards for batch in _steps(shard, names, rows) if len(batch))
 
     def _require(self, names: list[str]) -> None:
-        for shard in self._shards:
-            absent = [name for name in names if name not in shard.names]
+        for shard, named in zip(self._shards, self._named, strict=True):
+            absent = [name for name in names if name not in named]
             if absent:
                 raise SchemaMismatch(f"{shard.label} has no column {_listed(absent)}.")
-            doubled = [name for name in names if shard.names.count(name) > 1]
+            doubled = [name for name in names if named[name] > 1]
             if doubled:
                 raise SchemaMismatch(
                     f"{shard.label} has more than one column {_listed(doubled)}.",

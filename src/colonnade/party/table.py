@@ -290,10 +290,10 @@ def _polynomial(words: NDArray[np.uint32], odd: np.uint64, total: np.uint64) -> 
 
 def _places(order: NDArray[Any], rows: int | None) -> NDArray[Any]:
     """Invert an order: for each row of the source its place among the people, −1 where it takes no part."""
-    if order.ndim != 1 or order.dtype.kind != "i" or not order.size:
-        raise BadInput("An order is a non-empty vector of row numbers.")
-    span = int(order.max()) + 1
-    if order.min() < MISSING or (rows is not None and span > rows):
+    if order.ndim != 1 or order.dtype.kind != "i":
+        raise BadInput("An order is a vector of row numbers.")
+    span = int(order.max(initial=MISSING)) + 1
+    if order.min(initial=MISSING) < MISSING or (rows is not None and span > rows):
         raise BadInput("An order names rows that the data source does not have.")
     small = np.int32 if len(order) < 2**31 else np.int64  # an order may be most of what a party holds in memory
     places: NDArray[Any] = np.full(span + 1, MISSING, dtype=small)
@@ -328,7 +328,8 @@ def _reserve(descriptor: int, size: int) -> None:
 
 def require_schema(source: Source, schema: Schema) -> None:
     """Refuse a source that lacks a column of the schema, or stores it as another type."""
-    absent = [name for name in schema if name not in source.columns]
+    present = set(source.columns)
+    absent = [name for name in schema if name not in present]
     if absent:
         raise SchemaMismatch(
             "The schema names columns that the data source does not have: " + ", ".join(map(repr, absent)) + ".",
