@@ -3,6 +3,38 @@
 When a claim is added, its bug is added in `tests/seeded`: one change in one place, and the test that has to notice it.
 """
 
-from tests.seeded import clustering, estimates, gate, noise, people, prices, primitives
+from tests.seeded import (
+    aligning,
+    clustering,
+    coresets,
+    estimates,
+    functional,
+    gate,
+    gradient,
+    network,
+    noise,
+    people,
+    prices,
+    primitives,
+    showing,
+    sketches,
+    using,
+)
 
-SEEDED_BUGS = [*noise.BUGS, *people.BUGS, *prices.BUGS, *gate.BUGS, *estimates.BUGS, *primitives.BUGS, *clustering.BUGS]
+SEEDED_BUGS = [
+    *noise.BUGS,
+    *people.BUGS,
+    *prices.BUGS,
+    *gate.BUGS,
+    *estimates.BUGS,
+    *primitives.BUGS,
+    *clustering.BUGS,
+    *coresets.BUGS,
+    *functional.BUGS,
+    *gradient.BUGS,
+    *aligning.BUGS,
+    *network.BUGS,
+    *showing.BUGS,
+    *sketches.BUGS,
+    *using.BUGS,
+]

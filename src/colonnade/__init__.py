@@ -5,38 +5,48 @@
 >>> study = cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=2.0).fit(federation)
 >>> study.privacy_.epsilon(observer="coordinator", unit="person")
 2.0
+
+Names are imported when they are first used: ``import colonnade`` alone takes a few milliseconds, whoever only needs an error
+class or the command line's help does not wait for numerical libraries, and type-checkers see everything.
 """
 
-from colonnade import datasets
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from colonnade._version import __version__
-from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.release import MomentsRelease
-from colonnade.errors import (
-    BadInput,
-    BoundsRequired,
-    BudgetExceeded,
-    ColonnadeError,
-    LedgerCorrupt,
-    NonPrivateRefused,
-    NotEnoughComputeNodes,
-    PlanMismatch,
-    PolicyRefusal,
-    ProtocolError,
-    ReleaseLost,
-    SchemaMismatch,
-)
-from colonnade.estimators.kmeans import KMeans
-from colonnade.estimators.kmedian import KMedian
-from colonnade.estimators.linear_regression import LinearRegression
-from colonnade.estimators.logistic_regression import LogisticRegression
-from colonnade.estimators.moment import Moment
-from colonnade.estimators.pattern_count import PatternCount
-from colonnade.estimators.pca import PCA
-from colonnade.party.party import Party
-from colonnade.party.policy import Policy
-from colonnade.privacy.price import Budget
-from colonnade.result import PrivacyStatement
-from colonnade.schema import Category, Numeric, Schema
+
+if TYPE_CHECKING:
+    from colonnade import datasets
+    from colonnade.coordinator.federation import Federation
+    from colonnade.coordinator.release import MomentsRelease
+    from colonnade.errors import (
+        BadInput,
+        BoundsRequired,
+        BudgetExceeded,
+        ColonnadeError,
+        LedgerCorrupt,
+        NonPrivateRefused,
+        NotEnoughComputeNodes,
+        PlanMismatch,
+        PolicyRefusal,
+        ProtocolError,
+        ReleaseLost,
+        SchemaMismatch,
+    )
+    from colonnade.estimators.coreset import Coreset
+    from colonnade.estimators.kmeans import KMeans
+    from colonnade.estimators.kmedian import KMedian
+    from colonnade.estimators.linear_regression import LinearRegression
+    from colonnade.estimators.loading import load
+    from colonnade.estimators.logistic_regression import LogisticRegression
+    from colonnade.estimators.moment import Moment
+    from colonnade.estimators.pattern_count import PatternCount
+    from colonnade.estimators.pca import PCA
+    from colonnade.party.party import Party
+    from colonnade.party.policy import Policy
+    from colonnade.privacy.price import Budget
+    from colonnade.result import PrivacyStatement
+    from colonnade.schema import Category, Numeric, Schema
 
 __all__ = [
     "PCA",
@@ -46,6 +56,7 @@ __all__ = [
     "BudgetExceeded",
     "Category",
     "ColonnadeError",
+    "Coreset",
     "Federation",
     "KMeans",
     "KMedian",
@@ -69,4 +80,54 @@ __all__ = [
     "SchemaMismatch",
     "__version__",
     "datasets",
+    "load",
 ]
+
+_HOMES = {
+    "coordinator.federation": ("Federation",),
+    "coordinator.release": ("MomentsRelease",),
+    "errors": (
+        "BadInput",
+        "BoundsRequired",
+        "BudgetExceeded",
+        "ColonnadeError",
+        "LedgerCorrupt",
+        "NonPrivateRefused",
+        "NotEnoughComputeNodes",
+        "PlanMismatch",
+        "PolicyRefusal",
+        "ProtocolError",
+        "ReleaseLost",
+        "SchemaMismatch",
+    ),
+    "estimators.coreset": ("Coreset",),
+    "estimators.kmeans": ("KMeans",),
+    "estimators.kmedian": ("KMedian",),
+    "estimators.linear_regression": ("LinearRegression",),
+    "estimators.loading": ("load",),
+    "estimators.logistic_regression": ("LogisticRegression",),
+    "estimators.moment": ("Moment",),
+    "estimators.pattern_count": ("PatternCount",),
+    "estimators.pca": ("PCA",),
+    "party.party": ("Party",),
+    "party.policy": ("Policy",),
+    "privacy.price": ("Budget",),
+    "result": ("PrivacyStatement",),
+    "schema": ("Category", "Numeric", "Schema"),
+}
+_HOME_OF = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name == "datasets":
+        return import_module("colonnade.datasets")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

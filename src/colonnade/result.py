@@ -4,6 +4,7 @@ An *opening* is one value that became visible. A statement composes openings for
 coalition of them, for either unit. Openings of one study use independent randomness, so their losses add.
 """
 
+import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -161,6 +162,12 @@ class PrivacyStatement:
             for unit in ("person", "party")
         ]
         return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table, every string escaped."""
+        shown = self.table().drop(columns=["assumption", "mechanism"])
+        words = "".join(f"<li>{html.escape(assumption)}</li>" for assumption in self.assumptions)
+        return f"{shown.to_html(index=False, escape=True, border=0)}<ul>{words}</ul>"
 
     def _losses(self, coalition: frozenset[str], unit: Unit, party: str | None) -> list[Loss] | None:
         """Composed losses: one for a person, one a party outside the coalition for the party unit."""

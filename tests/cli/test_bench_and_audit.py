@@ -75,6 +75,14 @@ def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> No
     assert result.output.count(": refuted") == 1
 
 
+@pytest.mark.parametrize("name", audit.ATTACKS)
+def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
+    result = call("audit", name, "--samples", 400_000, "--alpha", kit.ALPHA)
+    assert result.exit_code == 0, result.output
+    assert result.output.count(": not refuted") == 1
+    assert result.output.count(": refuted") == 1
+
+
 def test_a_mechanism_with_half_its_noise_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = audit.MECHANISMS["laplace"]
 

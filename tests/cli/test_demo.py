@@ -35,6 +35,11 @@ def test_an_overspend_is_refused_and_costs_nothing(output: str) -> None:
     assert re.search(r"spent +nothing", output)
 
 
+def test_it_shows_what_an_alignment_tells_whom(output: str) -> None:
+    assert "Who is in every list" in output
+    assert "nothing about its other ids" in output
+
+
 def test_it_ends_with_every_ledger(output: str) -> None:
     end = output[output.index("What every ledger shows at the end") :]
     for party in ("bank", "telco", "insurer"):

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from colonnade.cli import doctor
+from colonnade.cli.party_folder import PartyFolder
 from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger import SqliteLedger
 from colonnade.privacy import samplers
+from colonnade.protocol.papers import Coordinator, Papers
 from tests.cli.studies import call
 
 
@@ -93,6 +95,21 @@ def missing_package(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(doctor, "NEEDED", ("a-package-that-nobody-wrote",))
 
 
+def other_signatures(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(doctor.RFC_8032, "signature", "00" * 64)
+
+
+def no_ports(patch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise PermissionError
+
+    patch.setattr(doctor.socket.socket, "bind", fails)
+
+
+def full_disk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(doctor, "LEAST_FREE", 2**80)
+
+
 def old_python(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(doctor, "OLDEST_PYTHON", (99, 0))
 
@@ -107,6 +124,9 @@ def old_python(patch: pytest.MonkeyPatch) -> None:
         (half_noise, "samplers"),
         (no_fsync, "disk"),
         (no_room, "disk"),
+        (full_disk, "disk"),
+        (other_signatures, "keys"),
+        (no_ports, "ports"),
         (wrong_products, "algebra"),
         (no_numba, "compiler"),
         (missing_package, "packages"),
@@ -133,3 +153,64 @@ def test_a_fault_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_what_is_optional_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "OPTIONAL", {"a-package-that-nobody-wrote": "fast"})
     assert "pip install 'colonnade[fast]'" in doctor.extras()
+
+
+@pytest.fixture
+def member(tmp_path: Path) -> PartyFolder:
+    """A party's folder with data, schema, policy, ledger and signed papers of its own."""
+    data = tmp_path / "bank.csv"
+    data.write_text("person_id,age\n1,40\n2,50\n", encoding="utf-8")
+    folder = PartyFolder.create(tmp_path / "bank", name="bank", role="data")
+    folder.write_templates(data, "person_id")
+    schema = tmp_path / "bank" / "schema.toml"
+    schema.write_text(schema.read_text() + "age = { lower = 18, upper = 95 }\n", encoding="utf-8")
+    others = {name: PartyFolder.create(tmp_path / name, name=name, role="compute") for name in ("one", "two")}
+    members = {"bank": folder.card(), **{name: other.card() for name, other in others.items()}}
+    papers = Papers(
+        name="test", coordinator=Coordinator(host="127.0.0.1", port=1), members=members, collusion=0, threshold=1
+    )
+    for name, one in {"bank": folder, **others}.items():
+        papers = papers.signed_by(name, one.identity())
+    folder.papers.write_text(papers.text(), encoding="utf-8")
+    return folder
+
+
+def test_a_member_in_order_passes_and_no_secret_is_printed(member: PartyFolder, tmp_path: Path) -> None:
+    result = call("doctor", "--directory", tmp_path, "--party", member.path)
+    assert result.exit_code == 0, result.output
+    assert "the papers name it" in result.output
+    assert "1 columns, as in the papers" in result.output
+    assert "all members have signed" in result.output
+    assert "does not answer" in result.output
+    assert (member.path / "identity.key").read_text().strip() not in result.output
+
+
+def readable(member: PartyFolder) -> None:
+    (member.path / "identity.key").chmod(0o644)
+
+
+def another_key(member: PartyFolder) -> None:
+    (member.path / "identity.key").write_text("11" * 32)
+
+
+def another_schema(member: PartyFolder) -> None:
+    path = member.path / "schema.toml"
+    path.write_text(path.read_text().replace("upper = 95", "upper = 96"), encoding="utf-8")
+
+
+def damaged(member: PartyFolder) -> None:
+    path = member.path / "ledger.sqlite"
+    path.write_bytes(path.read_bytes()[:-4096] + bytes(4096))
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [(readable, "identity"), (another_key, "identity"), (another_schema, "schema"), (damaged, "ledger")],
+)
+def test_a_fault_of_a_member_is_found(
+    fault: Callable[[PartyFolder], None], check: str, member: PartyFolder, tmp_path: Path
+) -> None:
+    fault(member)
+    result = call("doctor", "--directory", tmp_path, "--party", member.path)
+    assert result.exit_code == 1
+    assert f"WRONG {check}" in result.output

@@ -372,8 +372,8 @@ def test_it_is_a_scikit_learn_estimator_without_labels_or_inertia(estimator):
         {"n_local_clusters": 1},
         {"n_local_clusters": "auto"},
         {"n_clusters": 20, "n_local_clusters": 3},
-        {"method": "sketch"},
-        {"method": "coreset"},
+        {"method": "sketch"},  # without a delta
+        {"method": "nearest"},
         {"epsilon": None},
         {"epsilon": 0},
         {"epsilon": float("nan")},
@@ -403,8 +403,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_spent(estimator, par
 
 def test_a_method_that_does_not_exist_names_those_that_do():
     tables = split(groups("bad", people=100, width=2), 2)
-    with federated(tables) as f, pytest.raises(cn.BadInput, match=r"secure.*response.*independent"):
-        cn.KMeans(3, method="sketch", epsilon=1.0).fit(f)
+    with federated(tables) as f, pytest.raises(cn.BadInput, match=r"secure.*sketch.*response.*independent"):
+        cn.KMeans(3, method="magic", epsilon=1.0).fit(f)
 
 
 def test_too_large_a_price_is_refused_before_any_party_pays():

@@ -47,6 +47,7 @@ LEARNED = {
         "mean_",
         "feature_names_in_",
         "n_significant_",
+        "noise_floor_",
     },
     "LinearRegression": {"coef_", "intercept_", "coef_stderr_", "feature_names_in_"},
     "LogisticRegression": {"coef_", "intercept_", "coef_stderr_", "feature_names_in_", "classes_"},

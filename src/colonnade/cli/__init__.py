@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from colonnade.cli import audit, bench, coordinator, dashboard, demo, doctor, federation, ledger, party, run
+from colonnade.cli import (
+    audit,
+    bench,
+    coordinator,
+    dashboard,
+    demo,
+    doctor,
+    federation,
+    ledger,
+    models,
+    party,
+    report,
+    run,
+)
 from colonnade.cli.refusal import RefusingGroup
 
 __all__ = ["app"]
@@ -44,10 +57,13 @@ def _options(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("preview")(run.preview)
+app.command("evaluate")(models.evaluate)
+app.command("predict")(models.predict)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(party.app, name="party")
 app.add_typer(federation.app, name="federation")
 app.add_typer(coordinator.app, name="coordinator")
+app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 app.command("audit")(audit.audit)

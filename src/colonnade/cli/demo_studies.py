@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.linear_model import LinearRegression as Exact
 
 from colonnade.coordinator.federation import Federation
 from colonnade.datasets.synthetic import Federated
@@ -102,7 +103,7 @@ def _groups(n_clusters: int, columns: list[str], **parameters: Any) -> Callable[
         charges = _charges(study, federation)
         study.fit(federation)
         with data.federation(budget=Budget(epsilon=10_000.0, delta=0.5)) as reference:
-            exact.set_params(epsilon=10_000.0, n_local_clusters=20).fit(reference)
+            exact.set_params(method="secure", epsilon=10_000.0, n_local_clusters=20).fit(reference)
         found, best = study.predict(data.joined()), exact.predict(data.joined())
         table = pd.DataFrame(_matched(exact.cluster_centers_, study.cluster_centers_, study.feature_names_in_))
         losses = [_spread_within(data, federation, columns, labels) for labels in (found, best)]
@@ -146,6 +147,22 @@ def _model(make: Callable[[], Any], score: str) -> Callable[[Federated, Federati
         people = data.joined()
         ours, best = (model.score(people, people[study.target]) for model in (study, exact))
         return Comparison(charges, study, table, f"{score} {ours:.4f}, and {best:.4f} with next to no noise")
+
+    return run
+
+
+def _sampled(target: str, columns: list[str], *, size: int) -> Callable[[Federated, Federation], Comparison]:
+    def run(data: Federated, federation: Federation) -> Comparison:
+        study = LinearRegression(target, columns=columns, method="coreset", size=size, allow_nonprivate=True)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        people = data.joined()
+        exact = Exact().fit(people[columns], people[target])
+        figures = {"true": exact.coef_, "estimate": study.coef_, "stderr": "unknown"}
+        ours, best = study.score(people, people[target]), exact.score(people[columns], people[target])
+        moved, all_of_them = study.transcript_.numbers, len(people) * (len(columns) + 1)
+        summary = f"R² {ours:.4f}, and {best:.4f} on all rows; {moved:,} numbers were moved instead of {all_of_them:,}"
+        return Comparison(charges, study, pd.DataFrame(figures, index=pd.Index(columns)), summary)
 
     return run
 
@@ -227,6 +244,16 @@ STUDIES: tuple[DemoStudy, ...] = (
         ),
     ),
     DemoStudy(
+        "Three groups by four columns at two parties, weighted by sketches under a key that only the two share",
+        _groups(
+            3,
+            ["bank.age", "bank.income", "telco.monthly_bill", "telco.minutes"],
+            method="sketch",
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+    ),
+    DemoStudy(
         "Squares of late payments and claims together, every number perturbed by its holder; ε hides steps of one",
         _moment(["telco.late_payments", "insurer.claims"], 2, epsilon=0.5),
     ),
@@ -250,5 +277,35 @@ STUDIES: tuple[DemoStudy, ...] = (
             ),
             "accuracy",
         ),
+    ),
+    DemoStudy(
+        "The same at half the price and with δ = 0: Laplace noise on the objective's coefficients",
+        _model(
+            lambda: LogisticRegression(
+                "bank.default",
+                columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
+                method="functional",
+                epsilon=0.25,
+            ),
+            "accuracy",
+        ),
+    ),
+    DemoStudy(
+        "The same by 120 noisy gradient steps on batches that only the parties know; ε holds against the coordinator",
+        _model(
+            lambda: LogisticRegression(
+                "bank.default",
+                columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
+                method="gradient",
+                epsilon=0.5,
+                delta=1e-6,
+                descent={"steps": 120, "rate": 0.02},
+            ),
+            "accuracy",
+        ),
+    ),
+    DemoStudy(
+        "NOT PRIVATE, by consent: income again, from 1,000 weighted rows that the three parties drew together (a coreset)",
+        _sampled("bank.income", ["bank.age", "telco.monthly_bill", "insurer.premium"], size=1_000),
     ),
 )

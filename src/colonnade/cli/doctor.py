@@ -6,6 +6,8 @@ reported and never fails.
 
 import os
 import platform
+import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -23,10 +25,15 @@ __all__ = ["CHECKS", "Unfit", "doctor"]
 OLDEST_PYTHON = (3, 11)
 THIS_SOFTWARE_EXISTS = 1_735_689_600  # 2025-01-01: a clock before it is wrong
 NEEDED = (
-    "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "numba", "msgspec", "cryptography", "dp-accounting",
+    "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "numba", "msgspec", "cryptography", "pynacl", "dp-accounting",
     "mpmath", "rich", "typer",
 )  # fmt: skip
-OPTIONAL = {"torch": "fast", "polars": "polars", "opendp": "bench", "mpyc": "bench"}
+OPTIONAL = {
+    "torch": "fast", "polars": "polars", "opendp": "bench", "mpyc": "bench", "matplotlib": "plots", "nvflare": "network",
+    "fastapi": "dashboard",
+}  # fmt: skip
+LEAST_FREE = 256 * 2**20
+"""Bytes on the ledger's disk: a full disk refuses every debit, hence every study."""
 
 
 class Unfit(Exception):  # it says what the machine is
@@ -37,9 +44,16 @@ def doctor(
     directory: Annotated[
         Path, typer.Option(exists=True, file_okay=False, help="Where ledgers will be kept: is it writable and durable?")
     ] = Path(),
+    party: Annotated[
+        Path | None,
+        typer.Option("--party", exists=True, file_okay=False, help="Also check this member's keys, schema and ledger."),
+    ] = None,
 ) -> None:
-    """Check Python, packages, randomness, samplers, clock, disk, compiler and linear algebra."""
-    results = [_examined(name, check) for name, check in checks(directory)]
+    """Check Python, packages, randomness, samplers, keys, clock, ports, disk, compiler, algebra; with --party, a member too."""
+    from colonnade.cli.doctor_member import member_checks
+
+    members = [] if party is None else member_checks(party, Unfit)
+    results = [_examined(name, check) for name, check in (*checks(directory), *members)]
     for name, sound, words in results:
         screen.line(f"{'ok   ' if sound else 'WRONG'} {name:<12} {words}")
     if not all(sound for _, sound, _ in results):
@@ -135,6 +149,43 @@ def clock() -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
 
 
+def keys() -> str:
+    """Check signatures and sealing against known answers: an Ed25519 vector of RFC 8032, and a letter that must not open."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    from colonnade.secure.keys import Identity
+
+    identity = Identity.from_seed(bytes.fromhex(RFC_8032["seed"]))
+    if identity.public.hex() != RFC_8032["public"] or identity.sign(b"").hex() != RFC_8032["signature"]:
+        raise Unfit("the cryptography library signs otherwise than it should; reinstall cryptography")
+    cipher, nonce = ChaCha20Poly1305(bytes(32)), bytes(12)
+    sealed = cipher.encrypt(nonce, b"letter", b"to bank")
+    try:
+        cipher.decrypt(nonce, sealed, b"to telco")
+    except InvalidTag:
+        return "signing keys match RFC 8032; a letter opens for nobody but its receiver"
+    raise Unfit("a sealed letter opens for another receiver; do not release anything; reinstall cryptography")
+
+
+def ports() -> str:
+    """Check that local sockets work: a guard listens on one, and so does a dashboard."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        try:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(1)
+        except OSError:
+            raise Unfit("no port can be opened on the loopback interface; check the machine's firewall") from None
+    if not hasattr(socket, "AF_UNIX"):
+        raise Unfit("there are no Unix sockets here, which guards listen on; simulations work all the same")
+    with tempfile.TemporaryDirectory(prefix="cn-") as folder, socket.socket(socket.AF_UNIX) as guard:
+        try:
+            guard.bind(str(Path(folder, "guard.sock")))
+        except OSError:
+            raise Unfit("no Unix socket can be made in the temporary directory; set TMPDIR to a shorter path") from None
+    return "loopback ports and Unix sockets can be opened"
+
+
 def disk(directory: Path) -> str:
     """Write a ledger in the directory as a party would, synced to disk, and read it back."""
     from colonnade.errors import ColonnadeError
@@ -154,7 +205,12 @@ def disk(directory: Path) -> str:
                     raise Unfit("what was written to disk is not there")
     except (OSError, ColonnadeError):
         raise Unfit("ledgers cannot be kept in this directory; choose another with --directory") from None
-    return f"a ledger can be kept in {directory}; a durable debit takes {seconds * 1000:.1f} ms"
+    free = shutil.disk_usage(directory).free
+    if free < LEAST_FREE:
+        raise Unfit(f"only {free // 2**20} MB are free in this directory; make room: a full disk refuses every study")
+    return (
+        f"a ledger can be kept in {directory}; a durable debit takes {seconds * 1000:.1f} ms; {free // 2**20:,} MB free"
+    )
 
 
 def compiler() -> str:
@@ -188,6 +244,14 @@ def algebra() -> str:
     return (found or "no BLAS that reports its threads") + advice
 
 
+RFC_8032 = {
+    "seed": "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+    "public": "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+    "signature": "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
+    "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b",
+}
+"""The first test vector of section 7.1: everybody's, hence nobody's key."""
+
 KNOWN_ANSWERS: dict[str, object] = {
     "stream": "ecc684dd75017246",
     "laplace": [0, -3, 12, -3, 7, 9, 11, 1],
@@ -201,7 +265,9 @@ CHECKS: dict[str, Callable[[], str]] = {
     "extras": extras,
     "entropy": entropy,
     "samplers": samplers,
+    "keys": keys,
     "clock": clock,
+    "ports": ports,
     "compiler": compiler,
     "algebra": algebra,
 }

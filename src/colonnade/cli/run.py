@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from colonnade.cli import refusal, screen
+from colonnade.cli.models import save_all
 from colonnade.errors import ColonnadeError
 
-__all__ = ["preview", "run"]
+__all__ = ["carry_out", "preview", "run"]
 
 StudyPath = Annotated[
     Path, typer.Argument(metavar="STUDY", exists=True, dir_okay=False, help="A study file, for example study.toml.")
@@ -36,6 +37,9 @@ def run(
     change_cap: Annotated[
         bool, typer.Option("--change-cap", help="Record the file's [budget] as the new cap of ledgers that exist.")
     ] = False,
+    models: Annotated[
+        Path | None, typer.Option("--models", file_okay=False, help="Also save every fitted model in this folder.")
+    ] = None,
 ) -> None:
     """Run every study of a file, print results and receipts; what was paid for before is returned free.
 
@@ -44,14 +48,23 @@ def run(
     from colonnade.cli import study_file
 
     asked = study_file.read(study)
-    with asked.federation(spend=True, change_cap=change_cap) as federation, screen.progress():
-        for entry in asked.studies:
+    with asked.federation(spend=True, change_cap=change_cap) as federation:
+        fit_on, _ = asked.parts(federation)
+        carry_out(asked.studies, fit_on, output, models)
+
+
+def carry_out(studies: Any, federation: Any, output: Path | None, models: Path | None = None) -> None:
+    """Preview all studies, run them in order, print and write what they found; raise what stopped them, if anything did."""
+    with screen.progress():
+        for entry in studies:
             entry.estimator.preview(federation)
-        finished, failure = _fit_all(asked.studies, federation)
+        finished, failure = _fit_all(studies, federation)
         screen.heading("Budget")
         screen.print_budget(federation)
     if output is not None:
         _write(output, finished, failure)
+    if models is not None:
+        save_all(finished, models)
     if failure is not None:
         raise failure
 

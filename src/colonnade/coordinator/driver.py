@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+from colonnade.coordinator.journal import Forgetful, Journal
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError, error_for
 from colonnade.plan import Plan
 from colonnade.privacy.loss import Loss, total
@@ -12,6 +13,7 @@ from colonnade.protocol.messages import (
     Agreed,
     Ask,
     Conclude,
+    Greeted,
     Opened,
     Post,
     Posted,
@@ -23,6 +25,7 @@ from colonnade.protocol.messages import (
     Request,
 )
 from colonnade.protocol.rounds import Algorithm
+from colonnade.secure.handshake import Hello
 from colonnade.transport.base import Transport
 from colonnade.transport.transcript import Recorded, Transcript
 
@@ -106,14 +109,37 @@ class _Tally:
             self.paid.setdefault(party, set()).add(step)
 
 
-def conduct(algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress) -> Outcome:
-    """Run a study to its end.
+def conduct(
+    algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress, journal: Journal | None = None
+) -> Outcome:
+    """Run a study to its end, and take it up again where the network or a process failed: what was released is not paid twice.
 
     Every party is asked to agree before any is asked to release, so that a refusal that can be foreseen costs nobody anything.
     """
+    journal = journal or Forgetful()
+    spent: dict[str, float] = {}
+    for attempt in range(1, journal.attempts + 1):
+        try:
+            outcome = _conduct_once(algorithm, plan, transport, progress, journal)
+        except ColonnadeError as error:
+            spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
+            if attempt == journal.attempts or not isinstance(error, ProtocolError):
+                error.spent = spent or None
+                journal.finish(plan, error)
+                raise
+        else:
+            journal.finish(plan, None)
+            return outcome
+    raise AssertionError  # there is one attempt at least
+
+
+def _conduct_once(
+    algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress, journal: Journal
+) -> Outcome:
     recorded = Recorded(transport)
+    journal.begin(plan)
     progress("agreeing")
-    tally = _Tally(plan, agree(plan, recorded))
+    tally = _Tally(plan, agree(plan, recorded, journal))
     rounds = algorithm.rounds(plan)
     try:
         requests = next(rounds)
@@ -122,7 +148,10 @@ def conduct(algorithm: Algorithm, plan: Plan, transport: Transport, progress: Pr
                 recorded.step = _name(requests)
                 progress(recorded.step)
             tally.ask(requests)
+            journal.sending(plan, requests)
             replies = _exchange(requests, recorded)
+            replies |= _told(journal.untold(plan, requests, replies), recorded)
+            recorded.transcript.count_numbers(requests, replies)
             tally.note(requests, replies)
             _raise_refusal(replies)
             requests = rounds.send(replies)
@@ -133,7 +162,14 @@ def conduct(algorithm: Algorithm, plan: Plan, transport: Transport, progress: Pr
         raise
 
 
-def agree(plan: Plan, transport: Transport) -> Quote:
+def _told(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+    """Tell members what they missed of a conversation that others have finished; one that cannot take it up says so."""
+    if not requests:
+        return {}
+    return {member: reply for member, reply in _exchange(requests, transport).items() if not isinstance(reply, Refused)}
+
+
+def agree(plan: Plan, transport: Transport, journal: Journal | None = None) -> Quote:
     """Put the plan to every party; return what each would be charged. Nothing is spent."""
     members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
     replies = ask({member: Propose(plan=plan) for member in members}, transport)
@@ -146,6 +182,7 @@ def agree(plan: Plan, transport: Transport) -> Quote:
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
+    (journal or Forgetful()).agreed(plan, cast("Mapping[str, Agreed]", replies))
     return Quote(losses, unpaid, disclosed)
 
 
@@ -162,7 +199,18 @@ def _exchange(requests: Mapping[str, Request], transport: Transport) -> dict[str
         raise ProtocolError(
             "The transport lost a reply.", remedy="Repeat the call: what was released is not paid twice."
         )
-    return {party: codec.decode_reply(answers[party]) for party in requests}
+    replies = {party: codec.decode_reply(answers[party]) for party in requests}
+    if isinstance(transport, Recorded):
+        _note(transport.transcript, replies, answers)
+    return replies
+
+
+def _note(transcript: Transcript, replies: Mapping[str, Reply], answers: Mapping[str, bytes]) -> None:
+    """Keep what a report shows: bytes by kind of message, and who signed."""
+    for party, reply in replies.items():
+        transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
+        if isinstance(reply, Greeted):
+            transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
 
 
 def _raise_refusal(replies: Mapping[str, Reply]) -> None:

@@ -1,5 +1,6 @@
 """Parties, a transport and what is public about them: the coordinator's whole view of a federation."""
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast
@@ -7,18 +8,30 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import pandas as pd
 
 from colonnade.coordinator import driver
+from colonnade.coordinator.accounts import account_row, person_loss
 from colonnade.coordinator.algorithms.gram_release import GramRelease
+from colonnade.coordinator.algorithms.union_release import UnionRelease
+from colonnade.coordinator.aligning import Aligned, Aligning
+from colonnade.coordinator.connection import check_schemas, open_connection
+from colonnade.coordinator.dividing import Dividing
 from colonnade.coordinator.driver import Outcome, Progress, Quote
 from colonnade.coordinator.findings import Findings, findings_of
+from colonnade.coordinator.journal import Journal
 from colonnade.coordinator.release import MomentsRelease
-from colonnade.errors import BadInput, BudgetExceeded, NotEnoughComputeNodes, ProtocolError, SchemaMismatch
+from colonnade.errors import (
+    BadInput,
+    BudgetExceeded,
+    NotEnoughComputeNodes,
+    ProtocolError,
+    SchemaMismatch,
+)
 from colonnade.node.kinds import uses_compute_nodes
 from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.joint_noise import Law
-from colonnade.privacy.loss import NOTHING, Loss, total
-from colonnade.privacy.price import NANO, Budget, Price
+from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request
+from colonnade.protocol.papers import Papers
 from colonnade.protocol.rounds import Algorithm
 from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
@@ -38,7 +51,7 @@ class _Assembles(Protocol):
     def assemble(cls, parties: Mapping[str, Any], **options: Any) -> Mapping[str, Endpoint]: ...
 
 
-class Federation:
+class Federation(Aligning, Dividing):
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and codec), or from a transport that
@@ -56,6 +69,10 @@ class Federation:
         c: how many parties may pool what they see with the coordinator without weakening the promise of secure methods.
     alignment
         Which agreed order of rows; by default the one that the parties were opened with.
+    papers
+        The signed papers of a federation of separate machines; their hash is then the federation's name in every plan.
+    journal
+        What is kept of studies, so that one that was cut short is taken up again; by default nothing.
 
     Examples
     --------
@@ -75,6 +92,8 @@ class Federation:
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
         alignment: str = "",
+        papers: Papers | None = None,
+        journal: Journal | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
             raise BadInput("collusion is a whole number, zero or more.")
@@ -88,7 +107,12 @@ class Federation:
         if len(alignments) != 1 or any(reply.party != name for name, reply in described.items()):
             raise SchemaMismatch("The parties do not agree on one alignment of their rows.")
         (self.alignment, self.people) = alignments.pop()
-        self.identity = codec.federation_digest(self.schemas)
+        self.union = any(reply.union for reply in described.values())
+        self.aligned_: Aligned | None = None
+        self.identity = codec.federation_digest(self.schemas) if papers is None else papers.identity
+        self.journal = journal
+        if papers is not None:
+            check_schemas(papers, self.schemas)
 
     @classmethod
     def simulate(
@@ -102,6 +126,7 @@ class Federation:
         policies: Mapping[str, Any] | None = None,
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
+        aligned: bool = True,
     ) -> "Federation":
         """Bring up every party in this process.
 
@@ -124,6 +149,8 @@ class Federation:
             Where ledgers are kept; by default a temporary directory that ends with the process.
         test_key
             For tests only: makes all noise a function of this key, hence worthless; the ledgers are marked as test ledgers.
+        aligned
+            ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
         """
         if not isinstance(parties, Mapping) or not parties:
             raise BadInput("simulate takes a mapping from party names to cn.Party objects, at least one.")
@@ -145,8 +172,49 @@ class Federation:
             collusion=collusion,
             ledger_dir=ledger_dir,
             test_key=test_key,
+            aligned=aligned,
         )
         return cls(Direct(guards), parties=tuple(parties), compute_nodes=nodes, collusion=collusion)
+
+    @classmethod
+    def connect(
+        cls,
+        path: str | Path,
+        *,
+        kit: str | Path | None = None,
+        state: str | Path | None = None,
+        patience: float | None = None,
+        listen: str | None = None,
+    ) -> "Federation":
+        """Be the coordinator of a federation of separate machines, over NVIDIA FLARE's messaging (``colonnade[network]``).
+
+        Parameters
+        ----------
+        path
+            The federation's papers, ``federation.toml``, signed by every member.
+        kit
+            The coordinator's start-up kit; by default ``kits/coordinator`` or ``kit`` beside the papers.
+        state
+            Where studies under way are kept; by default ``coordinator-state`` beside the papers.
+        patience
+            Seconds that a party may be out of reach before a call fails; by default 45.
+        listen
+            The address of this machine to listen on, where it is not the host name in the papers; ``"0.0.0.0"`` for all.
+        """
+        connection = open_connection(path, kit=kit, state=state, patience=patience, listen=listen)
+        papers = connection.papers
+        try:
+            return cls(
+                connection.transport,
+                parties=papers.parties,
+                compute_nodes=papers.nodes,
+                collusion=papers.collusion,
+                papers=papers,
+                journal=connection.journal,
+            )
+        except BaseException:
+            connection.transport.close()  # type: ignore[attr-defined]  # what was opened here can be closed
+            raise
 
     # What is public -----------------------------------------------------------------------------------------------------
 
@@ -191,15 +259,19 @@ class Federation:
         unit
             ``"person"`` adds up what all parties have released about one person: a figure that no single ledger caps.
         """
-        accounts = self._everyone(GetAccount(), Accounted)
+        accounts = self.accounts()
         if unit == "person":
             return self._person_row(accounts)
-        rows = pd.DataFrame([_account_row(reply) for reply in accounts.values()]).set_index("party")
+        rows = pd.DataFrame([account_row(reply) for reply in accounts.values()]).set_index("party")
         if party is None:
             return rows
         if party not in rows.index:
             raise BadInput("There is no such party in this federation.")
         return rows.loc[party]
+
+    def accounts(self) -> dict[str, Accounted]:
+        """Return every party's own account, line by line: its cap, what it has released and for how much."""
+        return self._everyone(GetAccount(), Accounted)
 
     # Studies ------------------------------------------------------------------------------------------------------------
 
@@ -258,12 +330,12 @@ class Federation:
     def quote(self, plan: Plan) -> Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
         self._require_delta(plan)
-        return driver.agree(plan, self.transport)
+        return driver.agree(plan, self.transport, self.journal)
 
     def run(self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Run a study."""
         self._require_delta(plan)
-        return driver.conduct(algorithm, plan, self.transport, progress or _silent)
+        return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal)
 
     def study(
         self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
@@ -304,7 +376,8 @@ class Federation:
             A higher number is a new draw at a new price.
         """
         described = self.describe(columns)
-        algorithm = GramRelease(described, Price.of(epsilon, delta), tuple(signed), noise, scale, row_norms)
+        kind = UnionRelease if self.union else GramRelease
+        algorithm = kind(described, Price.of(epsilon, delta), tuple(signed), noise, scale, row_norms)
         plan = self.plan(
             algorithm,
             task="moments",
@@ -319,9 +392,10 @@ class Federation:
 
     def close(self) -> None:
         """Close the transport, and with it ledgers opened by `simulate`."""
-        close: Callable[[], None] | None = getattr(self.transport, "close", None)
-        if close is not None:
-            close()
+        for part in (self.transport, self.journal):
+            close: Callable[[], None] | None = getattr(part, "close", None)
+            if close is not None:
+                close()
 
     def __enter__(self) -> Self:
         return self
@@ -332,6 +406,12 @@ class Federation:
     def __repr__(self) -> str:
         columns = sum(len(schema) for schema in self.schemas.values())
         return f"Federation({', '.join(self.parties)}: {self.people:,} people, {columns} columns)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is public about the columns, every string escaped; no party is asked anything."""
+        rows = [(name, repr(column)) for name, column in self.describe().items()]
+        table = pd.DataFrame(rows, columns=["column", "public description"])
+        return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False, escape=True, border=0)}"
 
     def _everyone(self, request: Request, kind: "type[_Kind]") -> dict[str, _Kind]:
         replies = driver.ask(dict.fromkeys(self.parties, request), self.transport)
@@ -352,48 +432,10 @@ class Federation:
                 )
 
     def _person_row(self, accounts: Mapping[str, Accounted]) -> pd.Series:
-        spent = _person_loss(accounts.values())
+        spent = person_loss(accounts.values())
         delta = max((reply.cap_delta for reply in accounts.values()), default=0.0)
         return pd.Series({"spent": spent.epsilon(delta), "delta": delta}, name="person")
 
 
 def _silent(_: str) -> None:
     """No progress is shown unless somebody asked for it."""
-
-
-def _account_row(reply: Accounted) -> dict[str, object]:
-    spent = Loss.from_bytes(reply.spent)
-    return {
-        "party": reply.party,
-        "spent": spent.epsilon(reply.cap_delta),
-        "remaining": _room(spent, reply.cap_nano, reply.cap_delta),
-        "epsilon": reply.cap_nano / NANO,
-        "delta": reply.cap_delta,
-        "releases": sum(entry.loss is not None for entry in reply.entries),
-        "nonprivate": sum(entry.loss is None for entry in reply.entries),
-    }
-
-
-def _room(spent: Loss, cap_nano: int, delta: float) -> float:
-    """Return the largest pure ε that one more release may cost: composition, not subtraction, decides."""
-    low, high = 0, cap_nano
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if (spent + Loss.of_pure(middle)).fits(cap_nano, delta) else (low, middle - 1)
-    return low / NANO
-
-
-def _person_loss(accounts: Any) -> Loss:
-    """Compose all parties' releases; one that several parties paid for together counts once, at its largest."""
-    alone: list[Loss] = []
-    joint: dict[str, Loss] = {}
-    for reply in accounts:
-        for entry in reply.entries:
-            if entry.loss is None:
-                continue
-            loss = Loss.from_bytes(entry.loss)
-            if entry.joint is None:
-                alone.append(loss)
-            else:
-                joint[entry.joint] = max(joint.get(entry.joint, NOTHING), loss, key=lambda one: one.renyi)
-    return total([*alone, *joint.values()])

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from colonnade.coordinator.driver import Outcome, Quote
-from colonnade.coordinator.statement import assumptions_of, openings_of
-from colonnade.node.joint import is_joint
+from colonnade.coordinator.statement import assumptions_of, is_sketch, openings_of
+from colonnade.node.kinds import uses_compute_nodes
 from colonnade.plan import Plan
 from colonnade.result import PrivacyStatement
 from colonnade.transport.transcript import Transcript
@@ -37,13 +37,14 @@ class Findings:
 
 def statement_of(plan: Plan, quote: Quote, mechanisms: dict[str, str], *, local: bool) -> PrivacyStatement:
     """Return who could see what of a plan, at what price."""
-    secure = any(is_joint(step) for step in plan.steps)
+    secure = uses_compute_nodes(plan)
+    alone = any(is_sketch(step) for step in plan.steps)  # a party in the coalition has the key
     return PrivacyStatement(
         openings_of(plan, quote, mechanisms),
         plan.parties,
         plan.price.delta if plan.price is not None else 0.0,
         local=local,
-        collusion=plan.collusion if secure else len(plan.parties) - 1,
+        collusion=0 if alone else plan.collusion if secure else len(plan.parties) - 1,
         assumptions=assumptions_of(plan),
         relation=plan.relation,
     )
@@ -55,6 +56,8 @@ def findings_of(outcome: Outcome, *, title: str, local: bool) -> Findings:
     statement = statement_of(plan, outcome.quote, dict(outcome.mechanisms), local=local)
     epsilon, delta = statement.epsilon(unit=plan.unit), statement.delta(unit=plan.unit)
     paid = "paid" if any(outcome.quote.unpaid.values()) else "already paid, nothing spent"
+    if plan.price is None and any(outcome.quote.disclosed.values()):
+        paid = "not differentially private, allowed by name, paid for by no budget"
     receipt = (
         f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} a {plan.unit} towards the coordinator; {paid}; "
         f"{plan.people:,} people, {len(plan.parties)} parties, {outcome.transcript.rounds} rounds, "

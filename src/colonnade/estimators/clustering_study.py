@@ -1,12 +1,14 @@
 """What `KMeans` and `KMedian` share: local centres, a weighted grid, and centres of all columns together."""
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from colonnade.coordinator.algorithms.additive_scores import party_scores
 from colonnade.coordinator.algorithms.clustering_budget import (
     ClusteringPrices,
     WeightMethod,
@@ -14,26 +16,50 @@ from colonnade.coordinator.algorithms.clustering_budget import (
     clustering_prices,
     weight_noise,
 )
+from colonnade.coordinator.algorithms.clustering_metrics import ClusteringEvaluation
 from colonnade.coordinator.algorithms.moments import Feature, features_of
+from colonnade.coordinator.algorithms.prediction import Prediction
+from colonnade.coordinator.algorithms.sketch_likelihood import LARGEST_SKETCHED
 from colonnade.coordinator.algorithms.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput
+from colonnade.estimators.cluster_guesses import guesser_of
 from colonnade.estimators.design import design
-from colonnade.estimators.study import Study
+from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.estimators.study import Study, refuse_recipient, require_matching
 from colonnade.privacy.clustering_schedule import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 
-__all__ = ["ClusteringStudy"]
+__all__ = ["LARGEST_SEED", "ClusteringStudy", "own_units", "whole"]
 
 LARGEST_SEED = 2**31 - 1
+DEPENDENCE = 0.6
 Array = NDArray[np.float64]
 
 
 class ClusteringStudy(Study):
     """A study that clusters people by the columns of several parties; see `KMeans` and `KMedian`."""
 
-    methods: ClassVar[tuple[str, ...]] = ("secure", "response", "independent")
+    methods: ClassVar[tuple[str, ...]] = ("secure", "sketch", "response", "independent")
+    learned: ClassVar[tuple[str, ...]] = (
+        "cluster_centers_",
+        "feature_names_in_",
+        "local_centers_",
+        "n_local_clusters_",
+        "grid_weights_",
+        "_coded_centres",
+        "_coded",
+        "_columns",
+    )
+    essential: ClassVar[tuple[str, ...]] = (
+        "cluster_centers_",
+        "feature_names_in_",
+        "_coded_centres",
+        "_coded",
+        "_columns",
+    )
     _median: ClassVar[bool] = False
 
     def __init__(
@@ -59,8 +85,24 @@ class ClusteringStudy(Study):
         self.split = split
         self.random_state = random_state
 
-    def predict(self, X: pd.DataFrame) -> NDArray[np.intp]:
-        """Return the nearest centre of rows that the caller legitimately holds, in a frame with the federation's columns."""
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the nearest centre.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party to which it is opened, where every party's policy allows it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, the papers of what that party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "clusters")
+        refuse_recipient(to)
         coded = design(X, self._coded, self._columns, coded=True)
         labels = np.empty(len(coded), dtype=np.intp)
         for start in range(0, len(coded), 4_096):
@@ -68,11 +110,43 @@ class ClusteringStudy(Study):
             labels[start : start + 4_096] = gaps.argmin(axis=1)
         return labels
 
+    def _prediction(self, to: str, reading: str) -> Prediction:
+        """A centre c is nearer than the first one a where x·(c − a) > (‖c‖² − ‖a‖²)/2: one score less than there are centres."""
+        if self.n_clusters == 1:
+            raise BadInput("There is one cluster: everybody is in it.")
+        centres = self._coded_centres
+        offsets = (np.sum(centres[0] ** 2) - np.sum(centres[1:] ** 2, axis=1)) / 2
+        return Prediction(party_scores(self._columns, centres[1:] - centres[0]), offsets, to, reading, ())
+
+    def _evaluator(self, price: Price, asked: Asked) -> ClusteringEvaluation:
+        if self.n_clusters == 1:
+            raise BadInput("The loss of one centre is a variance.", remedy="Use cn.PCA(...).evaluate, or moments.")
+        local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
+        party, points, guesses, within = guesser_of(self._coded_centres, self._coded, local, weights)
+        return ClusteringEvaluation(
+            columns=self._columns,
+            centres=self._coded_centres,
+            guesser=party,
+            points=points,
+            guesses=guesses,
+            within=within,
+            median=self._median,
+            price=price,
+            unit=asked.unit,
+            level=asked.level,
+            draw=asked.repeat,
+        )
+
+    def _check_learned(self) -> None:
+        shape = (self.n_clusters, len(self.feature_names_in_))
+        require_matching(self, self.cluster_centers_, shape)
+        require_matching(self, self._coded_centres, shape)
+
     # What the study does ------------------------------------------------------------------------------------------------
 
     def _algorithm(self, federation: Federation, price: Price, repeat: int) -> VerticalClustering:  # noqa: ARG002
-        clusters = _whole(self.n_clusters, "n_clusters", 1, LARGEST_CLUSTERS)
-        seed = _whole(self.random_state, "random_state", 0, LARGEST_SEED)
+        clusters = whole(self.n_clusters, "n_clusters", 1, LARGEST_CLUSTERS)
+        seed = whole(self.random_state, "random_state", 0, LARGEST_SEED)
         blocks = self._blocks(federation)
         method = cast("WeightMethod", self.method)
         prices = clustering_prices(price, len(blocks), self.unit, method, self.split)
@@ -110,7 +184,8 @@ class ClusteringStudy(Study):
                 unit=self.unit,
                 collusion=federation.collusion,
             )
-        local = _whole(self.n_local_clusters, "n_local_clusters", 2, LARGEST_CLUSTERS)
+        sketched = self.method == "sketch" and len(blocks) > 1
+        local = whole(self.n_local_clusters, "n_local_clusters", 2, LARGEST_SKETCHED if sketched else LARGEST_CLUSTERS)
         if local ** len(blocks) < self.n_clusters:
             raise BadInput("The grid of local clusters has fewer cells than n_clusters.", remedy="Raise them.")
         return local
@@ -121,7 +196,7 @@ class ClusteringStudy(Study):
         self._coded = features_of(columns)[1:]
         self._coded_centres = value.centres
         self.feature_names_in_ = np.array([feature.name for feature in self._coded], dtype=object)
-        self.cluster_centers_ = _own_units(value.centres, self._coded)
+        self.cluster_centers_ = own_units(value.centres, self._coded)
         self.local_centers_ = self._local_centres(value)
         self.n_local_clusters_ = len(next(iter(value.local.values())))
         index = pd.MultiIndex.from_arrays(list(value.grid.cells.T), names=list(value.local))
@@ -129,11 +204,11 @@ class ClusteringStudy(Study):
 
     def _local_centres(self, value: Clusters) -> dict[str, Array]:
         return {
-            party: _own_units(centres, [one for one in self._coded if one.column.partition(".")[0] == party])
+            party: own_units(centres, [one for one in self._coded if one.column.partition(".")[0] == party])
             for party, centres in value.local.items()
         }
 
-    def _expect(self, algorithm: Any, federation: Federation) -> tuple[dict[str, str], tuple[str, ...]]:
+    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
         local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
         noise = weight_noise(
             algorithm.method, local, people, len(algorithm.blocks), prices.weights, self.unit, federation.collusion
@@ -159,7 +234,18 @@ class ClusteringStudy(Study):
             warnings.append(
                 "The noise of a weight exceeds the average weight: raise epsilon, or lower n_local_clusters."
             )
-        return expected, tuple(warnings)
+        error = _weight_error(noise, cell, shrunk=self.method == "response" and paired)
+        where = "grid_weights_ of a pair of parties" if paired else "grid_weights_ of a party"
+        return expected, tuple(warnings), (ExpectedError(where, error, "people", min(error, noise), noise),)
+
+
+def _weight_error(noise: float, cell: float, *, shrunk: bool) -> float:
+    """Return the error of a weight: all of the noise, or what shrinking towards independence leaves of it.
+
+    Reports are decoded and pulled towards independent parties as far as noise hides the rest, as a Bayesian would with a
+    prior on how far a cell is from independence; three fifths of an average cell is what such a prior would say.
+    """
+    return 1 / sqrt(1 / noise**2 + 1 / (DEPENDENCE * cell) ** 2) if shrunk else noise
 
 
 def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
@@ -167,14 +253,15 @@ def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> f
     return displacement_noise(block.width, price, sweep) * clusters / people
 
 
-def _own_units(coded: Array, features: Sequence[Feature]) -> Array:
+def own_units(coded: Array, features: Sequence[Feature]) -> Array:
     """Map numbers back from [−1, 1]; an indicator stays a share between 0 and 1."""
     scale = np.array([feature.half_width if feature.kind == "numeric" else 1.0 for feature in features])
     shift = np.array([feature.centre if feature.kind == "numeric" else 0.0 for feature in features])
     return np.asarray(coded * scale + shift)
 
 
-def _whole(value: object, what: str, least: int, largest: int) -> int:
+def whole(value: object, what: str, least: int, largest: int) -> int:
+    """Return a parameter that must be a whole number within bounds."""
     if type(value) is not int or not least <= value <= largest:
         raise BadInput(f"{what} must be a whole number from {least} to {largest}.")
     return value

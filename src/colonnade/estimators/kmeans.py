@@ -1,8 +1,22 @@
 """`KMeans`: groups of people by columns that different parties hold."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from colonnade.estimators.clustering_study import ClusteringStudy
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from colonnade.coordinator.algorithms.coreset_study import CoresetStudy
+from colonnade.coordinator.algorithms.moments import features_of
+from colonnade.coordinator.federation import Federation
+from colonnade.estimators.clustering_study import LARGEST_SEED, ClusteringStudy, own_units, whole
+from colonnade.estimators.coreset_clustering import clustering_coreset, coreset_centres
+from colonnade.estimators.coreset_options import coreset_outlook
+from colonnade.estimators.export import nearest_pipeline
+from colonnade.estimators.preview import Expectation
+from colonnade.estimators.study import require_fitted
+from colonnade.privacy.clustering_schedule import LARGEST_CLUSTERS
+from colonnade.privacy.neighbours import Unit
 
 __all__ = ["KMeans"]
 
@@ -22,8 +36,9 @@ class KMeans(ClusteringStudy):
         these coordinates.
     method
         How the weights of the grid are found: ``"secure"`` (pair tables computed on secret shares, and the table of greatest
-        entropy that fits them), ``"response"`` (each person's local cluster is randomised; no peers) or ``"independent"``
-        (noisy histograms, as if parties' columns had nothing to do with each other).
+        entropy that fits them), ``"sketch"`` (sketches of local clusters under a key that the parties share and the coordinator
+        does not have; no compute nodes; needs a delta), ``"response"`` (each person's local cluster is randomised; no peers) or
+        ``"independent"`` (noisy histograms, as if parties' columns had nothing to do with each other).
     n_local_clusters
         k′: how many local clusters each party has. By default as many as the noise can bear, from public facts only.
     epsilon
@@ -33,9 +48,17 @@ class KMeans(ClusteringStudy):
     unit
         ``"person"``: ε covers one person's records at all parties together; ``"party"``: one person's record at any one party.
     split
-        The local centres' share of the budget (of ρ where δ > 0, else of ε); by default 0.8, with ``"response"`` 0.25.
+        The local centres' share of the budget (of ρ where δ > 0, else of ε); by default 0.8, with ``"sketch"`` 0.5,
+        with ``"response"`` 0.25.
     random_state
         Seeds public choices (half-spaces, starting points), never noise.
+    size
+        With ``method="coreset"``: how many rows to draw.
+    gather
+        With ``method="coreset"``: whether the drawn rows are sent to the coordinator and clustered there; otherwise each party
+        clusters its own columns of them and sends centres and each row's local cluster (DISTDIM).
+    allow_nonprivate
+        Your consent to ``method="coreset"``.
 
     Attributes
     ----------
@@ -56,9 +79,11 @@ class KMeans(ClusteringStudy):
     -------
     Guarantee: ε (pure at δ = 0), composed over every party's centres and the weights, which use independent randomness.
     Neighbours: zero-out.
-    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (otherwise).
+    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), the coordinator alone (``"sketch"``: every
+    party has the key, so nothing is guaranteed towards one that sees sketches), or any set of parties (otherwise).
     Spends: twice at every party whose columns enter: for its centres, and for its part in the weights.
     Not released: who is in which cluster, the within-cluster distances, any exact mean or count.
+    ``"coreset"`` guarantees nothing of this: which rows were drawn leaves the parties, and their exact values or local clusters.
 
     Examples
     --------
@@ -70,3 +95,60 @@ class KMeans(ClusteringStudy):
     """
 
     task: ClassVar[str] = "clustering"
+    methods: ClassVar[tuple[str, ...]] = (*ClusteringStudy.methods, "coreset")
+    disclosing_methods: ClassVar[tuple[str, ...]] = ("coreset",)
+
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        columns: Sequence[str] | None = None,
+        method: str = "secure",
+        n_local_clusters: int | None = None,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        split: float | None = None,
+        random_state: int = 0,
+        size: int | None = None,
+        gather: bool = True,
+        allow_nonprivate: bool = False,
+    ) -> None:
+        super().__init__(
+            n_clusters,
+            columns=columns,
+            method=method,
+            n_local_clusters=n_local_clusters,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            split=split,
+            random_state=random_state,
+        )
+        self.size = size
+        self.gather = gather
+        self.allow_nonprivate = allow_nonprivate
+
+    def _nonprivate_algorithm(self, federation: Federation) -> CoresetStudy:
+        clusters = whole(self.n_clusters, "n_clusters", 1, LARGEST_CLUSTERS)
+        return clustering_coreset(self, federation, clusters, whole(self.random_state, "random_state", 0, LARGEST_SEED))
+
+    def _learn(self, federation: Federation, value: Any) -> None:
+        if self.method != "coreset":
+            super()._learn(federation, value)
+            return
+        self._columns = dict(federation.describe(self.columns))
+        self._coded = features_of(self._columns)[1:]
+        self._coded_centres = coreset_centres(value, self.n_clusters, self.random_state)
+        self.feature_names_in_ = np.array([feature.name for feature in self._coded], dtype=object)
+        self.cluster_centers_ = own_units(self._coded_centres, self._coded)
+
+    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
+        if self.method == "coreset":
+            return coreset_outlook(algorithm, federation)
+        return super()._expect(algorithm, federation)
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted centres as a plain scikit-learn pipeline that takes the same frame and gives the same clusters."""
+        require_fitted(self)
+        return nearest_pipeline(self._columns, self._coded_centres)

@@ -31,7 +31,8 @@ class KMedian(ClusteringStudy):
     -------
     Guarantee: ε (pure at δ = 0), composed over every party's centres and the weights, which use independent randomness.
     Neighbours: zero-out.
-    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (otherwise).
+    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), the coordinator alone (``"sketch"``: every
+    party has the key, so nothing is guaranteed towards one that sees sketches), or any set of parties (otherwise).
     Spends: twice at every party whose columns enter: for its centres, and for its part in the weights.
     Not released: who is in which cluster, the within-cluster distances, any exact median or count.
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from colonnade.coordinator.algorithms.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput
+from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.calibration import gaussian_party_price
@@ -73,6 +74,8 @@ class Moment(Study):
 
     task: ClassVar[str] = "moment"
     methods: ClassVar[tuple[str, ...]] = ("local", "sketch")
+    learned: ClassVar[tuple[str, ...]] = ("value_", "stderr_")
+    essential: ClassVar[tuple[str, ...]] = ("value_",)
 
     def __init__(
         self,
@@ -135,17 +138,20 @@ class Moment(Study):
         self.value_ = value.value
         self.stderr_ = value.stderr
 
-    def _expect(self, algorithm: Any, federation: Federation) -> tuple[dict[str, str], tuple[str, ...]]:  # noqa: ARG002
+    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:  # noqa: ARG002
         moment, stderr = algorithm.typical()
+        moment = max(moment, 1.0)  # a column of few small numbers may be expected to be all 0
+        least, largest = algorithm.least_and_largest()
         expected = {
-            "standard error": f"about {stderr:,.4g}, {stderr / moment:.2%} of the moment, if sums were spread evenly between "
-            "their bounds"
+            "standard error": f"about {stderr:,.4g}, {stderr / moment:.2%} of the moment, if most sums are small and few are "
+            "large, as counts are"
         }
         warnings = []
         if self._relation() == EVENT:
             expected["neighbours"] = f"event level: ε hides changes of up to {self.change} in a value, not the value"
         if stderr > moment / 4:
             warnings.append("The noise exceeds a quarter of the moment: narrow the bounds, or raise epsilon.")
-        if self.epsilon is not None and self.epsilon > 10:
-            warnings.append("An epsilon above 10 promises little.")
-        return expected, tuple(warnings)
+        error = ExpectedError(
+            "value_", stderr, "in the moment's unit", least, largest, "sums distributed as counts are"
+        )
+        return expected, tuple(warnings), (error,)

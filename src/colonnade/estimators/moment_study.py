@@ -1,18 +1,32 @@
 """Estimators that are fitted on second moments: from a federation, at a price, or from a release that was paid for before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.algorithms.expected_error import CoefficientError
+from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
 from colonnade.coordinator.algorithms.gram_release import GramRelease
 from colonnade.coordinator.algorithms.moments import Moments
+from colonnade.coordinator.algorithms.perturbed_rows import PerturbedRows
 from colonnade.coordinator.algorithms.sketched_moments import DEFAULT_SCALE, SketchedMoments
+from colonnade.coordinator.algorithms.typical_moments import (
+    EVEN,
+    NARROW,
+    SPREAD,
+    TYPICAL,
+    deviations,
+    noisy_releases,
+    sketched_grams,
+    typical_matrix,
+)
+from colonnade.coordinator.algorithms.union_release import UnionRelease
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimators.preview import ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.node.joint import Joint
 from colonnade.plan import Parameter
@@ -25,6 +39,7 @@ from colonnade.schema import Column
 __all__ = ["MomentStudy", "coefficient_errors", "require_ridge"]
 
 Array = NDArray[np.float64]
+Fit = Callable[[Moments], Array]
 
 
 class MomentStudy(Study):
@@ -71,10 +86,16 @@ class MomentStudy(Study):
             return self
         if self.epsilon is not None:
             raise BadInput("Fitting on a release takes no epsilon: it was paid for before.")
+        if repeat != 1:
+            raise BadInput(
+                "Fitting on a release takes no repeat: the draw is the release's.",
+                remedy="Ask for another draw where it is made: federation.moments(..., repeat=2).",
+            )
         self._fit_moments(federation.moments, self._chosen(federation.columns))
         self.privacy_ = federation.privacy_
         self.transcript_ = federation.transcript_
         self.plan_ = federation.plan_
+        self.schema_ = self._chosen(federation.columns)
         self.receipt_ = f"{type(self).__name__} from moments, nothing spent; {federation.receipt_}"
         return self
 
@@ -82,7 +103,8 @@ class MomentStudy(Study):
 
     def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:  # noqa: ARG002
         columns = self._chosen(federation.describe())
-        return GramRelease(columns, price, self._signed(columns), self.noise, self.scale, self.row_norms)
+        kind = UnionRelease if federation.union else GramRelease
+        return kind(columns, price, self._signed(columns), self.noise, self.scale, self.row_norms)
 
     def _sketch(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
         """Return the moments of sketches that each party perturbs alone, for methods that offer it."""
@@ -128,20 +150,62 @@ class MomentStudy(Study):
     def _features(self, columns: Mapping[str, Column]) -> list[str]:
         return [name for name in columns if name not in self._targets()]
 
-    def _entry_variance(self, algorithm: GramRelease | SketchedMoments, federation: Federation) -> Array:
+    def _expected_deviations(
+        self,
+        algorithm: FunctionalRelease | GramRelease | SketchedMoments | PerturbedRows,
+        federation: Federation,
+        fit: Fit,
+        spread: float,
+    ) -> tuple[Array, Array]:
+        """Return by how much noise moves the figures of a fit on typical columns, a row a draw; and these columns' covariance."""
+        features, people = algorithm.features, federation.people
+        target = next(iter(self._targets()), None)
+        matrix = typical_matrix(features, people, target=target, spread=spread, unequal=target is None)
+        means = matrix[0] / people
+        covariance = matrix / people - np.outer(means, means)
+        exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
+        if isinstance(algorithm, SketchedMoments):
+            grams = sketched_grams(people * covariance[1:, 1:], algorithm.entry_noise(), algorithm.size)
+            releases: Iterator[Moments] = (algorithm.moments(gram, matrix[0, 1:]) for gram in grams)
+        elif isinstance(algorithm, PerturbedRows):
+            releases = noisy_releases(exact, algorithm.variance(matrix))
+        else:
+            releases = noisy_releases(exact, self._entry_variance(algorithm, federation))
+        return deviations(exact, releases, fit), np.asarray(covariance)
+
+    def _expected_predictions(
+        self, algorithm: FunctionalRelease | GramRelease | SketchedMoments, federation: Federation, fit: Fit, unit: str
+    ) -> tuple[Array, ExpectedError]:
+        """Return the expected error of every coefficient, and that of predictions for people like those who took part."""
+        places = [
+            number for number, one in enumerate(algorithm.features) if number and one.column not in self._targets()
+        ]
+        half = np.array([algorithm.features[place].half_width for place in places])
+        errors, coefficients = [], np.zeros(0)
+        for spread in (SPREAD, EVEN, NARROW):
+            moved, covariance = self._expected_deviations(algorithm, federation, fit, spread)
+            coded = moved * half
+            squared = np.einsum("ij,jk,ik->i", coded, covariance[np.ix_(places, places)], coded)
+            errors.append(float(np.sqrt(squared.mean())))
+            coefficients = coefficients if coefficients.size else np.sqrt(np.mean(moved**2, axis=0))
+        return coefficients, ExpectedError("a prediction", errors[0], unit, min(errors), max(errors), TYPICAL)
+
+    def _entry_variance(
+        self, algorithm: FunctionalRelease | GramRelease | SketchedMoments, federation: Federation
+    ) -> Array:
         if isinstance(algorithm, SketchedMoments):
             return algorithm.typical_variance()
         plan = federation.plan(
-            algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self.unit, parameters={}
+            algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self._unit(), parameters={}
         )
-        return algorithm.variance(Joint.read(plan, "gram"))
+        return algorithm.variance(Joint.read(plan, plan.steps[0].name))
 
 
 def coefficient_errors(error: CoefficientError, *, unit: str = "", shown: int = 6) -> str:
     """Return predicted standard errors in words: some by name, and the rest as a number."""
     listed = [f"{name} {value:.2g}" for name, value in zip(error.names, error.errors, strict=True)]
     rest = f", and {len(listed) - shown} more" if len(listed) > shown else ""
-    return f"about {', '.join(listed[:shown])}{rest}{unit}, for plain independent columns"
+    return f"about {', '.join(listed[:shown])}{rest}{unit}, for typical columns"
 
 
 def require_ridge(ridge: object) -> None:

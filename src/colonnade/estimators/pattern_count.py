@@ -12,6 +12,7 @@ from colonnade.coordinator.algorithms.pattern_counts import CountTable, Independ
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.errors import BadInput
+from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.node.joint import Joint
 from colonnade.plan import Parameter
@@ -77,6 +78,8 @@ class PatternCount(Study):
 
     task: ClassVar[str] = "pattern-count"
     methods: ClassVar[tuple[str, ...]] = ("secure", "response", "independent")
+    learned: ClassVar[tuple[str, ...]] = ("counts_", "stderr_", "unbiased_")
+    essential: ClassVar[tuple[str, ...]] = ("counts_",)
 
     def __init__(
         self,
@@ -131,13 +134,19 @@ class PatternCount(Study):
             levels.append(list(description.levels))
         return pd.MultiIndex.from_product(levels, names=list(self.columns))
 
-    def _expect(self, algorithm: Any, federation: Federation) -> tuple[dict[str, str], tuple[str, ...]]:
+    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
         cells = algorithm.layout.cells
         uniform = np.full([group.size for group in algorithm.layout.groups], federation.people / cells)
-        stderr = float(np.sqrt(self._variance(algorithm, federation, uniform)).mean())
+        one = np.zeros_like(uniform)
+        one.flat[0] = federation.people
+        even, uneven = (float(np.sqrt(self._variance(algorithm, federation, table).mean())) for table in (uniform, one))
+        stderr = even
         expected = {
-            "standard error of a count": f"about {stderr:,.1f} people, if all {cells:,} patterns were equally frequent",
+            "standard error of a count": f"about {stderr:,.1f} people, if all {cells:,} patterns were equally frequent; "
+            f"nineteen counts in twenty within {2 * stderr:,.1f}",
         }
+        if self.method == "response":
+            expected["after making counts consistent"] = "less than that: none is negative, and they add up"
         if self.method == "secure" and len(algorithm.layout.groups) > 2:
             expected["what it is"] = "a fit to all pairs of parties, not a count; method='response' is the unbiased way"
         if self.method == "independent":
@@ -147,9 +156,12 @@ class PatternCount(Study):
             warnings.append(
                 "The noise of a count exceeds the average count: ask for fewer levels, or a larger epsilon."
             )
-        if self.epsilon is not None and self.epsilon > 10:
-            warnings.append("An epsilon above 10 promises little.")
-        return expected, tuple(warnings)
+        if cells > federation.people / 10:
+            warnings.append(f"{cells:,} patterns for {federation.people:,} people: most counts are below ten.")
+        error = ExpectedError(
+            "unbiased_", even, "people", min(even, uneven), max(even, uneven), "patterns equally frequent"
+        )
+        return expected, tuple(warnings), (error,)
 
     def _variance(self, algorithm: Any, federation: Federation, counts: Any) -> Any:
         if not isinstance(algorithm, PairCounts):

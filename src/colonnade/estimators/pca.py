@@ -6,15 +6,25 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
-from colonnade.coordinator.algorithms.expected_error import expected_components_error
+from colonnade.coordinator.algorithms.additive_scores import party_scores
+from colonnade.coordinator.algorithms.gram_release import GramRelease
+from colonnade.coordinator.algorithms.moment_metrics import ComponentsEvaluation
 from colonnade.coordinator.algorithms.moments import Moments, features_of
+from colonnade.coordinator.algorithms.noise_propagation import operator_norm
 from colonnade.coordinator.algorithms.pca_from_moments import pca_from_moments
 from colonnade.coordinator.algorithms.perturbed_rows import DEFAULT_SCALE, PerturbedRows
+from colonnade.coordinator.algorithms.prediction import Prediction
+from colonnade.coordinator.algorithms.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, typical_matrix
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput
 from colonnade.estimators.design import design
+from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.export import components_pipeline
 from colonnade.estimators.moment_study import MomentStudy
+from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
@@ -61,6 +71,8 @@ class PCA(MomentStudy):
         What the columns of ``components_`` belong to.
     n_significant_ : int
         How many components stand out from the noise.
+    noise_floor_ : float
+        The variance, in coded units, below which noise alone explains a component.
     privacy_, transcript_, receipt_
         The statement, what was said, and a line to keep.
 
@@ -83,6 +95,26 @@ class PCA(MomentStudy):
 
     task: ClassVar[str] = "moments"
     methods: ClassVar[tuple[str, ...]] = ("secure", "sketch", "local")
+    learned: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "explained_variance_",
+        "explained_variance_stderr_",
+        "mean_",
+        "feature_names_in_",
+        "n_significant_",
+        "noise_floor_",
+        "_coded_means",
+        "_coded",
+        "_columns",
+    )
+    essential: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "explained_variance_",
+        "feature_names_in_",
+        "_coded_means",
+        "_coded",
+        "_columns",
+    )
 
     def __init__(
         self,
@@ -107,10 +139,44 @@ class PCA(MomentStudy):
         self.scale = scale
         self.row_norms = row_norms
 
-    def transform(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        """Return the scores of rows that the caller legitimately holds, in a frame with the federation's column names."""
+    def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the scores along the components.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party to which they are opened, where every party's policy allows it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, the papers of what that party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "components")
+        refuse_recipient(to)
         coded = design(X, self._coded, self._columns, coded=True)
         return np.asarray((coded - self._coded_means) @ self.components_.T)
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and gives the same scores."""
+        require_fitted(self)
+        return components_pipeline(self._columns, self.components_, self._coded_means, self.explained_variance_)
+
+    def _prediction(self, to: str, reading: str) -> Prediction:
+        names = [f"component_{place + 1}" for place in range(self.n_components)]
+        parts = party_scores(self._columns, self.components_)
+        return Prediction(parts, -self.components_ @ self._coded_means, to, reading, names)
+
+    def _evaluator(self, price: Price, asked: Asked) -> ComponentsEvaluation:
+        gram = GramRelease(self._columns, price)
+        return ComponentsEvaluation(gram, self.components_, self._coded_means, asked.level)
+
+    def _check_learned(self) -> None:
+        require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))
+        require_matching(self, self._coded_means, (len(self.feature_names_in_),))
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         coded = len(features_of(columns)) - 1
@@ -143,22 +209,29 @@ class PCA(MomentStudy):
         self.mean_ = fit.means
         self.feature_names_in_ = np.array(fit.names, dtype=object)
         self.n_significant_ = fit.significant
+        self.noise_floor_ = float(fit.noise_floor)
         self._coded_means = fit.coded_means
         self._coded = [feature for feature in moments.features if feature.name in set(fit.names)]
         self._columns = dict(columns)
 
-    def _expect(self, algorithm: Any, federation: Federation) -> tuple[dict[str, str], tuple[str, ...]]:
+    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
+        def fit(moments: Moments) -> NDArray[np.float64]:
+            return pca_from_moments(moments, self.n_components).explained_variance
+
+        errors = [
+            float(np.sqrt(np.mean(self._expected_deviations(algorithm, federation, fit, spread)[0] ** 2)))
+            for spread in (SPREAD, EVEN, NARROW)
+        ]
         if isinstance(algorithm, PerturbedRows):
-            plain = np.diag(
-                np.full(len(algorithm.features), federation.people / 3)
-            )  # columns spread evenly over their bounds
-            variance = algorithm.variance(plain)[1:, 1:]
+            variance = algorithm.variance(typical_matrix(algorithm.features, federation.people))[1:, 1:]
         else:
             variance = self._entry_variance(algorithm, federation)[1:, 1:]
-        error = expected_components_error(algorithm.features[1:], variance, federation.people, self.n_components)
+        floor = operator_norm(variance) / federation.people
         expected = {
-            "noise floor": f"components with less variance than {error.noise_norm:.3g} (coded units) drown in the noise",
-            "captured variance lost": f"about {error.typical_loss:.2%}, if the components carry half of plain columns' variance",
+            "noise floor": f"components with less variance than {floor:.3g} (coded units) drown in the noise",
+            "captured variance lost": f"at most {2 * self.n_components * floor:.3g} (coded units) against the best components; "
+            "far less where their variances are far apart",
         }
-        warnings = ("The noise floor is above the variance of a plain column.",) if error.noise_norm > 1 / 3 else ()
-        return expected, warnings
+        warnings = ("The noise floor is above the variance of a typical column.",) if floor > SPREAD else ()
+        error = ExpectedError("explained_variance_", errors[0], "coded units", min(errors), max(errors), TYPICAL)
+        return expected, warnings, (error,)

@@ -1,14 +1,69 @@
 """What a study would cost and how good it would be, before anything is spent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
+from colonnade.coordinator.traffic import Traffic
+from colonnade.estimators.presentation import presenter
 from colonnade.privacy.loss import Loss
 from colonnade.result import PrivacyStatement
 
-__all__ = ["Preview"]
+__all__ = ["Expectation", "ExpectedError", "Preview"]
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """How far the privacy noise is expected to move one result, in the units of that result.
+
+    It is the root mean square of (what the study returns − what the same method would return without noise), over
+    draws of the noise and, for a result with many entries, over the entries. How few people there are, and what a
+    method assumes about them, is not in it.
+
+    Parameters
+    ----------
+    quantity
+        The fitted attribute, or what it is the error of, in a few words: ``"counts_"``.
+    value
+        The expected error; positive.
+    unit
+        What it is measured in: ``"people"``.
+    low, high
+        The least and the largest it may be over data that fit the schema as well as anybody can say before looking;
+        both are ``value`` where the noise does not depend on data at all.
+    assumes
+        What the data were assumed to look like for ``value``.
+
+    Examples
+    --------
+    >>> ExpectedError("counts_", 12.5, "people", 10.0, 20.0)
+    counts_: about 12.5 people (10 to 20)
+    """
+
+    quantity: str
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    assumes: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The least and the largest expected error."""
+        return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        span = f" ({low:,.4g} to {high:,.4g})" if high > low else ""
+        return f"{self.quantity}: about {self.value:,.4g} {self.unit}{span}"
+
+
+Expectation = tuple[dict[str, str], tuple[str, ...]] | tuple[dict[str, str], tuple[str, ...], tuple[ExpectedError, ...]]
+"""What an estimator says before it runs: words by figure, warnings, and (if it can) the expected errors as numbers, the one that
+people care for first.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,6 +84,22 @@ class Preview:
         The expected error, in words by figure.
     warnings
         What a careful colleague would point out.
+    errors
+        The expected errors as numbers, the one that people care for first; none where a method cannot say.
+    traffic
+        Rounds and bytes, if they can be foreseen.
+    others
+        What other ε would give: one row an ε, with the expected error of the first quantity.
+    epsilon
+        The ε that was asked for; none where the method has no price.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=4.0))
+    >>> preview = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).preview(federation)
+    >>> preview.errors[0].unit, preview.expected_error > 0
+    ('people', True)
     """
 
     title: str
@@ -37,6 +108,15 @@ class Preview:
     budget: pd.DataFrame
     expected: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    errors: tuple[ExpectedError, ...] = ()
+    traffic: Traffic | None = None
+    others: pd.DataFrame = field(default_factory=pd.DataFrame)
+    epsilon: float | None = None
+
+    @property
+    def expected_error(self) -> float | None:
+        """The expected error of the result itself, in its own units; ``None`` where a method cannot say."""
+        return self.errors[0].value if self.errors else None
 
     def table(self) -> pd.DataFrame:
         """Return one row a party: the charge, and what remains before it."""
@@ -47,6 +127,13 @@ class Preview:
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("party")
 
+    def plot(self) -> Any:
+        """Return a chart of the expected error against ε, as a matplotlib figure (``pip install 'colonnade[plots]'``)."""
+        return presenter("plots").plot_preview(self)
+
+    def _repr_html_(self) -> str:
+        return str(presenter("notebook").preview(self))
+
     def __str__(self) -> str:
         lines = [f"{self.title}: a preview; nothing is spent."]
         whole, part = self.statement.epsilon(unit="person"), self.statement.epsilon(unit="party")
@@ -56,6 +143,12 @@ class Preview:
         for party, row in self.table().iterrows():
             lines.append(f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}")
         lines += [f"  {name}: {words}" for name, words in self.expected.items()]
+        lines += [f"  expected error of {error!r}" for error in self.errors]
+        if self.traffic is not None:
+            lines.append(f"  traffic: {self.traffic.rounds} rounds, about {self.traffic.bytes:,} bytes")
+        if not self.others.empty:
+            rows = [f"ε={row.epsilon:.4g} → {row.error:,.4g}" for row in self.others.itertuples()]
+            lines.append(f"  other ε: {', '.join(rows)}")
         lines += [f"  ! {warning}" for warning in self.warnings]
         return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Which coefficients of a regression's objective are opened, entry by entry: the same arrays at every party and at the coordinator.
+"""Which coefficients of a regression's objective are opened, entry by entry: the same arrays for parties and coordinator.
 
 A party's coded columns stand in the order of its step, the target's last. In front of a party's own block stands a constant
 column, whose products are the sums. Paper 003 opens every ordered pair; we open each pair once, and only what the coding does not

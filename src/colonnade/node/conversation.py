@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from colonnade.node.heads import LedgerHeads
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Greeted, Reply
@@ -23,11 +24,15 @@ __all__ = ["Conversation", "Meeting", "Member"]
 
 @dataclass(frozen=True)
 class Member:
-    """Who one member is, and who it believes the others are."""
+    """Who one member is, who it believes the others are, and what it remembers of their ledgers.
+
+    Without ``heads``, as in a simulation, nobody says where a ledger stands and nobody asks.
+    """
 
     name: str
     identity: Identity
     pinned: Mapping[str, PublicIdentity]
+    heads: LedgerHeads | None = None
 
 
 class Conversation(Protocol):
@@ -88,7 +93,10 @@ class Meeting:
             plan=codec.digest(plan),
         )
         self._pinned = member.pinned
-        self._handshake = Handshake(member.identity, member.name, terms, subseed(secret, "colonnade handshake"))
+        self._heads = member.heads
+        head = b"" if member.heads is None else member.heads.own()
+        seed = subseed(secret, "colonnade handshake")
+        self._handshake = Handshake(member.identity, member.name, terms, seed, head=head)
 
     def greet(self) -> Greeted:
         """Turn 0: our signed ephemeral key."""
@@ -97,4 +105,7 @@ class Meeting:
     def meet(self, hellos: Mapping[str, Blob]) -> Session:
         """Turn 1: everyone's signed keys; from here on, letters can be sealed and opened."""
         decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
-        return self._handshake.agree(decoded, self._pinned)
+        session = self._handshake.agree(decoded, self._pinned)
+        if self._heads is not None:  # after the signatures: only a party itself can speak for its ledger
+            self._heads.observe({name: hello.head for name, hello in decoded.items()})
+        return session

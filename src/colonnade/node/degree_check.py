@@ -15,7 +15,9 @@ columns of the product.
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from colonnade.errors import ProtocolError
 from colonnade.secure.products import ShareProduct, entry_pairs
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import check_repetitions, expand
@@ -33,10 +35,14 @@ class CheckedProduct(ShareProduct):
         What the shares are modulo.
     widths
         How many columns each data party's dealing has.
+    fold
+        For every entry of the product the sum it is added to before anything is opened, −1 for none; by default every entry is
+        opened by itself.
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int]) -> None:
+    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], fold: NDArray[np.int64] | None = None) -> None:
         self._arithmetic = arithmetic
+        self._fold = fold
         self._widths = tuple(widths)
         self._repetitions = check_repetitions(arithmetic)
         wide = [*widths, self._repetitions]
@@ -51,7 +57,20 @@ class CheckedProduct(ShareProduct):
 
     def masked(self, noise_shares: Sequence[Elements]) -> Elements:
         """Return the product plus this node's shares of every data party's noise; refuse to go without any."""
+        if self._fold is not None:
+            return self._folded(noise_shares, self._fold)
         return super().masked([self._widened(share) for share in noise_shares])[~self._combined]
+
+    def _folded(self, noise_shares: Sequence[Elements], fold: NDArray[np.int64]) -> Elements:
+        """Add entries up on shares: sums are linear, so the degree stays, and only the sums are masked and opened."""
+        if not noise_shares:
+            raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
+        kept = fold >= 0
+        entries, places, sums = self._products.elements()[~self._combined][kept], fold[kept], int(fold.max()) + 1
+        low, high = entries & np.uint64(2**32 - 1), entries >> np.uint64(32)
+        halves = [np.bincount(places, weights=half.astype(np.float64), minlength=sums) for half in (low, high)]
+        total = [(int(one) + (int(other) << 32)) % self._arithmetic.modulus for one, other in zip(*halves, strict=True)]
+        return self._arithmetic.add(np.array(total, dtype=np.uint64), *noise_shares)
 
     def checks(self, masks: Sequence[Elements], challenge: bytes) -> list[Elements]:
         """Return what this node shows the others: for each dealing one element a repetition."""

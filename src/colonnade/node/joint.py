@@ -8,11 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.node.coefficients import coefficient_noise
+from colonnade.node.score_table import ScoreTable
+from colonnade.node.union_moments import union_noise
 from colonnade.plan import Plan, Step
 from colonnade.privacy.functional_noise import CoefficientNoise
 from colonnade.privacy.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.union_noise import UnionNoise
 from colonnade.protocol import codec
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Arithmetic, gram_bound
@@ -20,7 +26,7 @@ from colonnade.secure.shamir import require_threshold
 
 __all__ = ["JOINT", "Joint", "is_joint"]
 
-JOINT = frozenset({"coefficients", "gram", "pair-tables"})
+JOINT = frozenset({"coefficients", "gram", "pair-tables", "score-table", "union-cross", "union-own"})
 """Statistics that several parties open together."""
 
 LARGEST_WIDTH = 20_000
@@ -52,12 +58,15 @@ class Joint:
     """
 
     steps: Mapping[str, Step]
-    noise: CoefficientNoise | GramNoise | TableNoise
+    noise: CoefficientNoise | GramNoise | TableNoise | UnionNoise
     nodes: tuple[str, ...]
     threshold: int
     people: int
     largest: int
     fast: bool = False
+    table: ScoreTable | None = None
+    largest_other: int | None = None
+    """The largest magnitude of what it is multiplied by, where that is another."""
 
     @classmethod
     def read(cls, plan: Plan, name: str) -> "Joint":
@@ -73,15 +82,22 @@ class Joint:
         kinds = {step.statistic for step in steps.values()}
         if len(steps) < 2 or len(kinds) != 1 or not kinds <= JOINT:
             raise PlanMismatch("A joint step is one statistic at two or more parties.")
-        named = {step.parameters.get("protocol") for step in steps.values()} == {"bottom_up"}  # each party its own price
-        if not (named and kinds == {"coefficients"}) and len({step.price for step in steps.values()}) != 1:
+        if not _named_prices(steps) and len({step.price for step in steps.values()}) != 1:
             raise PlanMismatch("The parties of a joint step are offered different prices.")
         _check_nodes(plan)
+        table = ScoreTable.read(plan, steps) if kinds == {"score-table"} else None
+        if table is not None:
+            counting = table.noise(plan, steps[table.left])
+            shared = {owner: steps[owner] for owner in table.widths}
+            return cls(shared, counting, plan.compute_nodes, plan.threshold, plan.people, 1, table=table)
         if sum(_whole(step, "width") for step in steps.values()) > LARGEST_WIDTH:
             raise BadInput(f"A joint step has at most {LARGEST_WIDTH:,} columns.", remedy="Ask for fewer columns.")
         noise = _NOISES[kinds.pop()](plan, steps)
         largest = 1 if isinstance(noise, TableNoise) else max(_whole(step, "scale") for step in steps.values())
         fast = plan.parameters.get("arithmetic") == "int8"
+        if isinstance(noise, UnionNoise) and noise.part != "cross":  # products, multiplied by an indicator
+            scale = largest**2
+            return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, scale, fast, largest_other=1)
         return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, largest, fast)
 
     @property
@@ -89,24 +105,45 @@ class Joint:
         """The data parties, in the plan's order."""
         return tuple(self.steps)
 
+    @property
+    def data_parties(self) -> tuple[str, ...]:
+        """The owners, and whoever adds to what they share."""
+        return self.owners if self.table is None else (*self.owners, *self.table.givers)
+
+    @property
+    def fold(self) -> NDArray[np.int64] | None:
+        """Which entries are added up before they are opened; ``None`` where each is opened by itself."""
+        return None if self.table is None else self.table.fold
+
+    @property
+    def turns(self) -> int:
+        """How many turns a run has whose answers are letters, the greeting not counted."""
+        return len(self.chunks) + 2 + (self.table is not None)
+
     @cached_property
     def widths(self) -> list[int]:
         """How many columns each owner shares."""
+        if self.table is not None:
+            return list(self.table.widths.values())
         return [_whole(step, "width") for step in self.steps.values()]
 
     @cached_property
     def entries(self) -> int:
-        """How many entries there are between two parties."""
+        """How many entries there are between two parties, or sums of them."""
+        if self.table is not None:
+            return self.table.cells
         return len(entry_pairs(self.widths)[0])
 
     @cached_property
     def members(self) -> tuple[str, ...]:
         """Everyone who takes part, in canonical order."""
-        return tuple(sorted({*self.owners, *self.nodes}))
+        return tuple(sorted({*self.data_parties, *self.nodes}))
 
     @cached_property
     def bound(self) -> int:
         """No opened integer exceeds this (`colonnade.secure.residues.gram_bound`)."""
+        if self.largest_other is not None:
+            return gram_bound(self.people * self.largest * self.largest_other, 1, self._variance_for_tail())
         return gram_bound(self.people, self.largest, self._variance_for_tail())
 
     @cached_property
@@ -139,6 +176,13 @@ class _Question:
 @lru_cache(maxsize=64)
 def _read(question: _Question) -> Joint:
     return Joint._of(question.plan, question.name)  # noqa: SLF001  # its own module
+
+
+def _named_prices(steps: Mapping[str, Step]) -> bool:
+    """Return whether every party named a price of its own, which only the functional mechanism lets them do."""
+    return all(
+        step.statistic == "coefficients" and step.parameters.get("protocol") == "bottom_up" for step in steps.values()
+    )
 
 
 def _check_nodes(plan: Plan) -> None:
@@ -177,10 +221,12 @@ def _table_noise(plan: Plan, steps: Mapping[str, Step]) -> TableNoise:
     return TableNoise(tuple(steps), first.price, plan.unit, plan.collusion, len(entry_pairs(widths)[0]))
 
 
-_NOISES: Mapping[str, Callable[[Plan, Mapping[str, Step]], CoefficientNoise | GramNoise | TableNoise]] = {
+_NOISES: Mapping[str, Callable[[Plan, Mapping[str, Step]], CoefficientNoise | GramNoise | TableNoise | UnionNoise]] = {
     "coefficients": coefficient_noise,
     "gram": _gram_noise,
     "pair-tables": _table_noise,
+    "union-cross": union_noise,
+    "union-own": union_noise,
 }
 
 

@@ -38,7 +38,7 @@ EVENTS = frozenset(
     }
 )
 FIELDS = frozenset(
-    {"attempt", "bytes", "bytes_in", "bytes_out", "code", "party", "people", "pid", "process", "reason", "request"}
+    {"attempt", "bytes", "bytes_in", "bytes_out", "code", "party", "people", "pid", "child", "reason", "request"}
     | {"seconds", "sequence", "spent", "status", "step", "study", "turn"}
 )
 _PLAIN = re.compile(r"[\w .:/-]{0,80}", re.ASCII)

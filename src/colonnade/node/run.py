@@ -93,7 +93,7 @@ class Run:
         self._links: dict[str, bytes] = {}
         self._heads = b""
         self._pending: dict[int, list[Elements]] = {}
-        self._product = CheckedProduct(self._arithmetic, self.joint.widths)
+        self._product = CheckedProduct(self._arithmetic, self.joint.widths, self.joint.fold)
         self._checks: dict[str, Elements] = {}
         self._final_challenge = b""
         self._verified = False
@@ -103,7 +103,7 @@ class Run:
         """Return who takes part; the arithmetic is chosen here, so that a plan in which something could wrap is refused."""
         joint = Joint.read(plan, step)
         joint.arithmetic  # noqa: B018  # the headroom proof
-        if not set(joint.owners) <= set(plan.parties):  # whoever shares rows without holding data could share anything
+        if not set(joint.data_parties) <= set(plan.parties):  # whoever shares rows without holding data could share anything
             raise PlanMismatch("A joint step is put to somebody who is not one of the plan's data parties.")
         return joint.members
 
@@ -145,6 +145,10 @@ class Run:
 
     def _meet(self, hellos: Mapping[str, Blob]) -> None:
         self._session = self._meeting.meet(hellos)
+        self._deal_first()
+
+    def _deal_first(self) -> None:
+        """Pay and get ready to deal, if we hold data."""
         if self._dealer is not None:
             self._dealing = _Dealt(self.joint, self._dealer, self._secret)
 

@@ -37,7 +37,7 @@ from colonnade.secure.framing import digest
 from colonnade.secure.mail import Session
 from colonnade.secure.summation import PairwiseMasks, SumRing
 
-__all__ = ["CHUNK", "SumRun", "SumTerms", "Summand", "agreed_masks", "chunks_of"]
+__all__ = ["CHUNK", "SumRun", "SumTerms", "Summand", "agreed_masks", "chunks_of", "inputs_digest"]
 
 CHUNK = 1 << 18
 """Values a turn, so that memory stays bounded and every message stays small."""
@@ -143,7 +143,7 @@ class SumRun:
             return self._meeting.greet()
         if number == 1:
             self._session = self._meeting.meet(letters)
-            self._masks = agreed_masks(self._session, self._terms, inputs)
+            self._masks = agreed_masks(self._session, self._terms, inputs_digest(inputs))
             self._chunks = chunks_of(self._part.begin(inputs))
         elif number > len(self._chunks) + 1:
             raise ProtocolError("A turn after the end of a conversation.")
@@ -154,7 +154,8 @@ class SumRun:
         return self._send(number)
 
     def _send(self, number: int) -> Posted:
-        assert self._masks is not None and self._session is not None  # turn 1 comes first
+        if self._masks is None or self._session is None:
+            raise ProtocolError("A turn before the members have met.")
         masked = self._masks.masked(number, self._part.values(*self._chunks[number - 1]))
         recipient = self._terms.recipient
         if recipient == self._me:
@@ -166,7 +167,8 @@ class SumRun:
 
     def _take(self, number: int, letters: Mapping[str, Blob]) -> None:
         """Add up one chunk of everybody's, our own included, and hand it over."""
-        assert self._own is not None and self._session is not None  # the chunk was masked in the turn before
+        if self._own is None or self._session is None:
+            raise ProtocolError("A turn before the members have met.")
         if set(letters) != set(self._terms.owners) - {self._me}:
             raise ProtocolError("The letters of a turn are not one from each sender.")
         total, ring = self._own, self._terms.ring
@@ -177,12 +179,14 @@ class SumRun:
         self._part.deliver(self._chunks[number - 1][0], ring.decode(total))
 
 
-def agreed_masks(session: Session, terms: SumTerms, inputs: Mapping[str, Array]) -> PairwiseMasks:
+def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:
+    """Return a hash of public inputs, and of all that were shown before."""
+    fields = ((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items()))
+    return digest("colonnade sum inputs v1", before, *fields)
+
+
+def agreed_masks(session: Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
     """Return this party's masks; they cancel among parties that were shown the same inputs, and among no others."""
-    seen = digest(
-        "colonnade sum inputs v1",
-        *((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items())),
-    )
     secrets = {peer: session.shared(peer, f"colonnade sum masks {seen.hex()}") for peer in session.peers}
     return PairwiseMasks(terms.ring, session.party, secrets)
 

@@ -20,7 +20,7 @@ from colonnade.errors import BadInput
 from colonnade.party.encoding import flatten
 from colonnade.party.sources import Source
 
-__all__ = ["Alignment", "align", "common_ids", "common_order", "read_ids"]
+__all__ = ["Alignment", "align", "common_ids", "common_order", "read_ids", "unaligned"]
 
 WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 LARGEST_EXACT = 2.0**53
@@ -40,12 +40,23 @@ class Alignment:
         For each of them the row of this party's table; −1 (only in ``"cohort"`` mode) where it has none.
     ids
         Their ids in that order; ``None`` where they are not known one by one.
+    union
+        Whether places are those of a union, so that studies must not show who is in common.
     """
 
     identity: str
     people: int
     order: NDArray[np.int64] = field(repr=False, compare=False)
     ids: Any = field(repr=False, compare=False, default=None)
+    union: bool = False
+
+
+UNALIGNED = "unaligned"
+
+
+def unaligned() -> Alignment:
+    """Return the order of nobody's rows: what a party has before it has agreed to any."""
+    return Alignment(UNALIGNED, 0, np.empty(0, dtype=np.int64))
 
 
 def read_ids(source: Source, column: str, *, party: str) -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError
-from colonnade.node.kinds import is_conversation
+from colonnade.node.kinds import discloses, is_conversation
+from colonnade.node.matching import is_aligning
 from colonnade.party import shards
 from colonnade.party.ledger import SqliteLedger
 from colonnade.party.parts import PARTS
@@ -121,7 +122,9 @@ class Gate:
     def recall(self, plan: Plan, name: str) -> bytes | None:
         """Return the kept answer of a conversation, or what this party opened in it, if there is either."""
         step, (request, body) = plan.step(self.terms.party, name), self.paid_as(plan, name)
-        kept = self.ledger.answer_to(request, body) or self.ledger.opening_of(request)
+        kept = self.ledger.answer_to(request, body)
+        if kept is None and not is_aligning(step):  # of an alignment only a number is opened, and that is no answer
+            kept = self.ledger.opening_of(request)
         if kept is None and step.statistic == "group-key" and self.ledger.knows(request):
             return codec.encode(Settled(step=name))
         return kept
@@ -149,7 +152,7 @@ class Gate:
         losses = {step.name: loss for step in steps if (loss := self._loss(plan, step)) is not None}
         unpaid = tuple(name for name in losses if not self.ledger.knows(self.paid_as(plan, name)[0]))
         self.ledger.require_room(total(losses[name] for name in unpaid))
-        disclosed = tuple(step.name for step in steps if step.price is None and step.statistic != "group-key")
+        disclosed = tuple(step.name for step in steps if discloses(step))
         return Quoted(losses, unpaid, disclosed)
 
     def _loss(self, plan: Plan, step: Step) -> Loss | None:

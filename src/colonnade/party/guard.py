@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import pandas as pd
+
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.node.conversation import Member
 from colonnade.node.endpoint import Runs, check_membership
@@ -80,6 +82,16 @@ class Guard:
         """Close the ledger."""
         self._gate.ledger.close()
 
+    def delivered(self, plan: Plan, step: str) -> pd.DataFrame:
+        """Return what was opened to this party alone: for its own operator, in its own process. No request reaches this."""
+        gate = self._views.of(plan.alignment)
+        return self._views.deliveries.read(gate.paid_as(plan, step)[0])
+
+    def delivery_path(self, plan: Plan, step: str) -> Path | None:
+        """Return where that is kept; ``None`` in memory. No request reaches this either."""
+        gate = self._views.of(plan.alignment)
+        return self._views.deliveries.path(gate.paid_as(plan, step)[0])
+
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
         if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 1):
@@ -118,14 +130,20 @@ class Guard:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
-            return Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=())
+            head = self._signed_head(request.plan)
+            return Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
         quoted = self._views.of(request.plan.alignment).quote(request.plan)
         return Agreed(
             plan_hash=codec.digest(request.plan),
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
             unpaid=quoted.unpaid,
             disclosed=quoted.disclosed,
+            head=self._signed_head(request.plan),
         )
+
+    def _signed_head(self, plan: Plan) -> bytes:
+        member = self._runs.member
+        return b"" if member.heads is None else member.heads.signed(member.identity, codec.digest(plan))
 
     def _describe(self, request: GetDescription) -> Described:
         terms = self._gate.terms
@@ -134,7 +152,12 @@ class Guard:
             if terms.alignment != request.alignment:
                 raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
         return Described(
-            party=terms.party, schema=tuple(terms.schema.items()), alignment=terms.alignment, people=terms.people
+            party=terms.party,
+            schema=tuple(terms.schema.items()),
+            alignment=terms.alignment,
+            people=terms.people,
+            capacity=terms.capacity,
+            union=terms.union,
         )
 
     def _account(self, _: GetAccount) -> Accounted:

@@ -19,6 +19,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -303,6 +304,10 @@ class SqliteLedger:
         """
         tally = self._read()
         return (tally.cap.nano - tally.nano) / NANO
+
+    def now(self) -> datetime:
+        """Return what this ledger's clock shows."""
+        return datetime.fromtimestamp(_now(self._clock) / 1_000_000, tz=UTC)
 
     def head(self) -> Head:
         """Return where the ledger stands; messages carry it, so that peers notice a ledger that was set back."""

@@ -198,6 +198,7 @@ class Entry:
     budget: Budget | None
     """The cap that this row set (rows of kind ``genesis`` and ``cap``)."""
     sealed: bool
+    body: bytes | None = None
 
 
 def corrupt(sequence: int) -> LedgerCorrupt:
@@ -260,7 +261,7 @@ def as_entry(facts: Facts, sealed: bool) -> Entry:
     loss = None if facts.loss is None else read_loss(facts.loss)
     when = datetime.fromtimestamp(facts.written / 1_000_000, tz=UTC)
     return Entry(
-        facts.sequence, facts.kind, facts.label, when, facts.request, loss, cap.budget if cap else None, sealed
+        facts.sequence, facts.kind, facts.label, when, facts.request, loss, cap.budget if cap else None, sealed, facts.body
     )
 
 

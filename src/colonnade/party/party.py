@@ -13,7 +13,7 @@ from typing import Any
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.node.conversation import Member
 from colonnade.node.endpoint import ComputeNode
-from colonnade.party.alignment import align, common_ids, read_ids
+from colonnade.party.alignment import align, common_ids, read_ids, unaligned
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
 from colonnade.party.ledger import SqliteLedger
@@ -29,8 +29,10 @@ from colonnade.secure.keys import Identity, PublicIdentity
 
 __all__ = ["Party"]
 
-SIMULATED = Policy(event_level=True)
-"""What a simulated party answers by default: whoever asks is its owner too, so asking for an event level is consent."""
+SIMULATED = Policy(event_level=True, nonprivate=("alignment", "coreset"))
+"""What a simulated party answers by default: whoever asks is its owner too, so asking for an event level, or with
+``allow_nonprivate=True``, is consent.
+"""
 
 
 class Party:
@@ -84,7 +86,8 @@ class Party:
         name
             The party's name in the federation.
         ids, common
-            This party's ids (`read_ids`), and the ids that take part.
+            This party's ids (`read_ids`), and the ids that take part; ``None`` leaves the rows without an order until the
+            parties align them.
         schemas
             The public schemas of all parties, in the federation's order.
         ledger
@@ -98,7 +101,7 @@ class Party:
         folder
             Where orders of rows are kept that it agrees to later; by default in memory.
         """
-        alignment = align(ids, common, party=name)
+        alignment = unaligned() if common is None else align(ids, common, party=name)
         terms = Terms(
             party=name,
             schema=self.schema,
@@ -106,12 +109,13 @@ class Party:
             alignment=alignment.identity,
             people=alignment.people,
             parties=tuple(schemas),
+            capacity=0 if policy is None else policy.capacity or 0,
         )
         table = PrivateTable(self.source, self.schema, order=alignment.order)
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
         member = member or Member(name, Identity.generate(randomness), {})
-        return Guard(gate, member, Views(gate, alignment, folder))
+        return Guard(gate, member, Views(gate, alignment, folder, ids))
 
     @classmethod
     def assemble(
@@ -125,13 +129,14 @@ class Party:
         collusion: int = 1,
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
+        aligned: bool = True,
     ) -> dict[str, Guard | ComputeNode]:
         """Open several parties in one process on the ids that all of them have. See `Federation.simulate`."""
         _check_names(parties, policies or {}, compute_nodes)
         if not isinstance(budget, Budget):
             raise BadInput("budget takes a cn.Budget.", remedy="For example cn.Budget(epsilon=10.0, delta=1e-5).")
         ids = {name: read_ids(party.source, id, party=name) for name, party in parties.items()}
-        common = common_ids(ids)
+        common = common_ids(ids) if aligned else None
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
         members = _members(noise)
@@ -150,12 +155,21 @@ class Party:
                     schemas=schemas,
                     ledger=ledger,
                     member=members[name],
-                    policy=(policies or {}).get(name, dataclasses.replace(SIMULATED, min_collusion=collusion)),
+                    policy=_with_capacity(
+                        (policies or {}).get(name, dataclasses.replace(SIMULATED, min_collusion=collusion)),
+                        len(ids[name]),
+                    ),
                     randomness=noise[name],
                     folder=None if ledger_dir is None else Path(ledger_dir) / f"{name}.alignments",
                 )
             undo.pop_all()
         return guards
+
+
+def _with_capacity(policy: Policy, length: int) -> Policy:
+    """A simulated party declares the length of its list to within an eighth, unless its policy says otherwise."""
+    step = 1 << max(0, length.bit_length() - 4)
+    return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
 
 def _members(noise: Mapping[str, Randomness]) -> dict[str, Member]:

@@ -4,19 +4,25 @@ A coordinator can ask for more noise than the policy wants, never for less: the 
 price is capped here.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
 from colonnade.node.kinds import uses_compute_nodes
+from colonnade.node.matching import LARGEST_CAPACITY, MODES, is_aligning
 from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS, Earlier, nothing_earlier
 from colonnade.plan import EVENT, RELATION, Plan, Step
-from colonnade.privacy.price import nano_epsilon
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.price import Price, nano_epsilon
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
 
 __all__ = ["Policy", "Terms"]
+
+
+ON_A_UNION = frozenset({"union-cross", "union-own"})
+ON_ANY_ORDER = frozenset({"pair-tables", "group-key", "split", "matching", "cohort", "union"})
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,10 @@ class Terms:
     alignment: str
     people: int
     parties: tuple[str, ...]
+    capacity: int = 0
+    """To how many ids its list is filled up in an alignment, if that is declared: what is public of its length."""
+    union: bool = False
+    """Whether its rows stand in the order of a union, in which nobody is to learn who is in common."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +51,9 @@ class Policy:
         The most that one release may cost; ``None`` for no rule beyond the ledger's cap.
     max_delta
         The largest δ of one release; ``None`` for no rule beyond the ledger's cap.
+    max_peer_epsilon
+        The most that a peer may learn in a study whose price counts on something that peers know (secret batches), as an ε at the
+        study's δ; ``None`` for no rule.
     columns
         The columns that may be used; ``None`` for every column of the schema.
     tasks
@@ -56,6 +69,18 @@ class Policy:
     event_level
         Whether to answer studies whose ε hides only steps of a stated size in a value, and not the value (`Moment` with a
         number as ``change``). The ledger records them at that ε, and marks them.
+    predictions
+        Which models' individual scores may be opened to whom, by the estimator's name: an individual-level output, **without**
+        differential privacy. Empty by default. Whoever chooses a model's weights chooses what its scores tell.
+    alignments
+        The modes in which rows may be aligned: ``"intersection"``, ``"cohort"``, ``"union"``. Telling the coordinator exactly
+        how many people are common also takes ``"alignment"`` in ``nonprivate``.
+    max_alignments, alignment_period
+        How often this party's list may be matched with others in so many days. Within that time a list that has changed is
+        refused: comparing two alignments tells who came and who went.
+    capacity
+        How long this party's list of ids looks to others: it is filled up to so many. ``None`` declares nothing, and whoever
+        aligns has to say it.
 
     Examples
     --------
@@ -65,6 +90,7 @@ class Policy:
 
     max_epsilon: float | None = None
     max_delta: float | None = None
+    max_peer_epsilon: float | None = None
     columns: Sequence[str] | None = None
     tasks: Sequence[str] | None = None
     nonprivate: Sequence[str] = ()
@@ -72,15 +98,41 @@ class Policy:
     min_threshold: int | None = None
     min_people: int = 1
     event_level: bool = False
+    predictions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    alignments: Sequence[str] = ("intersection", "cohort", "union")
+    max_alignments: int = 10
+    alignment_period: float = 30.0
+    capacity: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_alignment_rules()
+        self._check_prediction_rules()
         if self.max_epsilon is not None:
             nano_epsilon(self.max_epsilon, what="max_epsilon")
+        if self.max_peer_epsilon is not None:
+            nano_epsilon(self.max_peer_epsilon, what="max_peer_epsilon")
         if not isinstance(self.min_people, int) or self.min_people < 1:
             raise BadInput("min_people must be a positive whole number.")
         floors: tuple[object, ...] = (self.min_collusion, self.min_threshold)
         if any(floor is not None and (type(floor) is not int or floor < 0) for floor in floors):
             raise BadInput("min_collusion and min_threshold are whole numbers, zero or more.")
+
+    def _check_prediction_rules(self) -> None:
+        rules: object = self.predictions
+        if not isinstance(rules, Mapping) or any(
+            isinstance(recipients, str) or not isinstance(recipients, Sequence) for recipients in rules.values()
+        ):
+            raise BadInput(
+                "predictions maps models to lists of recipients.", remedy='For example {"LinearRegression": ["bank"]}.'
+            )
+
+    def _check_alignment_rules(self) -> None:
+        if type(self.max_alignments) is not int or self.max_alignments < 0 or not self.alignment_period >= 0:
+            raise BadInput("max_alignments is a whole number and alignment_period a number of days, neither negative.")
+        if self.capacity is not None and (type(self.capacity) is not int or not 1 <= self.capacity <= LARGEST_CAPACITY):
+            raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}.")
+        if isinstance(self.alignments, str) or not set(self.alignments) <= set(MODES.values()):
+            raise BadInput(f"alignments lists some of {', '.join(MODES.values())}.")
 
     def admit(self, plan: Plan, step: Step, terms: Terms, earlier: Earlier = nothing_earlier) -> Any:
         """Return the statistic that this step asks for, or raise before any data is read."""
@@ -88,11 +140,33 @@ class Policy:
         statistic = STATISTICS.get(step.statistic) or JOINT_STATISTICS.get(step.statistic)
         if statistic is None:
             raise PolicyRefusal("This party does not know the statistic that was asked for.")
-        if not getattr(statistic, "releases_nothing", False):
+        if terms.union != (step.statistic in ON_A_UNION) and step.statistic not in ON_ANY_ORDER:
+            raise PolicyRefusal(
+                "On a union of lists only secure pattern counts and moments are answered, and moments in its own way: anything "
+                "else would be about people whom the other party lacks.",
+                remedy='Use PatternCount, PCA or a regression with method="secure", or align with mode="intersection".',
+            )
+        if is_aligning(step):
+            self._check_alignment(plan, step, terms)
+        elif step.statistic == "predictions":
+            self._check_prediction(plan, step, terms)
+        elif not getattr(statistic, "releases_nothing", False):
             self._check_step(plan, step, terms)
-        if getattr(statistic, "looks_back", False):
-            return statistic(plan, step, terms.schema, earlier)
-        return statistic(plan, step, terms.schema)
+        facts = (plan, step, terms.schema)
+        admitted = statistic(*facts, earlier) if getattr(statistic, "looks_back", False) else statistic(*facts)
+        self._check_peers(step, admitted)
+        return admitted
+
+    def _check_peers(self, step: Step, statistic: Any) -> None:
+        """Refuse a statistic that says how much peers learn, if that is more than they may."""
+        if self.max_peer_epsilon is None or step.price is None or not hasattr(statistic, "peer_loss"):
+            return
+        loss: Loss | None = statistic.peer_loss
+        if loss is None or not loss.fits(nano_epsilon(self.max_peer_epsilon), step.price.delta):
+            raise PolicyRefusal(
+                "Peers would learn more than this party's policy allows (max_peer_epsilon).",
+                remedy="Lower epsilon, take fewer steps, or use sampling='balanced' with method='gradient'.",
+            )
 
     def _check_plan(self, plan: Plan, terms: Terms) -> None:
         if plan.relation not in (RELATION, EVENT) or plan.version != 1:
@@ -112,7 +186,7 @@ class Policy:
             raise PolicyRefusal("This party's policy does not allow this task.")
         if uses_compute_nodes(plan):
             self._check_sharing(plan)
-        if plan.people < self.min_people:
+        if plan.people < self.min_people and not all(is_aligning(step) for step in plan.steps):
             raise PolicyRefusal("The study covers fewer people than this party's policy requires.")
 
     def _check_sharing(self, plan: Plan) -> None:
@@ -123,19 +197,48 @@ class Policy:
         if plan.collusion < min(self.min_collusion, plan.threshold, len(plan.parties) - 1):
             raise PolicyRefusal("The plan's noise covers fewer colluding parties than this party's policy requires.")
 
-    def _check_step(self, plan: Plan, step: Step, terms: Terms) -> None:
+    def _check_alignment(self, plan: Plan, step: Step, terms: Terms) -> None:
+        if MODES[step.statistic] not in self.alignments:
+            raise PolicyRefusal("This party's policy does not allow this mode of alignment.")
+        if step.parameters.get("size") == "declared" and not terms.people:
+            raise PlanMismatch("No number of people was declared public when this party was opened.")
+        if step.parameters.get("size") == "public" and plan.task not in self.nonprivate:
+            raise NonPrivateRefused(
+                "The coordinator would learn exactly how many people are common, which this party's policy does not allow.",
+                remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("alignment",).',
+            )
+        if step.price is not None:
+            self._check_price(step.price)
+
+    def _check_prediction(self, plan: Plan, step: Step, terms: Terms) -> None:
+        """Individual scores are allowed by model and by recipient, or not at all; a recipient may add nothing of its own."""
+        recipient = step.parameters.get("recipient")
+        if step.price is not None or recipient not in self.predictions.get(plan.method, ()):
+            raise NonPrivateRefused(
+                f"Party {terms.party!r} does not allow individual scores of this model to be opened to that party.",
+                remedy='Its policy names model and recipient: cn.Policy(predictions={"LogisticRegression": ["bank"]}).',
+            )
+        self._check_columns(step, terms, optional=recipient == terms.party)
+
+    def _check_columns(self, step: Step, terms: Terms, *, optional: bool = False) -> None:
         unknown = [column for column in step.columns if column not in terms.schema]
-        if unknown or not step.columns:
+        if unknown or not (step.columns or optional):
             raise SchemaMismatch(f"Party {terms.party!r} is asked for columns that are not in its schema.")
         if self.columns is not None and not set(step.columns) <= set(self.columns):
             raise PolicyRefusal("This party's policy does not allow one of the columns.")
+
+    def _check_step(self, plan: Plan, step: Step, terms: Terms) -> None:
+        self._check_columns(step, terms)
         if step.price is None:
             if plan.task not in self.nonprivate:
                 raise NonPrivateRefused(
                     "The step is not differentially private, and this party's policy does not allow it."
                 )
             return
-        if self.max_epsilon is not None and step.price.nano > nano_epsilon(self.max_epsilon):
+        self._check_price(step.price)
+
+    def _check_price(self, price: Price) -> None:
+        if self.max_epsilon is not None and price.nano > nano_epsilon(self.max_epsilon):
             raise PolicyRefusal("The price of one release is above what this party's policy allows.")
-        if self.max_delta is not None and step.price.delta > self.max_delta:
+        if self.max_delta is not None and price.delta > self.max_delta:
             raise PolicyRefusal("The delta of one release is above what this party's policy allows.")

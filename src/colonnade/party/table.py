@@ -112,6 +112,14 @@ class PrivateTable:
             joint[lacking] = MISSING
         return joint, size
 
+    def held(self) -> NDArray[np.bool_]:
+        """Return for which people this party has a row at all; the others are null records here."""
+        held = np.ones(self.people, dtype=np.bool_)
+        if self._place is not None:
+            held[:] = False
+            held[self._place[self._place >= 0]] = True
+        return held
+
     def present(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Return who has a value in at least one of these columns; nobody else has a record here. Read-only.
 

@@ -15,6 +15,7 @@ from pyarrow import feather
 
 from colonnade.errors import PlanMismatch
 from colonnade.party.alignment import Alignment
+from colonnade.party.deliveries import Deliveries
 from colonnade.party.gate import Gate
 
 __all__ = ["Views"]
@@ -31,13 +32,19 @@ class Views:
         That order.
     folder
         Where further orders are kept; ``None`` keeps them in memory, as a simulation without a ledger directory does.
+    ids
+        This party's own ids, all of them, in the order of its table; without them it takes part in no alignment.
     """
 
-    def __init__(self, first: Gate, alignment: Alignment | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self, first: Gate, alignment: Alignment | None = None, folder: Path | None = None, ids: Any = None
+    ) -> None:
         self.first = first
+        self.ids = ids
         self._gates: dict[str, Gate] = {}
         self._alignments: dict[str, Alignment] = {}
         self._folder = folder
+        self.deliveries = Deliveries(None if folder is None else folder.with_suffix(".deliveries"))
         self._enter(first, alignment)
         if folder is not None:
             for path in sorted(folder.glob("*.alignment")):
@@ -66,7 +73,9 @@ class Views:
         gate = Gate(
             first.table.reordered(alignment.order),
             first.policy,
-            dataclasses.replace(first.terms, alignment=alignment.identity, people=alignment.people),
+            dataclasses.replace(
+                first.terms, alignment=alignment.identity, people=alignment.people, union=alignment.union
+            ),
             first.ledger,
             first.randomness,
         )
@@ -85,7 +94,7 @@ def _write(alignment: Alignment, path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     ids = alignment.ids if alignment.ids is not None else pa.nulls(alignment.people)
     table = pa.table({"order": pa.array(alignment.order), "id": ids})
-    table = table.replace_schema_metadata({"identity": alignment.identity})
+    table = table.replace_schema_metadata({"identity": alignment.identity, "union": str(int(alignment.union))})
     part = path.with_suffix(".part")
     with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
         feather.write_feather(table, file)
@@ -99,4 +108,5 @@ def _read(path: Path) -> Alignment:
     order = table.column("order").to_numpy().astype(np.int64)
     ids = table.column("id").combine_chunks()
     identity = table.schema.metadata[b"identity"].decode()
-    return Alignment(identity, len(order), order, None if pa.types.is_null(ids.type) else ids)
+    union = table.schema.metadata.get(b"union") == b"1"
+    return Alignment(identity, len(order), order, None if pa.types.is_null(ids.type) else ids, union)

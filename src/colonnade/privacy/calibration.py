@@ -22,7 +22,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import erfcx, gammaln, log_expit, log_ndtr, ndtr
 
 from colonnade.errors import BadInput
@@ -288,6 +287,8 @@ def _solve(falling: Callable[[float], float], start: float, *, towards_zero: boo
         low /= 4
     while falling(high) > 0:
         high *= 4
+    from scipy.optimize import brentq  # heavy, and most of what imports this module never comes here
+
     root = float(brentq(falling, low, high, xtol=1e-300, rtol=4e-15, maxiter=500)) if low < high else start
     step = 2.0**-50
     while falling(root) < 0 if towards_zero else falling(root) > 0:

@@ -30,6 +30,7 @@ __all__ = [
     "encode",
     "federation_digest",
     "request_identity",
+    "schema_digest",
 ]
 
 VERSION = b"colonnade\x01"
@@ -81,8 +82,16 @@ def request_identity(plan: Plan, party: str, step: str) -> bytes:
     return hashlib.sha256(b"".join(len(field).to_bytes(8, "big") + field for field in fields)).digest()
 
 
+def schema_digest(schema: Schema) -> str:
+    """Return the hash that names one party's public schema in a federation's papers."""
+    return hashlib.sha256(b"colonnade/schema/1" + msgspec.msgpack.encode(list(schema.items()))).hexdigest()
+
+
 def federation_digest(schemas: Mapping[str, Schema]) -> str:
-    """Return the hash that names a federation: its parties, in order, and what is public about their columns."""
+    """Return the hash that names a simulated federation: its parties, in order, and what is public about their columns.
+
+    One of separate machines is named by the hash of its signed papers instead (`colonnade.protocol.papers.Papers.identity`).
+    """
     described = [(party, list(schema.items())) for party, schema in schemas.items()]
     return hashlib.sha256(b"colonnade/federation/1" + msgspec.msgpack.encode(described)).hexdigest()
 

@@ -2,7 +2,7 @@
 
 A party answers with one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters
 to peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `Accounted`,
-`Greeted`, `Settled`, `Refused`), or a non-private `Released` that its policy allows by name.
+`Greeted`, `Settled`, `Placed`, `Refused`), or a non-private `Released` that its policy allows by name.
 """
 
 import math
@@ -30,6 +30,7 @@ __all__ = [
     "Greeted",
     "NotKept",
     "Opened",
+    "Placed",
     "Post",
     "Posted",
     "Propose",
@@ -166,12 +167,18 @@ Request = GetDescription | GetAccount | Propose | Ask | Recall | Post | Conclude
 
 
 class Described(Message, frozen=True, tag="described"):
-    """Public metadata: the schema, the agreed row order and how many people it covers."""
+    """Public metadata: the schema, the agreed row order and how many people it covers.
+
+    ``capacity`` is to how many ids the party's list is filled up in an alignment; 0 if its owner has declared nothing. ``union`` says
+    that the order is that of a union of lists, in which nobody learns who is in common.
+    """
 
     party: str
     schema: tuple[tuple[str, Column], ...]  # pairs, because the order of columns is meaningful and a mapping's is not
     alignment: str
     people: int
+    capacity: int = 0
+    union: bool = False
 
 
 class Entry(Message, frozen=True):
@@ -198,12 +205,14 @@ class Agreed(Message, frozen=True, tag="agreed"):
     """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for.
 
     ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name.
+    ``head`` says where its ledger stands, signed (`colonnade.node.heads`); empty in a simulation.
     """
 
     plan_hash: bytes
     losses: dict[str, bytes]
     unpaid: tuple[str, ...]
     disclosed: tuple[str, ...] = ()
+    head: bytes = b""
 
 
 class Released(Message, frozen=True, tag="released"):
@@ -241,6 +250,13 @@ class Settled(Message, frozen=True, tag="settled"):
     step: str
 
 
+class Placed(Message, frozen=True, tag="placed"):
+    """Public metadata: how many steps of a descent this party has taken, and the last weights that it was sent."""
+
+    position: int
+    weights: Array | None
+
+
 class Posted(Message, frozen=True, tag="posted"):
     """Sealed letters to peers, by receiver; the coordinator can relay them and not read them."""
 
@@ -263,7 +279,7 @@ class Refused(Message, frozen=True, tag="refused"):
     spent: float | None = None
 
 
-Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Settled | Posted | Opened | Refused
+Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Settled | Placed | Posted | Opened | Refused
 
 Requests = Mapping[str, Request]
 Replies = Mapping[str, Reply]

@@ -27,6 +27,7 @@ _HASH_BYTES = 32
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 _LARGEST_NAME = 255
+_LARGEST_HEAD = 1024
 
 
 class RunTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,26 +70,33 @@ def _is_name(party: str) -> bool:
 
 
 class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One party's signed ephemeral key for one run. Public; travels through the coordinator."""
+    """One party's signed ephemeral key for one run. Public; travels through the coordinator.
+
+    ``head`` says where the party's ledger stands, under the same signature; empty where there is none to speak of.
+    """
 
     terms: RunTerms
     party: str
     ephemeral: bytes
     signature: bytes
+    head: bytes = b""
 
     def __post_init__(self) -> None:
         if self.party not in self.terms.parties:
             raise BadInput("A hello comes from a party of its own run.")
         if len(self.ephemeral) != _KEY_BYTES or len(self.signature) != _SIGNATURE_BYTES:
             raise BadInput("A hello holds a key of 32 bytes and a signature of 64.")
+        if len(self.head) > _LARGEST_HEAD:
+            raise BadInput("A hello says where a ledger stands in a few words.")
 
     def signed(self) -> bytes:
         """Return the bytes that the signature is over."""
-        return _signed(self.terms, self.party, self.ephemeral)
+        return _signed(self.terms, self.party, self.ephemeral, self.head)
 
 
-def _signed(terms: RunTerms, party: str, ephemeral: bytes) -> bytes:
-    return frame("colonnade hello v1", terms.federation, terms.run, party, terms.parties, terms.plan, ephemeral)
+def _signed(terms: RunTerms, party: str, ephemeral: bytes, head: bytes = b"") -> bytes:
+    more = (head,) if head else ()
+    return frame("colonnade hello v1", terms.federation, terms.run, party, terms.parties, terms.plan, ephemeral, *more)
 
 
 class Handshake:
@@ -104,9 +112,11 @@ class Handshake:
         What this party itself takes the run to be; never taken from the coordinator's relayed hellos.
     seed
         32 secret random bytes, kept durably until the run ends if the party is to survive a restart.
+    head
+        Where this party's ledger stands, for its peers to remember.
     """
 
-    def __init__(self, identity: Identity, party: str, terms: RunTerms, seed: bytes) -> None:
+    def __init__(self, identity: Identity, party: str, terms: RunTerms, seed: bytes, *, head: bytes = b"") -> None:
         if party not in terms.parties:
             raise BadInput("A party takes part only in a run that names it.")
         context = _signed(terms, party, b"")
@@ -114,12 +124,12 @@ class Handshake:
         self._private = X25519PrivateKey.from_private_bytes(derived.expose())
         self.party = party
         self.terms = terms
-        self.hello = self._signed_hello(identity)
+        self.hello = self._signed_hello(identity, head)
 
-    def _signed_hello(self, identity: Identity) -> Hello:
+    def _signed_hello(self, identity: Identity, head: bytes) -> Hello:
         ephemeral = self._private.public_key().public_bytes_raw()
-        signature = identity.sign(_signed(self.terms, self.party, ephemeral))
-        return Hello(self.terms, self.party, ephemeral, signature)
+        signature = identity.sign(_signed(self.terms, self.party, ephemeral, head))
+        return Hello(self.terms, self.party, ephemeral, signature, head)
 
     def agree(self, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]) -> Session:
         """Check every hello and return the session.

@@ -91,6 +91,14 @@ class Session:
         """The other parties of the run, in canonical order."""
         return tuple(name for name in self.parties if name != self.party)
 
+    def shared(self, peer: str, label: str) -> Secret:
+        """Return a secret of this party and one peer, the same at both, for one purpose; letters never use it.
+
+        It follows from the key of the letters from whichever name comes first to the other.
+        """
+        keys = self._outgoing if self.party < peer else self._incoming
+        return _key(keys, peer).derive("colonnade pair secret v1", label)
+
     def seal(self, to: str, step: int, sequence: int, plaintext: Payload) -> bytes:
         """Return a letter that only ``to`` can open, and only at this step and sequence.
 

@@ -149,7 +149,9 @@ class _Float64Unit:
 
     def __init__(self, arithmetic: Arithmetic, columns: int, pairs: tuple[Indices, Indices]) -> None:
         side = _kernels.TILE
-        tiles, which = np.unique(np.stack([pairs[0] // side, pairs[1] // side], axis=1), axis=0, return_inverse=True)
+        across = columns // side + 1
+        found, which = np.unique(pairs[0] // side * across + pairs[1] // side, return_inverse=True)
+        tiles = np.stack([found // across, found % across], axis=1)
         order = np.lexsort((tiles[:, 1], tiles[:, 0], tiles[:, 1] * side // PANEL))
         place = np.argsort(order)[which.reshape(-1)]
         self._arithmetic = arithmetic

@@ -36,6 +36,10 @@ class Direct:
         futures = {name: self._pool.submit(self._endpoints[name].handle, data) for name, data in requests.items()}
         return {name: future.result() for name, future in futures.items()}
 
+    def endpoint(self, name: str) -> Endpoint | None:
+        """Return an endpoint itself, for its own operator in this process."""
+        return self._endpoints.get(name)
+
     def close(self) -> None:
         """Close every endpoint that can be closed."""
         self._pool.shutdown()

@@ -1,10 +1,12 @@
-"""What was said: rounds, messages, bytes in each direction and seconds a step. Wraps any other transport."""
+"""What was said: rounds, messages, bytes and numbers in each direction and seconds a step. Wraps any other transport."""
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from colonnade.protocol.messages import Reply, Request
+from colonnade.protocol.numbers import numbers_in
 from colonnade.transport.base import Transport
 
 __all__ = ["Recorded", "Transcript"]
@@ -25,11 +27,30 @@ class Transcript:
     bytes_to: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     bytes_from: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    received: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Bytes that came back, by the kind of message."""
+    signatures: dict[str, str] = field(default_factory=dict)
+    """By member, in hexadecimal: its signature under the plan's hash and the run, where members talk to each other."""
+    numbers_to: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    numbers_from: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Numbers moved, whatever their size (`colonnade.protocol.numbers`): the unit in which paper 004 counts."""
 
     @property
     def bytes(self) -> int:
         """All bytes in both directions."""
         return sum(self.bytes_to.values()) + sum(self.bytes_from.values())
+
+    @property
+    def numbers(self) -> int:
+        """All numbers moved in both directions."""
+        return sum(self.numbers_to.values()) + sum(self.numbers_from.values())
+
+    def count_numbers(self, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> None:
+        """Count the numbers of one round."""
+        for party, request in requests.items():
+            self.numbers_to[party] += numbers_in(request)
+        for party, reply in replies.items():
+            self.numbers_from[party] += numbers_in(reply)
 
     @property
     def wall_time(self) -> float:

@@ -58,7 +58,7 @@ def open_jointly(plan: Plan, step: str) -> Rounds:
     cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
     values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}
     packed: dict[str, Array] = {name: pack(value) for name, value in values.items()}
-    yield {owner: Conclude(plan=plan, step=step, values=packed) for owner in joint.owners}
+    yield {owner: Conclude(plan=plan, step=step, values=packed) for owner in joint.data_parties}
     return _result(joint, values)
 
 
@@ -66,7 +66,7 @@ def _run(plan: Plan, step: str, joint: Joint) -> Rounds:
     """Relay every turn; return the answers to the last."""
     relay = Relay(plan, step, joint.members)
     yield from relay.greet()
-    for _ in range(len(joint.chunks) + 2):
+    for _ in range(joint.turns):
         yield from relay.turn()
     return (yield from relay.last())
 

@@ -18,6 +18,8 @@ from colonnade.errors import BadInput
 __all__ = ["ComponentsFit", "pca_from_moments"]
 
 Array = NDArray[np.float64]
+TIE = 1e-8
+"""Entries that differ by less than this part of the largest are of one size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class ComponentsFit:
         Column means in own units (shares, for levels) and in coded units.
     significant
         How many of the components stand out from the noise: an eigenvalue above the noise's operator norm.
+    noise_floor
+        That norm as a variance: below it noise alone explains a component.
     """
 
     names: tuple[str, ...]
@@ -47,6 +51,7 @@ class ComponentsFit:
     means: Array
     coded_means: Array
     significant: int
+    noise_floor: float = 0.0
 
 
 def pca_from_moments(moments: Moments, n_components: int, *, columns: Sequence[str] | None = None) -> ComponentsFit:
@@ -73,6 +78,7 @@ def pca_from_moments(moments: Moments, n_components: int, *, columns: Sequence[s
         means=np.array([f.centre + f.half_width * mean for f, mean in zip(features, means, strict=True)]),
         coded_means=means,
         significant=int(np.sum(values > operator_norm(variance))),
+        noise_floor=operator_norm(variance) / people,
     )
 
 
@@ -83,7 +89,11 @@ def _without_noise(values: Array, width: float) -> Array:
 
 
 def _orient(vectors: Array) -> Array:
-    """Fix the sign of each vector: its entry of largest size is positive."""
-    largest = np.argmax(np.abs(vectors), axis=0)
+    """Fix the sign of each vector: its entry of largest size is positive; of entries that tie, the first.
+
+    Two columns that vary alike give a vector such as (0.7, −0.7), and rounding would decide which of the two is larger.
+    """
+    sizes = np.abs(vectors)
+    largest = np.argmax(sizes >= sizes.max(axis=0) * (1 - TIE), axis=0)
     signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
     return np.asarray(vectors * signs)

@@ -105,7 +105,22 @@ class _OneColumnEach:
         return {"change": self.change}
 
     def typical(self) -> tuple[float, float]:
-        """Return moment and standard error for people whose sums are spread evenly between the bounds."""
+        """Return moment and standard error for people whose sums are mostly small and seldom large, as counts are.
+
+        Sums lie above the lowest by an exponential law whose mean is a tenth of the range.
+        """
+        middles = (np.arange(GRID) + 0.5) / GRID
+        above = np.minimum(-np.log1p(-middles) / 10, 1.0)
+        return self.for_sums(self.lowest + above * (self.highest - self.lowest))
+
+    def least_and_largest(self) -> tuple[float, float]:
+        """Return the standard error if all sums were as small as can be, and if they were spread evenly between the bounds."""
+        low, high = np.full(1, float(self.lowest)), np.linspace(self.lowest, self.highest, GRID)
+        errors = [self.for_sums(sums)[1] for sums in (low, high)] + [self.typical()[1]]
+        return min(errors), max(errors)
+
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
         raise NotImplementedError
 
 
@@ -148,12 +163,13 @@ class PerturbedPowers(_OneColumnEach):
             spread = self.people * power.variance(self.lowest)
         return PowerMoment(total, math.sqrt(spread))
 
-    def typical(self) -> tuple[float, float]:
-        """Return moment and standard error for people whose sums are spread evenly between the bounds."""
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
         power = self.power_of(self.power)
-        totals = np.unique(np.linspace(self.lowest, self.highest, GRID).round().astype(int)).tolist()
-        moment = self.people * float(np.mean([float(total) ** self.power for total in totals]))
-        return moment, math.sqrt(self.people * float(np.mean([power.variance(total) for total in totals])))
+        totals, counts = np.unique(sums.round().astype(int), return_counts=True)
+        variances = np.array([power.variance(total) for total in totals.tolist()])
+        moment = self.people * float(np.average(totals.astype(np.float64) ** self.power, weights=counts))
+        return moment, math.sqrt(self.people * float(np.average(variances, weights=counts)))
 
     def _sums(self, packed: Mapping[str, NDArray[np.generic]]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """Return distinct noisy sums and how many people have them, folding blocks of people."""
@@ -192,9 +208,9 @@ class Totals(_OneColumnEach):
             raise ProtocolError("A party released a total of another form.")
         return PowerMoment(float(sum(int(total[0]) for total in totals)), self._stderr())
 
-    def typical(self) -> tuple[float, float]:
-        """Return moment and standard error for people whose sums are spread evenly between the bounds."""
-        return self.people * (self.lowest + self.highest) / 2, self._stderr()
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
+        return self.people * float(sums.mean()), self._stderr()
 
     def _stderr(self) -> float:
         scales = [values.scale(self.price) for values in self.values.values()]
@@ -234,10 +250,9 @@ class SketchedSquare(_OneColumnEach):
         value = length - noise + total**2 / self.people - 2 * noise / self.people
         return PowerMoment(value, self._stderr(length, total))
 
-    def typical(self) -> tuple[float, float]:
-        """Return moment and standard error for people whose sums are spread evenly between the bounds."""
-        total = self.people * (self.lowest + self.highest) / 2
-        energy = self.people * sum((values.high - values.low + 1) ** 2 for values in self.values.values()) / 12
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
+        total, energy = self.people * float(sums.mean()), self.people * float(sums.var())
         return energy + total**2 / self.people, self._stderr(energy + self.noise, total)
 
     def _stderr(self, length: float, total: float) -> float:

@@ -126,6 +126,10 @@ class SketchedMoments:
         gram = rows.T @ rows / len(rows)
         noise = self.entry_noise()
         gram[np.diag_indices_from(gram)] -= noise * (1 + 1 / self.people)
+        return self.moments(gram, sums)
+
+    def moments(self, gram: Array, sums: Array) -> Moments:
+        """Return the moments of centred products, less their noise, and of column sums."""
         variance = self.variance(gram)
         whole = np.zeros_like(variance)
         whole[1:, 1:] = gram + np.outer(sums, sums) / self.people

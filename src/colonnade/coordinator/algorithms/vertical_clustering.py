@@ -2,11 +2,13 @@
 
 1. Every party clusters its own block privately and releases k′ centres. 2. A person's nearest centre at a party is a category.
 3. The weights of the grid of all combinations of centres: from pair tables of the secure channel (`privacy.md` §3.6), from pair
-tables of randomised reports, or as if parties were independent. 4. Weighted k-means or k-median of the grid's points.
+tables of randomised reports, from sketches under a key that the parties share, or as if parties were independent. 4. Weighted
+k-means or k-median of the grid's points.
 
 Differences from the papers: n is public (zero-out), so nothing is spent on it; reports are decoded pair by pair and fitted with
 all pairs at once, since the noise of a k′^S table grows with every party; weights are projected onto non-negative ones with the
-right total instead of being clipped at zero. Flajolet–Martin sketches (001, Algorithms 2 to 5) are another way to phase 3.
+right total instead of being clipped at zero. Flajolet–Martin sketches (001, Algorithms 2 to 5) have phantoms per cell, which all
+parties derive alike, and are decoded by the joint likelihood of a pair's table (`privacy.md` §3.3 to §3.5).
 """
 
 from collections.abc import Mapping
@@ -21,11 +23,15 @@ from colonnade.coordinator.algorithms.clustering_budget import ClusteringPrices,
 from colonnade.coordinator.algorithms.joint_opening import open_jointly
 from colonnade.coordinator.algorithms.pair_counts import pair_tables_of
 from colonnade.coordinator.algorithms.pair_tables import PairTables, consistent_tables, plausible_total
+from colonnade.coordinator.algorithms.relay import agree_on_key, forget_key
+from colonnade.coordinator.algorithms.sketch_tables import sketched_tables
 from colonnade.coordinator.algorithms.weighted_clustering import weighted_kmeans, weighted_kmedian
 from colonnade.coordinator.algorithms.weighted_grid import Grid, fitted_grid, independent_grid
 from colonnade.errors import ProtocolError
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.channel import best_channel
+from colonnade.privacy.neighbours import Unit
+from colonnade.privacy.partition_sketch import SKETCHES, sketching
 from colonnade.privacy.projection import shrink_interactions
 from colonnade.privacy.response import joint_counts, variance_of_counts
 from colonnade.protocol.messages import Released
@@ -34,6 +40,7 @@ from colonnade.protocol.rounds import Rounds, ask_all
 __all__ = ["SCALE", "ClusteringBlock", "Clusters", "VerticalClustering"]
 
 Array = NDArray[np.float64]
+KEY = "key"
 SCALE = 4_096
 """γ: coded columns are whole multiples of 1/γ between −1 and 1."""
 
@@ -104,11 +111,14 @@ class VerticalClustering:
             return "reports", "reports"
         if self.method == "secure" and len(self.blocks) > 1:
             return "tables", "pair-tables"
+        if self.method == "sketch" and len(self.blocks) > 1:
+            return "sketches", "membership-sketches"
         return "histogram", "histogram"
 
     def steps(self) -> tuple[Step, ...]:
-        """Return two steps a party: its centres, and its part in the weights."""
-        return (*(self._centres_step(block) for block in self.blocks), *(self._weights(block) for block in self.blocks))
+        """Return two steps a party: its centres, and its part in the weights; for sketches a third, its part in their key."""
+        centres = tuple(self._centres_step(block) for block in self.blocks)
+        return (*centres, *self._keys(), *(self._weights(block) for block in self.blocks))
 
     def rounds(self, plan: Plan) -> Rounds:
         """Two phases of questions: centres, then memberships; the rest is arithmetic."""
@@ -128,6 +138,11 @@ class VerticalClustering:
         if statistic == "pair-tables":
             opened = yield from open_jointly(plan, name)
             return self.from_tables(pair_tables_of(opened))
+        if statistic == "membership-sketches":
+            yield from agree_on_key(plan, KEY)
+            releases = yield from ask_all(plan, name)
+            yield from forget_key(plan, KEY)
+            return self.from_sketches([self._sketches(releases[block.party]) for block in self.blocks], plan.unit)
         releases = yield from ask_all(plan, name)
         if statistic == "reports":
             return self.from_reports([_reports(releases[block.party]) for block in self.blocks])
@@ -138,6 +153,16 @@ class VerticalClustering:
         """Fit the grid to noisy pair tables."""
         total = plausible_total(tables, self.people)
         return fitted_grid(consistent_tables(tables, total), total)
+
+    def from_sketches(self, sketches: list[NDArray[np.uint16]], unit: Unit) -> Grid:
+        """Fit every pair's table by its likelihood, make the tables agree, and fit the grid.
+
+        Each party's sketches are listed by the other party, in the order of parties.
+        """
+        law = sketching(self.prices.weights, len(self.blocks), unit).law
+        pairs = {(a, b): (sketches[a][b - 1], sketches[b][a]) for a, b in combinations(range(len(self.blocks)), 2)}
+        tables = sketched_tables(law, pairs, (self.local_clusters,) * len(self.blocks), self.people)
+        return self.from_tables(tables)
 
     def from_reports(self, reports: list[NDArray[np.uint8]]) -> Grid:
         """Decode the reports pair by pair, pull each table towards independence as far as noise hides the rest, and fit."""
@@ -172,6 +197,8 @@ class VerticalClustering:
         parameters: dict[str, Parameter] = {"centres_of": "centres", "clusters": self.local_clusters}
         if statistic == "pair-tables":
             parameters["width"] = self.local_clusters
+        if statistic == "membership-sketches":
+            parameters |= {"key_of": KEY, "sketches": SKETCHES}
         return Step(
             name=name,
             party=block.party,
@@ -180,6 +207,19 @@ class VerticalClustering:
             parameters=parameters,
             price=self.prices.weights,
         )
+
+    def _keys(self) -> tuple[Step, ...]:
+        if self.weight_step[1] != "membership-sketches":
+            return ()
+        return tuple(
+            Step(name=KEY, party=block.party, statistic="group-key", columns=(), price=None) for block in self.blocks
+        )
+
+    def _sketches(self, release: Released) -> NDArray[np.uint16]:
+        sketches = release.array("value")
+        if sketches.shape != (len(self.blocks) - 1, SKETCHES, self.local_clusters) or sketches.dtype != np.uint16:
+            raise ProtocolError("A party released sketches of another shape.")
+        return sketches.astype(np.uint16)
 
     def _centres(self, release: Released, block: ClusteringBlock) -> Array:
         centres = release.array("value")

@@ -42,7 +42,7 @@ class JointPart:
             )
         gate.table.load(self._step.columns)
         prepare(self._statistic, gate.table)
-        presence = "centres_of" in self._step.parameters
+        presence = "centres_of" in self._step.parameters or getattr(self._statistic, "looks_at_presence", False)
         kept = gate.ledger.seed_of(request)
         if kept is None:
             key = gate.randomness.bytes(24)

@@ -24,4 +24,5 @@ def label_of(plan: Plan, step: Step) -> str:
     """
     level = " event-level" if plan.relation == EVENT else ""
     name = f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
-    return f"{name} joint" if is_joint(step) and plan.unit == "person" else name
+    together = is_joint(step) or step.statistic in ("gradient", "membership-sketches")
+    return f"{name} joint" if together and plan.unit == "person" else name

@@ -11,15 +11,31 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from colonnade.party.statistics.aligning import CohortOrder, ListMatching
 from colonnade.party.statistics.centres import Centres
 from colonnade.party.statistics.coefficients import Coefficients
+from colonnade.party.statistics.coreset import (
+    CoresetDraws,
+    CoresetRows,
+    CoresetSample,
+    CoresetScores,
+    CoresetTotal,
+)
+from colonnade.party.statistics.coreset_training import CoresetClusters, CoresetGradient
+from colonnade.party.statistics.gradient import Gradient
 from colonnade.party.statistics.group_key import GroupKey
 from colonnade.party.statistics.histogram import Histogram
 from colonnade.party.statistics.joint import Gram, JointStatistic, PairTables
+from colonnade.party.statistics.membership_sketches import MembershipSketches
 from colonnade.party.statistics.memberships import Earlier, nothing_earlier
+from colonnade.party.statistics.predictions import Predictions
 from colonnade.party.statistics.reports import Reports
 from colonnade.party.statistics.rows import Rows
+from colonnade.party.statistics.score_table import ScoreHistogram
 from colonnade.party.statistics.sketch import Sketch, ValueSketch
+from colonnade.party.statistics.split import Split
+from colonnade.party.statistics.squared_length import SquaredLength
+from colonnade.party.statistics.union import UnionCross, UnionOwn
 from colonnade.party.statistics.values import Total, Values
 from colonnade.party.table import PrivateTable
 from colonnade.privacy.mechanisms import Mechanism
@@ -63,18 +79,36 @@ class OpenStatistic(Protocol):
 
 STATISTICS: Mapping[str, Callable[..., Statistic | OpenStatistic]] = {
     "centres": Centres,
+    "coreset-clusters": CoresetClusters,
+    "coreset-rows": CoresetRows,
+    "coreset-sample": CoresetSample,
+    "coreset-total": CoresetTotal,
     "histogram": Histogram,
+    "membership-sketches": MembershipSketches,
     "reports": Reports,
     "rows": Rows,
     "sketch": Sketch,
+    "squared-length": SquaredLength,
     "total": Total,
     "value-sketch": ValueSketch,
     "values": Values,
 }
 
-JOINT_STATISTICS: Mapping[str, Callable[..., JointStatistic | GroupKey]] = {
+JOINT_STATISTICS: Mapping[str, Callable[..., Any]] = {
     "coefficients": Coefficients,
+    "cohort": CohortOrder,
+    "coreset-draws": CoresetDraws,
+    "coreset-gradient": CoresetGradient,
+    "coreset-scores": CoresetScores,
+    "gradient": Gradient,
     "gram": Gram,
     "group-key": GroupKey,
+    "matching": ListMatching,
     "pair-tables": PairTables,
+    "predictions": Predictions,
+    "score-table": ScoreHistogram,
+    "split": Split,
+    "union": ListMatching,
+    "union-cross": UnionCross,
+    "union-own": UnionOwn,
 }

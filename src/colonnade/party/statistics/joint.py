@@ -4,6 +4,7 @@ What a party contributes to a joint opening is described here; how rows are shar
 `colonnade.node`'s business. A joint statistic is constructed from public facts only, like any other.
 """
 
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,8 +15,9 @@ from colonnade.node.joint import Joint
 from colonnade.party.statistics.categories import only_parameters
 from colonnade.party.statistics.coding import Coding
 from colonnade.party.statistics.memberships import MEMBERSHIP, Earlier, category_of, nothing_earlier
-from colonnade.party.statistics.own_products import add_products
+from colonnade.party.statistics.own_products import folded_products
 from colonnade.party.statistics.parameters import whole_parameter, words_parameter
+from colonnade.party.statistics.partial_scores import ScoreCoding
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
@@ -50,24 +52,26 @@ class Gram:
     """One party's columns of a Gram matrix of all parties' columns; paper 002, Algorithm 2.
 
     Sensitivity: `colonnade.privacy.joint_noise.GramNoise`. Every row of every party is an integer vector of squared length at
-    most its ``row_bound``, which the party that holds it enforces. The own part is the upper triangle of the party's own
+    most its ``row_bound``, which the party that holds it enforces; with ``weights`` the columns are scores of a public model
+    (`colonnade.party.statistics.partial_scores`). The own part is the upper triangle of the party's own
     columns with a constant column in front, without the number of people.
     """
 
     name = "Gram matrix with noise in shares"
 
     def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
-        parameters = only_parameters(step, frozenset({"scale", "signed", "row_bound", "width", "noise"}))
+        known = frozenset({"scale", "signed", "row_bound", "width", "noise"})
+        parameters = only_parameters(step, known | ScoreCoding.PARAMETERS)
         noise = Joint.read(plan, step.name).noise
         assert isinstance(noise, GramNoise)  # the statistic's name decided
         self.noise = noise
-        self.coding = Coding(
-            step.columns,
-            schema,
-            scale=whole_parameter(parameters.get("scale")),
-            signed=words_parameter(parameters.get("signed", ())),
-            row_bound=whole_parameter(parameters.get("row_bound")),
-        )
+        scale, row_bound = whole_parameter(parameters.get("scale")), whole_parameter(parameters.get("row_bound"))
+        self.coding: Coding | ScoreCoding
+        if "weights" in parameters:
+            self.coding = ScoreCoding(step.columns, schema, scale=scale, row_bound=row_bound, parameters=parameters)
+        else:
+            signed = words_parameter(parameters.get("signed", ()))
+            self.coding = Coding(step.columns, schema, scale=scale, signed=signed, row_bound=row_bound)
         if parameters.get("width") != self.coding.width:
             raise PlanMismatch("The plan gives this party's columns another width.")
         self.people = plan.people
@@ -101,12 +105,7 @@ class Gram:
         return (nonprivate[upper] + drawn)[1:]
 
     def _own_block(self, table: PrivateTable, block: int = 8_192) -> NDArray[np.int64]:
-        """Fold row blocks, short enough to stay in the cache."""
-        gram = np.zeros((self.width + 1, self.width + 1), dtype=np.int64)
-        for start in range(0, self.people, block):
-            rows = self.rows(table, start, min(start + block, self.people))
-            add_products(rows, self.coding.scale, gram)
-        return np.triu(gram) + np.triu(gram, 1).T
+        return folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale, block)
 
 
 class PairTables:

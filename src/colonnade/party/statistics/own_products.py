@@ -4,13 +4,14 @@ Several parties multiply at the same time where they share a machine, and a thre
 for itself.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["add_products"]
+__all__ = ["add_products", "folded_products"]
 
 BLOCK_ROWS = 512
 """Rows multiplied in float64 at a time. With entries up to 2²⁰ a sum stays below 2⁴⁹, so that no order of adding rounds."""
@@ -19,6 +20,16 @@ BLOCK_ROWS = 512
 def add_products(columns: NDArray[np.int64], constant: int, gram: NDArray[np.int64]) -> None:
     """Add XᵀX to the upper triangle of ``gram``, X being a constant column and the given columns, each along a row."""
     _add_products(columns, float(constant), np.empty((len(gram), BLOCK_ROWS)), gram)
+
+
+def folded_products(
+    rows: Callable[[int, int], NDArray[np.int64]], people: int, width: int, constant: int, block: int = 8_192
+) -> NDArray[np.int64]:
+    """Return all products of one party's columns, a constant one in front, from row blocks short enough for the cache."""
+    gram = np.zeros((width + 1, width + 1), dtype=np.int64)
+    for start in range(0, people, block):
+        add_products(rows(start, min(start + block, people)), constant, gram)
+    return np.triu(gram) + np.triu(gram, 1).T
 
 
 @njit(cache=True, nogil=True)

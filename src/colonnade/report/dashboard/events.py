@@ -49,4 +49,5 @@ def _parsed(lines: list[str]) -> Iterator[Event]:
         if not isinstance(found, dict) or not set(found) >= COMMON or found["event"] not in EVENTS:
             continue
         fields = {name: value for name, value in found.items() if name in FIELDS}
-        yield Event(*(str(found[name]) for name in ("time", "site", "process", "event")), fields)
+        words = [str(found[name]) for name in ("time", "site", "process", "event")]
+        yield Event(words[0], words[1], words[2], words[3], fields)

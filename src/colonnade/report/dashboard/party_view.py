@@ -83,6 +83,8 @@ def _lines(entries: Sequence[Entry], delta: float) -> list[Line]:
             losses.append(entry.loss)
         after = total(losses).epsilon(delta) if losses else 0.0
         study = entry.label.partition(" ")[0]
-        lines.append(Line(f"{entry.when:%Y-%m-%d %H:%M:%S}", entry.label, study, after - before, after, entry.loss is not None))
+        lines.append(
+            Line(f"{entry.when:%Y-%m-%d %H:%M:%S}", entry.label, study, after - before, after, entry.loss is not None)
+        )
         before = after
     return lines

@@ -1,0 +1,190 @@
+"""What is compared: k-means without privacy, central k-means with it, our methods, and paper 001's on the same local centres."""
+
+import math
+import os
+import subprocess
+from typing import NamedTuple
+
+import numpy as np
+from clustering_paper import (
+    basic,
+    epsilon_each,
+    local_aggregate,
+    reported,
+    same_law,
+    sketched_two_party,
+)
+from clustering_sets import CLUSTERS, Points, a_federation, in_order
+from sklearn.cluster import KMeans
+from sklearn.metrics import v_measure_score
+
+import colonnade as cn
+from colonnade.coordinator.algorithms.weighted_clustering import weighted_kmeans
+from colonnade.privacy.partition_sketch import SKETCHES, least_phantoms
+from colonnade.privacy.projection import project_to_simplex
+
+OURS = {
+    "secure": {"method": "secure"},
+    "secure, k′ = 5": {"method": "secure", "n_local_clusters": CLUSTERS},
+    "sketch": {"method": "sketch"},
+    "sketch, k′ = 5": {"method": "sketch", "n_local_clusters": CLUSTERS},
+    "response": {"method": "response"},
+    "independent, k′ = 5": {"method": "independent", "n_local_clusters": CLUSTERS},
+}
+PAPER = ("IND-LAP", "LDP-AGG", "LDP-AGG-2PEst", "DPFMPS-BasicEst", "DPFMPS-2PEst", "exact table")
+GAMMA = 0.1
+DIFFPRIVLIB = "COLONNADE_DIFFPRIVLIB_PYTHON"
+
+
+class Scores(NamedTuple):
+    """One run: loss, V-score and, where there is a grid of k′ = 5, the relative ℓ₁ error of its weights."""
+
+    loss: float
+    agreement: float
+    error: float = math.nan
+
+
+def scored(points: Points, centres: np.ndarray, error: float = math.nan) -> Scores:
+    gaps = ((points.values[:, None] - centres) ** 2).sum(axis=2)
+    return Scores(
+        float(gaps.min(axis=1).mean()), float(v_measure_score(points.groups, gaps.argmin(axis=1))), float(error)
+    )
+
+
+# Without privacy ------------------------------------------------------------------------------------------------------------
+
+
+def central(points: Points, seed: int) -> Scores:
+    return scored(points, KMeans(CLUSTERS, n_init=10, random_state=seed).fit(points.values).cluster_centers_)
+
+
+def vertical(points: Points, owned: list[list[int]], seed: int) -> Scores:
+    """Non-private VFL (DistDim): local k-means with k′ = k, exact weights of the grid, weighted k-means of its points."""
+    fits = [KMeans(CLUSTERS, n_init=10, random_state=seed).fit(points.values[:, block]) for block in owned]
+    return on_grid(points, owned, [fit.cluster_centers_ for fit in fits], None, seed)
+
+
+# With privacy, by ours ------------------------------------------------------------------------------------------------------
+
+
+def ours(
+    points: Points, owned: list[list[int]], federation, name: str, epsilon: float, run: int
+) -> tuple[Scores, object]:
+    study = cn.KMeans(CLUSTERS, epsilon=epsilon, delta=1 / len(points.values), random_state=run, **OURS[name])
+    study.fit(federation)
+    return scored(points, in_order(study.cluster_centers_, owned), weight_error(points, owned, study)), study
+
+
+def weight_error(points: Points, owned: list[list[int]], study) -> float:
+    """Σ|weight − people| / people over the whole grid; only for k′ = 5, as in Figure 7."""
+    if study.n_local_clusters_ != CLUSTERS:
+        return math.nan
+    truth = true_weights(points, owned, list(study.local_centers_.values()))
+    found = np.zeros_like(truth)
+    found[tuple(np.array(study.grid_weights_.index.to_list()).T)] = study.grid_weights_.to_numpy()
+    return float(np.abs(found - truth).sum() / len(points.values))
+
+
+def central_private(points: Points, epsilon: float, run: int) -> Scores:
+    """Our local clustering with all columns at one party."""
+    with a_federation(points, [list(range(points.values.shape[1]))]) as federation:
+        study = cn.KMeans(
+            CLUSTERS, method="independent", epsilon=epsilon, delta=1 / len(points.values), random_state=run
+        ).fit(federation)
+    return scored(points, study.cluster_centers_)
+
+
+def peer_private(points: Points, epsilon: float, runs: int) -> list[Scores] | None:
+    """diffprivlib's k-means (pure ε), in an environment of its own: COLONNADE_DIFFPRIVLIB_PYTHON names its interpreter."""
+    python = os.environ.get(DIFFPRIVLIB)
+    if not python:
+        return None
+    program = (
+        "import sys, numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "from diffprivlib.models import KMeans\n"
+        "values = np.load(sys.stdin.buffer)\n"
+        "fits = [KMeans(int(sys.argv[1]), epsilon=float(sys.argv[2]), random_state=run,\n"
+        "               bounds=(-np.ones(values.shape[1]), np.ones(values.shape[1]))).fit(values).cluster_centers_\n"
+        "        for run in range(int(sys.argv[3]))]\n"
+        "np.save(sys.stdout.buffer, np.array(fits))\n"
+    )
+    with subprocess.Popen(
+        [python, "-c", program, str(CLUSTERS), str(epsilon), str(runs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        np.save(process.stdin, points.values)
+        process.stdin.close()
+        found = np.load(process.stdout)
+    return [scored(points, centres) for centres in found]
+
+
+# With privacy, by paper 001 -------------------------------------------------------------------------------------------------
+
+
+def papers(points: Points, owned: list[list[int]], federation, epsilon: float, run: int) -> dict[str, Scores]:
+    """All of the paper's ways to weights on the same private centres, each with the other half of ε, ε/2S a party."""
+    people, parties = len(points.values), len(owned)
+    study = cn.KMeans(
+        CLUSTERS,
+        method="independent",
+        split=0.5,
+        n_local_clusters=CLUSTERS,
+        epsilon=epsilon,
+        delta=1 / people,
+        random_state=run,
+    ).fit(federation)
+    centres = list(study.local_centers_.values())
+    codes = memberships(points, owned, centres)
+    truth = true_weights(points, owned, centres)
+    rng = np.random.default_rng(run)
+    share, each = epsilon / (2 * parties), epsilon_each(epsilon / (2 * parties), 1 / (people * parties), SKETCHES)
+    sketches, phantoms = same_law(truth, SKETCHES, GAMMA, each, rng), least_phantoms(each)
+    reports = [reported(one, CLUSTERS, share, rng) for one in codes]
+    margins = [
+        project_to_simplex(np.bincount(one, minlength=CLUSTERS) + rng.laplace(scale=1 / share, size=CLUSTERS), people)
+        for one in codes
+    ]
+    independent = margins[0]
+    for margin in margins[1:]:
+        independent = np.multiply.outer(independent, margin / people)
+    tables = {
+        "IND-LAP": independent,
+        "LDP-AGG": local_aggregate(reports, CLUSTERS, share, pairs=False),
+        "LDP-AGG-2PEst": local_aggregate(reports, CLUSTERS, share, pairs=True),
+        "DPFMPS-BasicEst": basic(sketches, people, phantoms, GAMMA),
+        "DPFMPS-2PEst": sketched_two_party(sketches, people, phantoms, GAMMA),
+        "exact table": truth,
+    }
+    return {name: on_grid(points, owned, centres, table, run, truth) for name, table in tables.items()}
+
+
+# The grid -------------------------------------------------------------------------------------------------------------------
+
+
+def memberships(points: Points, owned: list[list[int]], centres: list[np.ndarray]) -> list[np.ndarray]:
+    return [
+        ((points.values[:, block][:, None] - own) ** 2).sum(axis=2).argmin(axis=1)
+        for block, own in zip(owned, centres, strict=True)
+    ]
+
+
+def true_weights(points: Points, owned: list[list[int]], centres: list[np.ndarray]) -> np.ndarray:
+    table = np.zeros(tuple(len(one) for one in centres))
+    np.add.at(table, tuple(memberships(points, owned, centres)), 1)
+    return table
+
+
+def on_grid(
+    points: Points,
+    owned: list[list[int]],
+    centres: list[np.ndarray],
+    table: np.ndarray | None,
+    seed: int,
+    truth: np.ndarray | None = None,
+) -> Scores:
+    """Weighted k-means of the grid; exact weights where none are given."""
+    weights = true_weights(points, owned, centres) if table is None else table
+    cells = np.indices(weights.shape).reshape(weights.ndim, -1).T
+    grid = np.concatenate([own[cells[:, party]] for party, own in enumerate(centres)], axis=1)
+    found = weighted_kmeans(grid, weights.ravel(), CLUSTERS, seed=seed)
+    error = math.nan if truth is None or table is None else np.abs(table - truth).sum() / len(points.values)
+    return scored(points, in_order(found, owned), error)

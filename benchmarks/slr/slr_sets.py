@@ -1,0 +1,100 @@
+"""The data sets of the gradient benchmark: Adult, and a user's own copy of ACSIncome."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import colonnade as cn
+from colonnade.coordinator.algorithms.moments import features_of
+from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult
+from colonnade.estimators.design import design
+
+SEED = 2026
+DELTA = 1e-5
+
+
+def data_folder() -> Path:
+    """Where the data sets are: COLONNADE_DATA, or ``shared/data`` beside the checkout."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return Path(os.environ.get(DATA_VARIABLE, beside))
+
+
+def sets(folder: Path) -> dict[str, PublicData]:
+    """Adult, and ACSIncome where there is a copy (``acs_income.parquet`` or ``.csv``, with the survey's own names and codes)."""
+    found = {"Adult": adult(folder)}
+    for name in ("acs_income.parquet", "acs_income.csv"):
+        if (folder / name).exists():
+            found["ACSIncome"] = _acs_income(folder / name)
+            break
+    return found
+
+
+def _acs_income(path: Path) -> PublicData:
+    frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    frame = frame.assign(
+        person=np.arange(len(frame)), OCCP=frame.OCCP // 100, rich=np.where(frame.PINCP > 50_000, "yes", "no")
+    )
+    whole = {
+        name: cn.Category(list(range(low, high + 1)))
+        for name, low, high in (
+            ("COW", 1, 8),
+            ("SCHL", 1, 24),
+            ("MAR", 1, 5),
+            ("OCCP", 0, 98),
+            ("POBP", 1, 554),
+            ("RELP", 0, 17),
+            ("SEX", 1, 2),
+            ("RAC1P", 1, 9),
+        )
+    }
+    ages, hours = cn.Numeric(16, 99, integer=True), cn.Numeric(1, 99, integer=True)
+    schemas = {
+        "registry": cn.Schema(
+            {"AGEP": ages, **{name: whole[name] for name in ("SEX", "RAC1P", "MAR", "RELP", "POBP")}}
+        ),
+        "school": cn.Schema({"SCHL": whole["SCHL"]}),
+        "employer": cn.Schema({"WKHP": hours, "COW": whole["COW"], "OCCP": whole["OCCP"]}),
+        "tax": cn.Schema({"rich": cn.Category(["no", "yes"])}),
+    }
+    return PublicData("ACSIncome", frame, schemas, "tax.rich")
+
+
+def splits(data: PublicData, runs: int) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Public 80/20 splits of the rows."""
+    people = len(data.frame)
+    for one in range(runs):
+        order = np.random.default_rng(SEED + one).permutation(people)
+        yield data.frame.iloc[order[: int(0.8 * people)]], data.frame.iloc[order[int(0.8 * people) :]]
+
+
+def federation(data: PublicData, frame: pd.DataFrame) -> cn.Federation:
+    """The parties, with room for every run."""
+    parties = {name: cn.Party(frame[["person", *schema]], schema=schema) for name, schema in data.schemas.items()}
+    return cn.Federation.simulate(parties, id="person", budget=cn.Budget(epsilon=1e4, delta=DELTA))
+
+
+def named(data: PublicData, frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the federation's column names."""
+    return pd.DataFrame({f"{p}.{c}": frame[c] for p, schema in data.schemas.items() for c in schema})
+
+
+class Matrix:
+    """The same people as one matrix, for mechanisms that a trusted curator would run: coded columns, a constant, labels ±1."""
+
+    def __init__(self, data: PublicData, frame: pd.DataFrame) -> None:
+        columns = {f"{p}.{c}": column for p, schema in data.schemas.items() for c, column in schema.items()}
+        target = columns.pop(data.target)
+        features = features_of(columns)
+        rows = design(named(data, frame), features[1:], columns, coded=True)
+        self.rows = np.column_stack([np.ones(len(rows)), rows])
+        self.labels = np.where(named(data, frame)[data.target] == target.levels[1], 1.0, -1.0)
+        self.bound = len(columns) + 1  # squared length of a row, by the schema
+        self.owners = np.array([data.target.partition(".")[0], *(f.name.partition(".")[0] for f in features[1:])])
+        self.blocks = {party: len(schema) for party, schema in data.schemas.items()}
+
+    def accuracy(self, weights: np.ndarray) -> float:
+        """Return the share of people on the right side."""
+        return float(np.mean((self.rows @ weights > 0) == (self.labels > 0)))

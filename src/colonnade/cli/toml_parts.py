@@ -1,0 +1,136 @@
+"""Parts that study files and the files of a party share: tables, texts, columns, policies, caps; strictly read.
+
+Every unknown key is refused: a misspelt ``delta`` or ``max_epsilon`` that is silently ignored would change a guarantee.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from colonnade.errors import BadInput, BoundsRequired, ColonnadeError
+from colonnade.schema import Category, Column, Numeric
+
+__all__ = [
+    "Table",
+    "as_table",
+    "budget_of",
+    "column_of",
+    "parse",
+    "parse_text",
+    "policy_of",
+    "refuse_unknown",
+    "suggestion",
+    "table_of",
+    "text_of",
+    "within",
+]
+
+Table = Mapping[str, Any]
+Part = TypeVar("Part")
+
+
+def parse(path: Path) -> Table:
+    """Read a TOML file; refuse one that is not."""
+    try:
+        return parse_text(path.read_text(encoding="utf-8"), path.name)
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{path.name} cannot be read as UTF-8 text.", remedy="Check the path and the file.") from None
+
+
+def parse_text(text: str, name: str) -> Table:
+    """Read TOML; refuse what is not."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{name} is not valid TOML: {error}.", remedy="Correct the file.") from None
+
+
+def budget_of(entry: Table) -> Any:
+    """Read a cap."""
+    from colonnade.privacy.price import Budget
+
+    refuse_unknown(entry, ("epsilon", "delta"), "budget")
+    return within("budget", lambda: Budget(epsilon=entry.get("epsilon"), delta=entry.get("delta", 0.0)))  # type: ignore[arg-type]
+
+
+def column_of(where: str, entry: object) -> Column:
+    """Read what is public about one column."""
+    if not isinstance(entry, Mapping) or not entry:
+        raise BoundsRequired(
+            f"{where} has no public bounds.",
+            remedy='Write { lower = 0, upper = 120 } for a number or { levels = ["no", "yes"] } for a category.',
+        )
+    if "levels" in entry:
+        refuse_unknown(entry, ("levels",), where)
+        return within(where, lambda: Category(entry["levels"]))
+    refuse_unknown(entry, ("lower", "upper", "integer", "levels"), where)
+    integer = entry.get("integer", False)
+    if not isinstance(integer, bool):
+        raise BadInput(f"{where}: integer is true or false.")
+    return within(where, lambda: Numeric(entry.get("lower"), entry.get("upper"), integer))
+
+
+def policy_of(entry: Table, where: str) -> Any:
+    """Read a party's rules."""
+    from colonnade.party.policy import Policy
+
+    refuse_unknown(entry, [field.name for field in fields(Policy)], f"{where}.policy")
+    return within(f"{where}.policy", lambda: Policy(**entry))
+
+
+def text_of(table: Table, key: str, where: str) -> str:
+    """Return a text that must be there."""
+    value = table.get(key)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"{where} needs {key}.", remedy=_EXAMPLES.get(key, f"Add {key} = …"))
+    return value
+
+
+def table_of(table: Table, key: str, where: str) -> Table:
+    """Return a table that must be there."""
+    if not table.get(key):
+        raise BadInput(f"{where} needs [{key}].", remedy=_EXAMPLES.get(key, f"Add the table [{key}]."))
+    return as_table(table[key], key)
+
+
+def as_table(value: object, where: str) -> Table:
+    """Return a value that must be a table."""
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{where} must be a table.", remedy=f"For example [{where}].")
+    return value
+
+
+def within(where: str, build: Callable[[], Part]) -> Part:
+    """Build a part of the file; an error of ours then says which part."""
+    try:
+        return build()
+    except ColonnadeError as error:
+        raise type(error)(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+def refuse_unknown(table: Table, known: Iterable[str], where: str) -> None:
+    """Refuse a key that nobody would read: a misspelt one that is ignored would change a guarantee."""
+    known = list(known)
+    for key in table:
+        if key not in known:
+            raise BadInput(f"{where} has an unknown key {key!r}.", remedy=suggestion(key, known))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return what may have been meant."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean {near[0]!r}?" if near else f"Known here: {', '.join(known)}."
+
+
+_EXAMPLES = {
+    "id": 'Name the column that all tables share: id = "person_id".',
+    "ledger_dir": 'Say where ledgers are kept, so that what is spent is never forgotten: ledger_dir = "ledgers".',
+    "budget": "State each party's cap, for example [budget] with epsilon = 4.0 and delta = 1e-6.",
+    "parties": "Add a table [parties.NAME] with data and columns for each party.",
+    "columns": "Describe each column: [parties.NAME.columns] with age = { lower = 0, upper = 120 }.",
+    "estimator": 'Name the estimator, for example estimator = "PatternCount".',
+}

@@ -1,0 +1,54 @@
+"""A figure about a model, with an interval that covers the noise it was released with."""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from colonnade.errors import BadInput
+
+__all__ = ["Metric", "between", "reach"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure.
+
+    Parameters
+    ----------
+    name
+        What it is.
+    value
+        The estimate.
+    low, high
+        An interval for the figure that the exact scores of the same people would give: noise and discretisation are in it,
+        the choice of these people is not.
+    kind
+        ``"exact"`` where nothing but noise and rounding stands between estimate and figure; otherwise what else does.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    kind: str = "exact"
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise BadInput("An interval runs from low to high.")
+
+    def covers(self, value: float) -> bool:
+        """Return whether a figure lies within the interval."""
+        return self.low <= value <= self.high
+
+
+def reach(level: float, *, among: int = 1) -> float:
+    """Return how many standard errors an interval reaches; the error rate is divided among several that must hold at once."""
+    if isinstance(level, bool) or not isinstance(level, float) or not 0 < level < 1:
+        raise BadInput("The level of an interval lies between 0 and 1.", remedy="For example level=0.95.")
+    return NormalDist().inv_cdf(1 - (1 - level) / 2 / among)
+
+
+def between(name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact") -> Metric:
+    """Return a metric with an interval of ± error, within what the metric can be."""
+    kept = min(max(value, floor), ceiling)
+    low, high = min(max(value - error, floor), ceiling), max(min(value + error, ceiling), floor)
+    return Metric(name, kept, min(low, kept), max(high, kept), kind)

@@ -1,0 +1,66 @@
+"""Dividing a federation's people in two by a hash that is keyed with the parties' group secret (`colonnade.node.split_run`)."""
+
+from dataclasses import dataclass
+
+from colonnade.coordinator.algorithms.relay import Relay
+from colonnade.errors import BadInput, ProtocolError, ReleaseLost
+from colonnade.node.key_run import SETTLES
+from colonnade.node.split_run import SPLIT, SplitRun
+from colonnade.plan import Plan, Step
+from colonnade.protocol.messages import Recall, Settled
+from colonnade.protocol.rounds import Rounds
+
+__all__ = ["Splitting"]
+
+STEP = "split"
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """A division that the parties work out among themselves.
+
+    Parameters
+    ----------
+    parties
+        All of them: two or more.
+    test
+        The share of people in the second part.
+    """
+
+    parties: tuple[str, ...]
+    test: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.test, bool) or not isinstance(self.test, float) or not 0 < self.test < 1:
+            raise BadInput("test is a share of people between 0 and 1.", remedy="For example test=0.2.")
+        if len(self.parties) < 2:
+            raise BadInput(
+                "A split takes two parties or more.", remedy="One party alone can divide its table by itself."
+            )
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party; no column enters."""
+        return tuple(
+            Step(name=STEP, party=party, statistic=SPLIT, columns=(), parameters={"test": self.test}, price=None)
+            for party in self.parties
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Have the parties divide their people, if they have not before."""
+        members = SplitRun.members(plan, STEP)
+        kept = yield {member: Recall(plan=plan, step=STEP) for member in members}
+        settled = [member for member in members if isinstance(kept[member], Settled)]
+        if len(settled) == len(members):
+            return
+        if settled:
+            raise ReleaseLost(
+                "The parties divided their people before, and not all of them kept the parts.",
+                remedy="Split again with the next repeat=.",
+            )
+        relay = Relay(plan, STEP, members)
+        yield from relay.greet()
+        for _ in range(1, SETTLES):
+            yield from relay.turn()
+        replies = yield from relay.last()
+        if any(not isinstance(reply, Settled) for reply in replies.values()):
+            raise ProtocolError("A party did not keep its parts.")

@@ -1,0 +1,112 @@
+"""How a coordinator joins a federation of separate machines: papers in, a transport and a journal out."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from colonnade.coordinator.journal import StudyJournal
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.node.conversation import Member
+from colonnade.node.endpoint import ComputeNode
+from colonnade.node.heads import LedgerHeads
+from colonnade.node.log import Log
+from colonnade.protocol import codec
+from colonnade.protocol.papers import COORDINATOR, Papers
+from colonnade.schema import Schema
+from colonnade.secure.keys import Identity
+from colonnade.transport.base import Transport
+from colonnade.transport.beside import Beside
+from colonnade.transport.kit import require_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Connection", "check_schemas", "open_connection"]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What `Federation.connect` needs: the papers, how to reach everybody, and what must not be forgotten."""
+
+    papers: Papers
+    transport: Transport
+    journal: StudyJournal
+
+
+def open_connection(
+    path: str | Path,
+    *,
+    kit: str | Path | None = None,
+    state: str | Path | None = None,
+    patience: float | None = None,
+    listen: str | None = None,
+    log: bool = False,
+) -> Connection:
+    """Read a federation's papers, listen for its members, and open the coordinator's state."""
+    path = Path(path)
+    papers = _read(path).check()
+    require_engine()
+    from colonnade.transport.flare import PATIENCE, FlareTransport
+
+    kit = _kit(path.parent) if kit is None else Path(kit)
+    state = path.parent / "coordinator-state" if state is None else Path(state)
+    journal = StudyJournal(state / "studies.sqlite", papers)
+    notes = Log(sys.stderr if log else None, COORDINATOR, COORDINATOR)
+    where = papers.coordinator
+    far = FlareTransport(
+        papers.sites,
+        address=where.address if listen is None else f"{where.scheme}://{listen}:{where.port}",
+        kit=kit,
+        host=where.host,
+        patience=PATIENCE if patience is None else patience,
+        log=notes,
+        changed=lambda connected: _note(state / "coordinator.status", connected),
+    )
+    if COORDINATOR not in papers.members:
+        return Connection(papers, far, journal)
+    return Connection(papers, Beside(far, {COORDINATOR: _own_node(papers, kit, state)}), journal)
+
+
+def check_schemas(papers: Papers, schemas: "Mapping[str, Schema]") -> None:
+    """Refuse parties that describe other columns than those in the papers."""
+    for party, schema in schemas.items():
+        if codec.schema_digest(schema) != papers.members[party].schema:
+            raise SchemaMismatch(f"Party {party!r} describes other columns than the federation's papers.")
+
+
+def _read(path: Path) -> Papers:
+    try:
+        return Papers.read(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{path.name} cannot be read.", remedy="Name the federation's signed papers.") from None
+
+
+def _kit(folder: Path) -> Path:
+    """Return where the coordinator's kit is beside its papers."""
+    beside = folder / "kits" / COORDINATOR
+    return beside if beside.is_dir() else folder / "kit"
+
+
+def _note(path: Path, connected: tuple[str, ...]) -> None:
+    """Say who is connected, for `colonnade coordinator status`."""
+    part = path.with_name(f".{path.name}.part")
+    content: dict[str, Any] = {"pid": os.getpid(), "connected": connected}
+    part.write_bytes(msgspec.json.encode(content))
+    part.replace(path)
+
+
+def _own_node(papers: Papers, kit: Path, state: Path) -> ComputeNode:
+    try:
+        seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        raise BadInput(
+            "The coordinator is a compute node of this federation, and its kit has no identity.key.",
+            remedy="Use the kit that `colonnade federation init` made for the coordinator.",
+        ) from None
+    ledgers = {name: papers.members[name].ledger for name in papers.parties}
+    member = Member(COORDINATOR, Identity.from_seed(seed), papers.pinned(), LedgerHeads(ledgers, state / "node.heads"))
+    return ComputeNode(member, papers.identity, os.urandom)

@@ -1,0 +1,235 @@
+"""What a coordinator must not forget: which studies it has begun, where they stand, and what a party may still have to be told.
+
+Parties keep their own answers, so that most of a study that was cut short is asked for again at no price. One thing only the
+coordinator holds: the letters of the last turn of a conversation, which some members may have received, and opened, when others
+had not. They are kept, durably, before they are sent, and told to the others when the study is taken up again; a second run in
+their place would be refused by whoever has opened.
+"""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from colonnade.errors import BadInput, ColonnadeError, ProtocolError
+from colonnade.node.heads import LedgerHeads
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
+from colonnade.protocol.papers import Papers
+
+__all__ = ["Forgetful", "Journal", "StudyJournal", "Underway"]
+
+SMALL = 1 << 18
+"""Bytes of a request that is kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
+
+_LAYOUT = """
+CREATE TABLE IF NOT EXISTS studies (
+    plan BLOB PRIMARY KEY, task TEXT NOT NULL, method TEXT NOT NULL, status TEXT NOT NULL, step TEXT NOT NULL,
+    turn INTEGER NOT NULL, started REAL NOT NULL, updated REAL NOT NULL, bytes BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS rounds (
+    plan BLOB NOT NULL, step TEXT NOT NULL, member TEXT NOT NULL, turn INTEGER NOT NULL, request BLOB NOT NULL,
+    PRIMARY KEY (plan, step, member)
+);
+CREATE TABLE IF NOT EXISTS files (
+    name TEXT PRIMARY KEY, text TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL
+);
+"""
+
+
+class Journal(Protocol):
+    """What the driver tells whoever keeps track of studies."""
+
+    attempts: int
+
+    def begin(self, plan: Plan) -> None:
+        """A study is about to be put to the parties."""
+
+    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
+        """Every party has agreed, and has said where its ledger stands."""
+
+    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
+        """A round is about to be sent."""
+
+    def untold(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
+        """Return what members have not been told of a conversation that others have finished."""
+        ...
+
+    def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
+        """A study has ended."""
+
+
+class Forgetful:
+    """Keeps nothing: for simulations, whose parties end with the process."""
+
+    attempts = 1
+
+    def begin(self, plan: Plan) -> None:
+        """Keep nothing."""
+
+    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
+        """Keep nothing."""
+
+    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
+        """Keep nothing."""
+
+    def untold(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
+        """Keep nothing."""
+
+
+@dataclass(frozen=True)
+class Underway:
+    """Where one study stands."""
+
+    plan: str
+    task: str
+    method: str
+    status: str
+    step: str
+    turn: int
+    started: float
+    updated: float
+
+
+class StudyJournal:
+    """A coordinator's durable state, in one SQLite file.
+
+    Parameters
+    ----------
+    path
+        The file; its folder is made if need be.
+    papers
+        The federation's papers: whose ledgers, and whose signatures.
+    clock
+        Seconds since 1970.
+    attempts
+        How often a study is taken up again by itself after a failure of the network or of a process.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        papers: Papers | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        attempts: int = 3,
+    ) -> None:
+        path = Path(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.attempts = attempts
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pinned = {} if papers is None else papers.pinned()
+        ledgers = {} if papers is None else {name: papers.members[name].ledger for name in papers.parties}
+        self._heads = LedgerHeads(ledgers, path.with_suffix(".heads"))
+        self._noted = 0.0
+        try:
+            self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._file.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _LAYOUT)
+        except sqlite3.Error:
+            raise BadInput("The coordinator's state cannot be opened.", remedy="Check its folder.") from None
+
+    # What the driver says -----------------------------------------------------------------------------------------------
+
+    def begin(self, plan: Plan) -> None:
+        """Note that a study is under way."""
+        now = self._clock()
+        entries = (codec.digest(plan), plan.task, plan.method, "running", "agreeing", 0, now, now, codec.encode(plan))
+        self._write("INSERT OR IGNORE INTO studies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
+        self._write("UPDATE studies SET status = 'running', updated = ? WHERE plan = ?", (now, entries[0]))
+
+    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
+        """Remember where every ledger stands; refuse one that has gone back."""
+        for party, reply in replies.items():
+            if party not in self._pinned:
+                raise ProtocolError(f"{party!r} is not in the federation's papers.")
+            self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), reply.head)
+
+    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
+        """Keep the letters of a round that is small enough to be a last one, and note where the study stands."""
+        first = next(iter(requests.values()), None)
+        if not isinstance(first, Ask | Post | Recall):
+            return
+        turn = first.turn if isinstance(first, Post) else 0
+        kept = (
+            {}
+            if not isinstance(first, Post)
+            else {name: codec.encode(one) for name, one in requests.items() if _is_small(one)}
+        )
+        digest = codec.digest(plan)
+        with self._lock:
+            self._file.execute("BEGIN IMMEDIATE")
+            if isinstance(first, Post):
+                self._file.execute("DELETE FROM rounds WHERE plan = ? AND step = ?", (digest, first.step))
+            if len(kept) == len(requests):
+                rows = [(digest, first.step, member, turn, data) for member, data in kept.items()]
+                self._file.executemany("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", rows)
+            where = (first.step, turn, self._clock(), digest)
+            self._file.execute("UPDATE studies SET step = ?, turn = ?, updated = ? WHERE plan = ?", where)
+            self._file.execute("COMMIT")
+
+    def untold(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
+        """Return the kept letters of those who have nothing to show, where others have."""
+        asked = [member for member, request in requests.items() if isinstance(request, Recall)]
+        empty = [member for member in asked if isinstance(replies[member], NotKept)]
+        if not empty or len(empty) == len(asked):
+            return {}
+        first = requests[asked[0]]
+        assert isinstance(first, Recall)
+        with self._lock:
+            found = self._file.execute(
+                "SELECT member, request FROM rounds WHERE plan = ? AND step = ?", (codec.digest(plan), first.step)
+            ).fetchall()
+        return {member: codec.decode_request(data) for member, data in found if member in empty}
+
+    def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
+        """Note how a study ended; one that the network or a crash cut short is still to be finished."""
+        status = "done" if error is None else "interrupted" if isinstance(error, ProtocolError) else "refused"
+        digest = codec.digest(plan)
+        self._write("UPDATE studies SET status = ?, updated = ? WHERE plan = ?", (status, self._clock(), digest))
+        if error is None:
+            self._write("DELETE FROM rounds WHERE plan = ?", (digest,))
+
+    # What the command line asks -----------------------------------------------------------------------------------------
+
+    def studies(self) -> list[Underway]:
+        """Return every study that was ever begun, the latest last."""
+        with self._lock:
+            rows = self._file.execute(
+                "SELECT plan, task, method, status, step, turn, started, updated FROM studies ORDER BY started"
+            ).fetchall()
+        return [Underway(row[0].hex(), *row[1:]) for row in rows]
+
+    def begin_file(self, name: str, text: str) -> None:
+        """Keep a study file until all of it is done, so that it can be taken up again."""
+        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, 'running', ?)", (name, text, self._clock()))
+
+    def finish_file(self, name: str) -> None:
+        """Note that all of a study file is done."""
+        self._write("UPDATE files SET status = 'done' WHERE name = ?", (name,))
+
+    def unfinished_files(self) -> list[tuple[str, str]]:
+        """Return the name and text of every study file that was begun and not finished."""
+        with self._lock:
+            return self._file.execute("SELECT name, text FROM files WHERE status != 'done' ORDER BY started").fetchall()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> None:
+        with self._lock:
+            self._file.execute(statement, values)
+
+
+def _is_small(request: Request) -> bool:
+    return isinstance(request, Post) and sum(len(letter) for letter in request.letters.values()) <= SMALL

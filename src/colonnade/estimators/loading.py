@@ -1,0 +1,66 @@
+"""`load`: a model that was saved, as the estimator that it was."""
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from colonnade import estimators
+from colonnade.errors import BadInput
+from colonnade.estimators.model_file import PAPERS, read_model
+from colonnade.estimators.study import Study
+
+__all__ = ["load"]
+
+
+def load(path: str | Path) -> Any:
+    """Return a fitted estimator from a file that ``est.save(path)`` wrote.
+
+    Nothing in the file is executed. Its digest, its plan's hash and its schema are checked here; whether a federation still has
+    that schema is checked when the model is used with one.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Examples
+    --------
+    >>> import colonnade as cn, tempfile, pathlib
+    >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> model = cn.LinearRegression("bank.income", columns=["telco.minutes"], epsilon=1.0, delta=1e-5).fit(federation)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.json")
+    >>> model.save(path)
+    >>> bool(cn.load(path).coef_ == model.coef_)
+    True
+    """
+    name, parameters, fitted = read_model(path)
+    kind = next((kind for kind in _kinds(Study) if kind.__name__ == name), None)
+    if kind is None:
+        raise BadInput("The file holds a model of a kind that is not known here.", remedy="Use a newer version.")
+    if set(parameters) != set(inspect.signature(kind).parameters):
+        raise BadInput("The file's parameters are not those of its estimator.", remedy="Use the version that wrote it.")
+    declared = {*kind.learned, *PAPERS}
+    if not set(fitted) <= declared or any(attribute not in fitted for attribute in kind.essential):
+        raise BadInput("The file's learned attributes are not those of its estimator.")
+    model = kind(**parameters)
+    for attribute, value in fitted.items():
+        setattr(model, attribute, value)
+    model._check_learned()  # noqa: SLF001  # the estimator's own check of its own state
+    return model
+
+
+def _kinds(kind: type[Study]) -> Iterator[type[Study]]:
+    """Yield every estimator of this library, also one that nobody has imported yet."""
+    for module in iter_modules(estimators.__path__):
+        import_module(f"{estimators.__name__}.{module.name}")
+    yield from _below(kind)
+
+
+def _below(kind: type[Study]) -> Iterator[type[Study]]:
+    for one in kind.__subclasses__():
+        if one.__module__.startswith("colonnade."):
+            yield one
+        yield from _below(one)

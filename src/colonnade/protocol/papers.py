@@ -1,0 +1,272 @@
+"""A federation's papers: who takes part, under which key, in which role, on which terms; signed by every one of them.
+
+The papers are one TOML file that a person can read before signing it. What is signed is not the text but its meaning, in one
+canonical encoding, so that a comment or the order of keys changes nothing. Its hash names the federation in every plan
+(`Plan.federation`): a party answers plans of the papers that it read and found signed, and no others. The coordinator signs
+nothing, because nothing rests on its word.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from colonnade.errors import BadInput, ColonnadeError, ProtocolError
+from colonnade.privacy.price import nano_epsilon
+from colonnade.secure.framing import Field, digest, frame
+from colonnade.secure.keys import Identity, PublicIdentity
+from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+
+__all__ = ["Alignment", "Coordinator", "Floor", "Papers", "Signatory"]
+
+COORDINATOR = "coordinator"
+_HEX_32 = re.compile(r"[0-9a-f]{64}")
+_HEX_16 = re.compile(r"[0-9a-f]{32}")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the parts of the papers share: strict about their fields."""
+
+
+class Signatory(_Part, frozen=True, kw_only=True):
+    """One member: a party with data, or a node that computes on shares.
+
+    Parameters
+    ----------
+    role
+        ``"data"`` or ``"compute"``.
+    identity
+        Its public Ed25519 key, in hexadecimal.
+    ledger, schema
+        The identity of its ledger and the hash of its public schema (`codec.schema_digest`); both empty for a compute node.
+        A new key comes with the same ledger: rotating a key does not reset a budget.
+    """
+
+    role: str
+    identity: str
+    ledger: str = ""
+    schema: str = ""
+
+    def __post_init__(self) -> None:
+        PublicIdentity(_bytes_of(self.identity, "identity"))
+        if self.role == "data" and not (_HEX_16.fullmatch(self.ledger) and _HEX_32.fullmatch(self.schema)):
+            raise BadInput("A party with data has a ledger (32 hexadecimal digits) and a schema (64).")
+        if self.role not in ("data", "compute") or (self.role == "compute" and (self.ledger or self.schema)):
+            raise BadInput('A role is "data" or "compute", and a compute node has neither ledger nor schema.')
+
+
+class Coordinator(_Part, frozen=True, kw_only=True):
+    """Where the coordinator listens; the host is also the name in its certificate."""
+
+    host: str
+    port: int
+    scheme: str = "tcp"
+
+    def __post_init__(self) -> None:
+        if not _HOST.fullmatch(self.host) or not 1 <= self.port < 65536 or self.scheme not in ("tcp", "grpc"):
+            raise BadInput("A coordinator has a plain host name, a port, and the scheme 'tcp' or 'grpc'.")
+
+    @property
+    def address(self) -> str:
+        """What sites dial."""
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+
+class Alignment(_Part, frozen=True, kw_only=True):
+    """Which order of rows studies start from: the hash of a public list that every party holds, and its length."""
+
+    identity: str
+    people: int
+
+    def __post_init__(self) -> None:
+        if not _HEX_32.fullmatch(self.identity) or self.people < 1:
+            raise BadInput("An alignment is a hash (64 hexadecimal digits) and a positive number of people.")
+
+
+class Floor(_Part, frozen=True, kw_only=True):
+    """The least that every member's policy asks for; a party may ask for more."""
+
+    min_collusion: int = 1
+    min_people: int = 1
+    max_epsilon: float | None = None
+    max_delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_collusion < 0 or self.min_people < 1 or not 0 <= (self.max_delta or 0.0) < 1:
+            raise BadInput("The policy floor is made of whole numbers, and of a delta between 0 and 1.")
+        if self.max_epsilon is not None:
+            nano_epsilon(self.max_epsilon, what="max_epsilon")
+
+
+class Papers(_Part, frozen=True, kw_only=True):
+    """What every member signs.
+
+    Parameters
+    ----------
+    name
+        What the federation calls itself.
+    coordinator
+        Where its coordinator is reached.
+    members
+        Everyone, by name; the order of the data parties is that of their columns.
+    collusion
+        c: how many parties may pool what they see with the coordinator.
+    threshold
+        t: how many compute nodes learn nothing together.
+    floor
+        The least that every policy asks for.
+    alignment
+        The order of rows that parties open with; ``None`` where they agree on one later.
+    signatures
+        By member, in hexadecimal; not part of what is signed.
+    """
+
+    version: int = 1
+    name: str
+    coordinator: Coordinator
+    members: dict[str, Signatory]
+    collusion: int
+    threshold: int
+    floor: Floor = Floor()
+    alignment: Alignment | None = None
+    signatures: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if self.version != 1 or not self.name or not self.name.isprintable():
+            raise BadInput("Papers of another version, or without a name.")
+        if not self.parties or any(not _is_name(name) for name in self.members):
+            raise BadInput("The papers name no party with data, or one whose name is not a plain word.")
+        if len({member.identity for member in self.members.values()}) != len(self.members):
+            raise BadInput("Two members have the same identity key.")
+        if len({self.members[name].ledger for name in self.parties}) != len(self.parties):
+            raise BadInput("Two parties have the same ledger.")
+        nodes = len(self.members)
+        if nodes >= FEWEST_NODES and self.threshold != default_threshold(nodes):
+            raise BadInput(f"With {nodes} members the threshold is {default_threshold(nodes)}.")
+        if not 0 <= self.collusion <= max(self.threshold, len(self.parties) - 1):
+            raise BadInput("The collusion bound exceeds the threshold.")
+
+    # What they say ------------------------------------------------------------------------------------------------------
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The members with data, in the order of their columns."""
+        return tuple(name for name, member in self.members.items() if member.role == "data")
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The members without data, the coordinator last if it is one."""
+        helpers = [name for name, member in self.members.items() if member.role == "compute"]
+        return tuple(sorted(helpers, key=lambda name: name == COORDINATOR))
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Everyone with a machine of their own."""
+        return tuple(name for name in self.members if name != COORDINATOR)
+
+    def pinned(self) -> dict[str, PublicIdentity]:
+        """Return every member's public identity."""
+        return {name: PublicIdentity(bytes.fromhex(member.identity)) for name, member in self.members.items()}
+
+    @property
+    def identity(self) -> str:
+        """The hash that names this federation in every plan, in hexadecimal."""
+        return digest("colonnade federation v1", *self._fields()).hex()
+
+    def _fields(self) -> tuple[Field, ...]:
+        members = tuple(
+            (name, member.role, member.identity, member.ledger, member.schema) for name, member in self.members.items()
+        )
+        floor = tuple(repr(getattr(self.floor, name)) for name in self.floor.__struct_fields__)
+        where = (self.coordinator.host, self.coordinator.port, self.coordinator.scheme)
+        order = () if self.alignment is None else (self.alignment.identity, self.alignment.people)
+        return self.version, self.name, where, members, self.collusion, self.threshold, floor, order
+
+    # Signatures ---------------------------------------------------------------------------------------------------------
+
+    def signed_by(self, name: str, identity: Identity) -> "Papers":
+        """Return the papers with one member's signature; refuse a key that is not the member's."""
+        if name not in self.members or self.members[name].identity != identity.public.hex():
+            raise ProtocolError(
+                "The papers have no member of that name and key.",
+                remedy="Have your own card put into the papers, then sign them.",
+            )
+        signature = identity.sign(frame("colonnade federation signature v1", name, bytes.fromhex(self.identity))).hex()
+        return msgspec.structs.replace(self, signatures={**self.signatures, name: signature})
+
+    def missing(self) -> tuple[str, ...]:
+        """Return who has not signed."""
+        return tuple(name for name in self.members if name not in self.signatures)
+
+    def check(self) -> "Papers":
+        """Refuse papers that not every member has signed as they stand."""
+        for name, identity in self.pinned().items():
+            if name not in self.signatures:
+                raise ProtocolError(
+                    f"The federation's papers are not signed by {name!r}.",
+                    remedy="Have every member run `colonnade federation sign`, and use the file with all signatures.",
+                )
+            message = frame("colonnade federation signature v1", name, bytes.fromhex(self.identity))
+            try:
+                identity.verify(message, _bytes_of(self.signatures[name], "signature"))
+            except ColonnadeError:
+                raise ProtocolError(
+                    f"The signature of {name!r} is not one of these papers.",
+                    remedy="The papers were changed after they were signed: compare them, and have them signed again.",
+                ) from None
+        return self
+
+    # As text ------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, text: str) -> "Papers":
+        """Read papers; whether they are signed is for `check` to say."""
+        try:
+            return msgspec.convert(tomllib.loads(text), cls)
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+            cause = error.__cause__
+            what = (
+                cause.message if isinstance(cause, ColonnadeError) else "A key is missing, unknown or of another type."
+            )
+            raise BadInput(
+                f"This is not a federation's papers. {what}",
+                remedy="Use the file that `colonnade federation init` wrote.",
+            ) from None
+
+    def text(self) -> str:
+        """Return the papers as TOML."""
+        lines = [
+            "# A federation's papers. Read them, then sign: colonnade federation sign federation.toml --party FOLDER",
+            "# What is signed is their meaning: any change but of comments and spacing needs new signatures.",
+            *_table("", {"version": self.version, "name": self.name}),
+            f"collusion = {self.collusion}        # parties that may pool what they see with the coordinator",
+            f"threshold = {self.threshold}        # compute nodes that learn nothing together",
+            *_table("coordinator", msgspec.structs.asdict(self.coordinator)),
+            *_table("floor", msgspec.structs.asdict(self.floor)),
+        ]
+        if self.alignment is not None:
+            lines += _table("alignment", msgspec.structs.asdict(self.alignment))
+        for name, member in self.members.items():
+            entries = {key: value for key, value in msgspec.structs.asdict(member).items() if value}
+            lines += _table(f"members.{name}", entries)
+        return "\n".join([*lines, *_table("signatures", self.signatures), ""])
+
+
+def _table(title: str, entries: Mapping[str, Any]) -> Iterable[str]:
+    head = ["", f"[{title}]"] if title else []
+    return [*head, *(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None)]
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and name.lower() not in ("server", "localhost")
+
+
+def _bytes_of(text: str, what: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise BadInput(f"A member's {what} is written in hexadecimal.") from None

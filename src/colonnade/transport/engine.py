@@ -1,0 +1,191 @@
+"""NVIDIA FLARE's Cell, opened as a pipe for opaque blocks and for nothing else (extra ``colonnade[network]``).
+
+Both directions are one-way messages on one channel, so that one check sees every message there is. It lets through raw bytes
+on our channel, addressed to us, from the cell whose certificate the connection was made with; everything else is dropped before
+FLARE decodes it: FLARE's own object encoding, its other channels, messages to be passed on to a third cell, replies.
+Callbacks never raise, because FLARE would send the text of an exception to the caller.
+"""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.transport.blocks import LARGEST_BLOCK
+from colonnade.transport.kit import Kit
+
+try:
+    from nvflare.fuel.f3.cellnet.cell import Cell
+    from nvflare.fuel.f3.cellnet.defs import Encoding, MessageHeaderKey, MessagePropKey, MessageType, ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+    from nvflare.fuel.f3.drivers import socket_conn
+    from nvflare.fuel.f3.message import Message
+    from nvflare.fuel.f3.sfm import conn_manager
+    from nvflare.fuel.f3.stats_pool import StatsPoolManager
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "Federations across machines need NVIDIA FLARE: pip install 'colonnade[network]'.", name=missing.name
+    ) from missing
+
+__all__ = ["COORDINATOR_CELL", "Line"]
+
+COORDINATOR_CELL = "server"
+"""FLARE's own name for the cell that listens."""
+
+_CHANNEL = "colonnade"
+_TOPIC = "block"
+_HEADERS = 1 << 16
+
+logging.getLogger("nvflare").setLevel(logging.CRITICAL + 1)  # its lines quote headers; ours have a fixed vocabulary
+socket_conn.MAX_FRAME_SIZE = LARGEST_BLOCK + _HEADERS  # read before memory is taken for a frame; FLARE would allow 2 GB
+conn_manager.INIT_WAIT, conn_manager.MAX_WAIT = 0.25, 2  # seconds between two attempts to connect; FLARE's are 1 and 10
+
+
+class Line:
+    """One cell: blocks out, blocks in.
+
+    Parameters
+    ----------
+    name
+        The cell's name: `COORDINATOR_CELL`, or the name in the site's certificate.
+    address
+        ``"tcp://host:port"``, to listen on or to connect to.
+    kit
+        The site's certificate and key.
+    host
+        The name in the coordinator's certificate; FLARE checks that, and not the host name of the address.
+    receive
+        Called with the sender's name and a block; must not raise.
+    refused
+        Called with a constant word when a message was dropped.
+    gone
+        Called with a cell's name when it has disconnected.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        kit: Kit,
+        *,
+        host: str,
+        receive: Callable[[str, memoryview], None],
+        refused: Callable[[str], None] = lambda _: None,
+        gone: Callable[[str], None] = lambda _: None,
+        came: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        listening = name == COORDINATOR_CELL
+        if listening:
+            _require_free(address)
+        self._name = name
+        self._names = {COORDINATOR_CELL: host}
+        self._receive = receive
+        self._refused = refused
+        self._cell = _open(name, address, kit.credentials("server" if listening else "client"), host)
+        core = self._cell.core_cell
+        core.add_incoming_filter("*", "*", self._drop_replies)
+        core.set_message_interceptor(self._intercept)
+        core.register_request_cb(channel=_CHANNEL, topic=_TOPIC, cb=self._take)
+        core.set_cell_connected_cb(lambda agent: came(agent.get_fqcn()))
+        core.set_cell_disconnected_cb(lambda agent: gone(agent.get_fqcn()))
+        self._closed = False
+        # FLARE's threads would keep a finished process alive; atexit comes too late, once they have been waited for
+        threading._register_atexit(self.close)  # type: ignore[attr-defined]  # noqa: SLF001
+        self._cell.start()
+
+    def send(self, target: str, block: bytes) -> bool:
+        """Send a block on its way; return whether there was a connection to send it on."""
+        errors = self._cell.core_cell.fire_and_forget(
+            channel=_CHANNEL, topic=_TOPIC, targets=target, message=Message({}, block), optional=True
+        )
+        return not errors.get(target)
+
+    def connected(self, name: str) -> bool:
+        """Return whether a cell is connected."""
+        return name in self._cell.core_cell.agents
+
+    def close(self) -> None:
+        """Stop the cell."""
+        if not self._closed:
+            self._closed = True
+            self._cell.core_cell.agents.clear()  # FLARE would wait for everybody's goodbye
+            self._cell.stop()
+            self._cell.core_cell.ALL_CELLS.pop(self._name, None)
+            StatsPoolManager.pools.clear()  # FLARE's counters go by a cell's name, and a third of one name is refused
+            for connector in self._cell.core_cell.communicator.conn_manager.connectors.values():
+                server = getattr(connector.driver, "server", None)
+                if hasattr(server, "server_close"):
+                    server.server_close()  # FLARE leaves the port taken
+
+    # What comes in ------------------------------------------------------------------------------------------------------
+
+    def _fault(self, message: Any) -> str | None:
+        """Return what is wrong with a message, in one constant word, before anything in it is decoded."""
+        endpoint = message.get_prop(MessagePropKey.ENDPOINT)
+        origin = message.get_header(MessageHeaderKey.ORIGIN)
+        if endpoint is None or endpoint.name != origin:
+            return "origin"
+        if message.get_prop(MessagePropKey.COMMON_NAME) != self._names.get(origin, origin):
+            return "certificate"
+        if message.get_header(MessageHeaderKey.DESTINATION) != self._name:
+            return "destination"
+        if message.get_header(MessageHeaderKey.PAYLOAD_ENCODING) != Encoding.BYTES:
+            return "encoding"
+        route = (message.get_header(MessageHeaderKey.CHANNEL), message.get_header(MessageHeaderKey.TOPIC))
+        return None if route == (_CHANNEL, _TOPIC) else "channel"
+
+    def _drop_replies(self, message: Any) -> Any:
+        """Drop replies and returns: we never wait for one, and FLARE would decode it."""
+        if message.get_header(MessageHeaderKey.MSG_TYPE) == MessageType.REQ:
+            return None
+        self._refused("reply")
+        return make_reply(ReturnCode.UNAUTHENTICATED)
+
+    def _intercept(self, message: Any) -> Any:
+        try:
+            fault = self._fault(message)
+        except Exception:  # noqa: BLE001  # a header of another type is as bad as a wrong one
+            fault = "headers"
+        if fault is None:
+            return None
+        self._refused(fault)
+        return make_reply(ReturnCode.UNAUTHENTICATED)
+
+    def _take(self, message: Any) -> None:
+        try:
+            self._receive(message.get_header(MessageHeaderKey.ORIGIN), memoryview(message.payload))
+        except Exception:  # noqa: BLE001  # the text of an exception would travel to the caller
+            self._refused("callback")
+
+
+def _require_free(address: str) -> None:
+    """Refuse a port that is taken: FLARE would try again in silence, for ever."""
+    where = urlsplit(address)
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((where.hostname, where.port))
+    except OSError:
+        raise BadInput(
+            "The coordinator cannot listen at its address.",
+            remedy="End the other coordinator on this port, or listen on an address of this machine (listen=).",
+        ) from None
+
+
+def _open(name: str, address: str, credentials: dict[str, str], host: str) -> Any:
+    try:
+        return Cell(
+            fqcn=name,
+            root_url=address,
+            secure=True,
+            credentials=credentials,
+            auth_identity_map={COORDINATOR_CELL: host},
+        )
+    except ValueError:
+        raise ProtocolError(
+            "This process already has a line of this name, or the address is not one.",
+            remedy="Close the other federation first; a process connects to one federation at a time.",
+        ) from None

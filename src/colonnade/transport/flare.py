@@ -1,0 +1,241 @@
+"""Parties on other machines, over NVIDIA FLARE: the same bytes each way, in parallel, asked again until they are answered.
+
+A party is away when its relay, or the guard behind it, is not there; it may be away for ``patience`` seconds, whatever the
+reason, before a round fails. A guard that is at work may take as long as it needs (``longest``).
+"""
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.node.log import Log
+from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.transport.blocks import BLOCK, Answer, Call, Status, Verb
+from colonnade.transport.engine import COORDINATOR_CELL, Line
+from colonnade.transport.kit import Kit
+
+__all__ = ["FlareTransport"]
+
+PATIENCE = 45.0
+LONGEST = 3_600.0
+BLOCK_SECONDS = 20.0
+PAUSE = 0.2
+ATTEMPTS = 5
+"""How often a guard may die over one message, having been reached, before it is given up."""
+
+AT_ONCE = 16
+
+
+class _Away(Exception):
+    """The relay or its guard is not there; the message starts again."""
+
+
+@dataclass
+class _Waiting:
+    """A call whose answer has not come yet."""
+
+    party: str
+    arrived: threading.Event = field(default_factory=threading.Event)
+    answer: Answer | None = None
+
+
+@dataclass
+class _Letter:
+    """A message to one party, its number in this attempt, and when there was last a sign of its guard."""
+
+    party: str
+    data: memoryview
+    seen: float
+    number: int = 0
+    reached: bool = False
+
+
+class FlareTransport:
+    """The coordinator's end of the line.
+
+    Parameters
+    ----------
+    parties
+        Who is connected, or will be: data parties and compute nodes.
+    address
+        What to listen on, ``"tcp://host:port"``.
+    kit
+        The coordinator's start-up kit.
+    host
+        The name in the coordinator's certificate.
+    patience
+        Seconds that a party may be away before a round fails; asking again is safe.
+    longest
+        Seconds that a guard may work on one answer.
+    log
+        Where connections and refused messages are noted.
+    changed
+        Called with the parties that are connected whenever one comes or goes.
+    """
+
+    def __init__(
+        self,
+        parties: Sequence[str],
+        *,
+        address: str,
+        kit: str | Path,
+        host: str,
+        patience: float = PATIENCE,
+        longest: float = LONGEST,
+        log: Log | None = None,
+        changed: Callable[[tuple[str, ...]], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not parties:
+            raise BadInput("A federation needs at least one party.")
+        self.parties = tuple(parties)
+        self._patience = patience
+        self._longest = longest
+        self._clock = clock
+        self._log = log or Log(None, "coordinator", "coordinator")
+        self._changed = changed
+        self._session = os.urandom(16)  # public: it only tells one process of a coordinator from the next
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(len(self.parties) * AT_ONCE, thread_name_prefix="colonnade")
+        self._line = Line(
+            COORDINATOR_CELL,
+            address,
+            Kit(Path(kit)),
+            host=host,
+            receive=self._receive,
+            refused=lambda word: self._log.event("message-refused", reason=word),
+            gone=self._gone,
+            came=self._came,
+        )
+
+    def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Deliver one round."""
+        if not set(requests) <= set(self.parties):
+            raise BadInput("A request is addressed to a party that is not in the federation.")
+        if any(len(data) > LARGEST_FRAME for data in requests.values()):
+            raise BadInput("A message is too large to send.")
+        futures = {party: self._pool.submit(self._deliver, party, data) for party, data in requests.items()}
+        outcomes = {party: future.exception() for party, future in futures.items()}  # all of them, then the first fault
+        for error in outcomes.values():
+            if error is not None:
+                raise error
+        return {party: future.result() for party, future in futures.items()}
+
+    def connected(self) -> tuple[str, ...]:
+        """Return the parties whose relays are connected."""
+        return tuple(party for party in self.parties if self._line.connected(party))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._line.close()
+        self._changed(())
+
+    # One message to one party -------------------------------------------------------------------------------------------
+
+    def _deliver(self, party: str, data: bytes) -> bytes:
+        """Send a message until it is answered, with the same bytes each time."""
+        letter = _Letter(party, memoryview(data), self._clock())
+        for _ in range(ATTEMPTS):
+            letter.number, letter.reached = next(self._numbers), False
+            while not letter.reached:
+                try:
+                    return self._attempt(letter)
+                except _Away:
+                    if self._clock() - letter.seen > self._patience:
+                        raise self._absence(party) from None
+                letter.number = next(self._numbers)
+                time.sleep(PAUSE)
+        raise self._absence(party)
+
+    def _absence(self, party: str) -> ProtocolError:
+        self._log.event("guard-away", party=party)
+        return ProtocolError(
+            f"Party {party!r} is not there, or its guard does not answer.",
+            remedy="Have it started again, then repeat the call: what was released is not paid twice.",
+        )
+
+    def _attempt(self, letter: "_Letter") -> bytes:
+        answer = None
+        for offset in range(0, max(len(letter.data), 1), BLOCK):
+            answer = self._until_done(letter, Verb.PUT, offset, letter.data[offset : offset + BLOCK])
+        assert answer is not None  # there is one block at least
+        return self._fetch(letter, answer)
+
+    def _fetch(self, letter: "_Letter", first: Answer) -> bytes:
+        total, blocks, held = first.total, [first.data], len(first.data)
+        if not 0 < total <= LARGEST_FRAME or first.offset != 0:
+            raise ProtocolError(f"Party {letter.party!r} answered with a reply of an impossible size.")
+        while held < total:
+            answer = self._until_done(letter, Verb.GET, held)
+            if answer.total != total or answer.offset != held:
+                raise ProtocolError(f"Party {letter.party!r} answered with another block than was asked for.")
+            blocks.append(answer.data)
+            held += len(answer.data)
+        return b"".join(blocks)
+
+    def _until_done(self, letter: "_Letter", verb: Verb, offset: int, block: memoryview | bytes = b"") -> Answer:
+        """Repeat one call while the guard is at work; a relay that says so is there."""
+        last = verb == Verb.PUT and offset + len(block) == len(letter.data)
+        wanted = Status.MORE if verb == Verb.PUT and not last else Status.DATA
+        give_up = self._clock() + self._longest
+        while self._clock() < give_up:
+            answer = self._call(letter, verb, offset, block)
+            if answer.status == Status.REFUSED:
+                raise ProtocolError(f"The relay of party {letter.party!r} does not pass this message on.")
+            if answer.status not in (wanted, Status.WAIT):
+                raise _Away
+            letter.seen, letter.reached = self._clock(), True
+            if answer.status == wanted:
+                return answer
+        raise ProtocolError(f"Party {letter.party!r} has been at work on one answer for too long.")
+
+    def _call(self, letter: "_Letter", verb: Verb, offset: int, block: memoryview | bytes) -> Answer:
+        ticket, waiting = next(self._numbers), _Waiting(letter.party)
+        with self._lock:
+            self._waiting[ticket] = waiting
+        try:
+            call = Call(ticket, verb, self._session, letter.number, len(letter.data), offset, block)
+            if not self._line.send(letter.party, call.encode()) or not waiting.arrived.wait(BLOCK_SECONDS):
+                raise _Away
+        finally:
+            with self._lock:
+                self._waiting.pop(ticket, None)
+        if waiting.answer is None:
+            raise _Away
+        return waiting.answer
+
+    # What comes in ------------------------------------------------------------------------------------------------------
+
+    def _receive(self, sender: str, data: memoryview) -> None:
+        try:
+            answer = Answer.decode(data)
+        except ProtocolError:
+            self._log.event("block-refused", party=sender if sender in self.parties else None)
+            return
+        with self._lock:
+            waiting = self._waiting.get(answer.ticket)
+        if waiting is not None and waiting.party == sender:  # nobody answers for another
+            waiting.answer = answer
+            waiting.arrived.set()
+
+    def _came(self, name: str) -> None:
+        self._log.event("connected", party=name if name in self.parties else None)
+        self._changed(self.connected())
+
+    def _gone(self, name: str) -> None:
+        """Let nobody wait for an answer on a connection that has ended."""
+        self._log.event("disconnected", party=name if name in self.parties else None)
+        self._changed(self.connected())
+        with self._lock:
+            calls = [waiting for waiting in self._waiting.values() if waiting.party == name]
+        for waiting in calls:
+            waiting.arrived.set()

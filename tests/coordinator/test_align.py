@@ -1,0 +1,422 @@
+"""`federation.align` through real guards, gates, ledgers and codec: what comes out, what it costs, what is refused."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import colonnade as cn
+from colonnade.coordinator.aligning import TASK
+from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, ReleaseLost
+from colonnade.party.parts.aligning import AligningPart
+from colonnade.party.statistics.aligning import ListMatching
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Described, Post, Posted
+from tests import kit
+from tests.node.list_stage import list_plan
+
+SCHEMA = cn.Schema(value=cn.Numeric(0, 1), group=cn.Category(["no", "yes"]))
+LISTS = {
+    "bank": [f"p{k}" for k in range(60)],
+    "telco": [f"p{k}" for k in range(20, 90)],
+    "shop": [f"p{k}" for k in range(30, 75)],
+}
+COMMON = {f"p{k}" for k in range(30, 60)}
+
+
+def table(ids) -> pd.DataFrame:
+    rng = kit.generator(f"align {len(ids)}")
+    groups = np.array(["no", "yes"])[rng.integers(2, size=len(ids))]
+    return pd.DataFrame({"id": list(ids), "value": rng.random(len(ids)), "group": groups})
+
+
+def unaligned(lists=LISTS, *, aligned=False, policies=None, test_key=None, **options) -> cn.Federation:
+    return cn.Federation.simulate(
+        {name: cn.Party(table(ids), schema=SCHEMA) for name, ids in lists.items()},
+        id="id",
+        budget=cn.Budget(epsilon=3.0, delta=1e-5),
+        aligned=aligned,
+        policies=policies,
+        test_key=test_key,
+        **options,
+    )
+
+
+def kept_ids(federation: cn.Federation) -> dict[str, list[str | None]]:
+    """Look behind the guards: the ids of each party in the order that it keeps."""
+    guards = federation.transport._endpoints
+    return {party: guards[party]._views.alignment(federation.alignment).ids.to_pylist() for party in federation.parties}
+
+
+def shown_order(federation: cn.Federation, lists=LISTS) -> dict[str, list[str | None]]:
+    """The same, by the rows of each party's own table."""
+    orders = {}
+    for party, ids in lists.items():
+        order = federation.transport._endpoints[party]._views.alignment(federation.alignment).order
+        orders[party] = [str(ids[row]) if row >= 0 else None for row in order]
+    return orders
+
+
+# What comes out -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_intersection_is_exact_and_in_one_order(count):
+    lists = dict(list(LISTS.items())[:count])
+    with unaligned(lists) as federation:
+        assert federation.align(size="public") is federation
+        orders = shown_order(federation, lists)
+        expected = set.intersection(*map(set, lists.values()))
+        assert federation.people == len(expected)
+        assert all(set(order) == expected for order in orders.values())
+        assert len({tuple(order) for order in orders.values()}) == 1
+        assert kept_ids(federation) == orders
+
+
+def test_ids_of_different_types_and_forms_meet():
+    lists = {"bank": [1, 2, 3], "telco": [" 3", "2 ", "x"]}
+    with unaligned(lists) as federation:
+        federation.align(size="public")
+        assert federation.people == 2
+
+
+def test_an_empty_intersection_is_an_alignment_of_nobody_and_no_study():
+    with unaligned({"bank": ["a"], "telco": ["b"]}) as federation:
+        federation.align(size="public")
+        assert federation.people == 0
+        with pytest.raises(cn.ColonnadeError):
+            cn.PatternCount(["bank.group", "telco.group"], epsilon=1.0).fit(federation)
+
+
+def test_studies_run_on_the_alignment_and_count_the_people_in_common():
+    with unaligned() as federation:
+        federation.align(size="public")
+        counted = cn.PatternCount(["bank.group", "telco.group"], epsilon=3.0).fit(federation)
+        groups = {name: table(ids).set_index("id").group.rename(name) for name, ids in LISTS.items()}
+        joined = pd.concat(groups.values(), axis=1, join="inner")
+        true = joined[["bank", "telco"]].value_counts().reindex(counted.counts_.index, fill_value=0)
+        assert np.abs(counted.counts_ - true.to_numpy()).max() < 12
+
+
+def test_a_cohort_keeps_the_lists_order_with_nulls_where_a_party_lacks_somebody():
+    listed = ["p10", "p35", "p80", "nobody"]
+    with unaligned() as federation:
+        federation.align("cohort", ids=listed)
+        orders = shown_order(federation)
+        assert federation.people == 4
+        assert orders["bank"] == ["p10", "p35", None, None]
+        assert orders["telco"] == [None, "p35", "p80", None]
+        assert kept_ids(federation)["shop"] == listed
+        assert federation.aligned_.findings.privacy.epsilon(observer="bank") == 0.0
+
+
+@pytest.mark.parametrize("bad", [["p1", "p1"], ["p1", " p1"], [], None, "p1", [1.5], ["p1", ""]])
+def test_a_cohort_that_is_no_list_of_distinct_ids_is_refused(bad):
+    with unaligned() as federation, pytest.raises(cn.ColonnadeError):
+        federation.align("cohort", ids=bad)
+
+
+# Stored, and reused at no cost --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"size": "public"}, {"size": "hidden"}, {"epsilon": 0.5}])
+def test_aligning_again_uses_the_order_that_is_kept_and_costs_nothing(options):
+    with unaligned() as federation:
+        first = federation.align(**options).alignment
+        spent = federation.budget().spent.tolist()
+        again = federation.align(**options)
+        assert again.alignment == first
+        assert federation.budget().spent.tolist() == spent
+        assert again.aligned_.findings.transcript.rounds == 2
+
+
+def test_an_order_outlives_the_process(tmp_path):
+    with unaligned(ledger_dir=tmp_path) as federation:
+        identity = federation.align(epsilon=0.5).alignment
+        orders = shown_order(federation)
+    with unaligned(ledger_dir=tmp_path) as federation:
+        assert federation.people == 0
+        federation.align(epsilon=0.5)
+        assert federation.alignment == identity
+        assert shown_order(federation) == orders
+        assert (federation.budget().spent == 0.5).all()
+
+
+def test_an_alignment_that_only_some_parties_keep_is_not_patched_up(tmp_path, monkeypatch):
+    with unaligned(ledger_dir=tmp_path) as federation:
+        honest = AligningPart.keep
+
+        def crashes(self, identity, order):
+            if self._gate.terms.party == "telco":
+                raise RuntimeError
+            return honest(self, identity, order)
+
+        monkeypatch.setattr(AligningPart, "keep", crashes)
+        with pytest.raises(cn.ColonnadeError):
+            federation.align(size="public")
+        monkeypatch.undo()
+        with pytest.raises(ReleaseLost, match="not all parties finished"):
+            federation.align(size="public")
+        assert set(shown_order(federation.align(size="public", repeat=2))["telco"]) == COMMON
+
+
+def test_a_run_that_was_cut_short_is_taken_up_with_the_same_noise(monkeypatch):
+    with unaligned() as federation:
+        honest, sizes, noise = AligningPart.places, [], []
+
+        def once(self, common):
+            sizes.append(honest(self, common))
+            noise.append(self._noise.spawn("probe").bytes(8))
+            if len(sizes) == 1:
+                raise RuntimeError
+            return sizes[-1]
+
+        monkeypatch.setattr(AligningPart, "places", once)
+        with pytest.raises(cn.ColonnadeError) as caught:
+            federation.align(epsilon=0.3)
+        assert caught.value.spent == pytest.approx(dict.fromkeys(LISTS, 0.3))
+        federation.align(epsilon=0.3)
+        assert noise[0] == noise[1]
+        assert sizes[0] == sizes[1] == federation.people
+        assert federation.budget().spent.tolist() == pytest.approx([0.3] * 3)
+
+
+def test_a_noisy_size_is_opened_once_even_if_a_peers_list_has_changed_since(monkeypatch):
+    """The same noise on another number of people would tell the coordinator the difference exactly."""
+    honest_keep, honest_places, shown = AligningPart.keep, AligningPart.places, []
+
+    def crashes(self, identity, order):
+        raise RuntimeError
+
+    def fewer(self, common):
+        shown.append(honest_places(self, common - 7 * len(shown)))
+        return shown[-1]
+
+    with unaligned() as federation:
+        monkeypatch.setattr(AligningPart, "places", fewer)
+        monkeypatch.setattr(AligningPart, "keep", crashes)
+        with pytest.raises(cn.ColonnadeError):
+            federation.align(epsilon=0.3)
+        monkeypatch.setattr(AligningPart, "keep", honest_keep)
+        federation.align(epsilon=0.3)
+        assert len(shown) == 2
+        assert shown[0] == shown[1] == federation.people
+
+
+# What the coordinator is told ---------------------------------------------------------------------------------------------
+
+
+def test_a_noisy_size_is_charged_to_every_ledger_and_counts_once_for_a_person():
+    with unaligned() as federation:
+        federation.align(epsilon=0.5)
+        assert federation.budget().spent.tolist() == [0.5] * 3
+        assert federation.budget(unit="person").spent == 0.5
+        statement = federation.aligned_.findings.privacy
+        assert statement.epsilon() == 0.5
+        assert statement.epsilon(observer="bank") == float("inf")
+        assert abs(federation.people - len(COMMON)) < 60
+
+
+def test_the_noise_of_a_size_is_discrete_laplace_at_the_price_and_at_no_other():
+    """P(k) ∝ e^(−ε|k|) with sensitivity one; noise of 0.9 or 1.1 times that scale is told apart."""
+    plan = list_plan({"ana": 8, "bo": 8}, size="noisy", epsilon=0.5)
+    mechanism = ListMatching(plan, plan.steps[0], SCHEMA).mechanism
+    drawn = mechanism.release(np.zeros(60_000, dtype=np.int64), kit.source("noisy size"))
+    places = np.arange(-40, 41)
+    counts = np.array([(drawn == k).sum() for k in places])
+    fits = {
+        factor: kit.chi_square_p(counts, np.exp(-0.5 * abs(places) / factor)) > kit.ALPHA for factor in (0.9, 1.0, 1.1)
+    }
+    assert fits == {0.9: False, 1.0: True, 1.1: False}
+
+
+def test_noisy_places_hold_everyone_they_can_and_nulls_otherwise(monkeypatch):
+    for places in (10, 30, 41):
+        with unaligned() as federation:
+            monkeypatch.setattr(AligningPart, "places", lambda self, common, places=places: places)
+            federation.align(epsilon=0.5)
+            orders = shown_order(federation)
+            present = [one for one in orders["bank"] if one is not None]
+            assert federation.people == places
+            assert len({tuple(order) for order in orders.values()}) == 1
+            assert len(present) == len(set(present)) == min(30, places)
+            assert set(present) <= COMMON
+
+
+def test_a_hidden_size_shows_only_what_the_shortest_list_could_have():
+    with unaligned() as federation:
+        federation.align(size="hidden", capacity={"bank": 64, "telco": 100, "shop": 50})
+        assert federation.people == 50
+        assert federation.aligned_.findings.privacy.epsilon() == 0.0
+        assert federation.budget().nonprivate.tolist() == [0, 0, 0]
+
+
+def test_a_public_size_stands_in_every_ledger_as_not_private():
+    with unaligned() as federation:
+        federation.align(size="public")
+        assert federation.budget().nonprivate.tolist() == [1, 1, 1]
+        assert federation.aligned_.findings.privacy.epsilon() == float("inf")
+
+
+def test_a_simulation_that_declared_its_people_public_says_so_by_default():
+    with unaligned(aligned=True) as federation:
+        assert federation.align().people == 30
+        assert federation.aligned_.size == "declared"
+        assert federation.budget().nonprivate.tolist() == [0, 0, 0]
+
+
+def test_without_a_declared_number_somebody_has_to_say_what_is_told():
+    with unaligned() as federation:
+        with pytest.raises(BadInput, match="Say what the coordinator may know"):
+            federation.align()
+        with pytest.raises(BadInput):
+            federation.align(size="declared")
+
+
+def test_a_coordinator_cannot_claim_that_a_number_was_declared(monkeypatch):
+    monkeypatch.setattr("colonnade.coordinator.aligning._told", lambda *_: "declared")
+    with unaligned() as federation, pytest.raises(PlanMismatch, match="declared public"):
+        federation.align()
+
+
+class Watched:
+    """A transport that notes kind and length of everything that passes."""
+
+    def __init__(self, inner) -> None:
+        self.inner, self.seen = inner, []
+
+    def exchange(self, requests):
+        replies = self.inner.exchange(requests)
+        for party in requests:
+            request, reply = codec.decode_request(requests[party]), codec.decode_reply(replies[party])
+            lengths = {to: len(one) for to, one in reply.letters.items()} if isinstance(reply, Posted) else None
+            told = (reply.people,) if isinstance(reply, Described) else None
+            turn = request.turn if isinstance(request, Post) else None
+            self.seen.append(
+                (party, type(request).__name__, turn, type(reply).__name__, len(replies[party]), lengths, told)
+            )
+        return replies
+
+
+@pytest.mark.parametrize("options", [{"size": "hidden"}, {"size": "public"}])
+def test_the_coordinators_transcript_is_the_same_for_all_lists_with_the_same_permitted_knowledge(options):
+    """Other people, other lengths, another order and other overlaps between two: kinds, sizes and order of messages agree."""
+    other = {
+        "bank": [f"q{k}" for k in range(5, 35)],
+        "telco": [f"q{k}" for k in range(70, -1, -1)],
+        "shop": [f"q{k}" for k in range(60)],
+    }
+    transcripts = []
+    for lists in (LISTS, other):
+        with unaligned(lists) as federation:
+            watched = Watched(federation.transport)
+            federation.transport = watched
+            federation.align(capacity=100, **options)
+            transcripts.append(watched.seen)
+    assert transcripts[0] == transcripts[1]
+
+
+# Policies -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_bounds_how_often_a_list_is_matched():
+    rules = {name: cn.Policy(max_alignments=2) for name in LISTS}
+    with unaligned(policies=rules) as federation:
+        federation.align(size="hidden")
+        federation.align(size="hidden", repeat=2)
+        with pytest.raises(PolicyRefusal, match="2 times in 30 days"):
+            federation.align(size="hidden", repeat=3)
+        federation.align(size="hidden", repeat=2)  # what is kept costs nothing and tells nothing
+        federation.align("cohort", ids=["p1", "p2"])  # a public list tells nothing either
+
+
+def test_a_list_that_changed_within_the_period_is_refused(tmp_path):
+    with unaligned(ledger_dir=tmp_path) as federation:
+        federation.align(size="hidden")
+    changed = {**LISTS, "bank": [*LISTS["bank"], "p500"]}
+    with unaligned(changed, ledger_dir=tmp_path) as federation:
+        with pytest.raises(PolicyRefusal, match="has changed") as caught:
+            federation.align(size="hidden", repeat=2)
+        assert "p500" not in str(caught.value)
+    shuffled = {name: ids[::-1] for name, ids in LISTS.items()}
+    with unaligned(shuffled, ledger_dir=tmp_path) as federation:
+        federation.align(size="hidden", repeat=3)
+
+
+def test_after_the_period_a_changed_list_is_matched_again(tmp_path):
+    with unaligned(ledger_dir=tmp_path) as federation:
+        federation.align(size="hidden")
+    changed = {**LISTS, "bank": [*LISTS["bank"], "p500"]}
+    rules = {name: cn.Policy(alignment_period=0.0) for name in LISTS}
+    with unaligned(changed, ledger_dir=tmp_path, policies=rules) as federation:
+        federation.align(size="hidden", repeat=2)
+
+
+def test_a_mode_or_a_public_size_that_the_policy_does_not_name_is_refused():
+    with unaligned(policies={"telco": cn.Policy(alignments=("cohort",))}) as federation:
+        with pytest.raises(PolicyRefusal, match="mode of alignment"):
+            federation.align(size="hidden")
+        with pytest.raises(NonPrivateRefused, match="exactly how many"):
+            federation.transport._endpoints["telco"]._gate.policy = cn.Policy()
+            federation.align(size="public")
+
+
+def test_the_price_of_a_noisy_size_is_capped_by_policy_and_budget():
+    dear = pytest.raises(PolicyRefusal, match="price")
+    with unaligned(policies={"bank": cn.Policy(max_epsilon=0.1)}) as federation, dear:
+        federation.align(epsilon=0.2)
+    with unaligned() as federation:
+        with pytest.raises(cn.BudgetExceeded):
+            federation.align(epsilon=3.5)
+        assert federation.budget().spent.tolist() == [0.0] * 3
+
+
+def test_a_list_longer_than_its_capacity_is_refused_without_a_number():
+    with unaligned() as federation:
+        with pytest.raises(BadInput, match="more ids than the capacity") as caught:
+            federation.align(size="hidden", capacity=50)
+        assert "70" not in str(caught.value)
+
+
+def test_a_served_party_declares_no_capacity_by_itself():
+    with unaligned() as federation:
+        for guard in federation.transport._endpoints.values():
+            guard._gate.terms = dataclasses.replace(guard._gate.terms, capacity=0)
+        with pytest.raises(BadInput, match="not declared how long"):
+            federation.align(size="hidden")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "join"},
+        {"size": "roughly"},
+        {"size": "noisy"},
+        {"size": "hidden", "epsilon": 0.1},
+        {"size": "hidden", "capacity": 0.5},
+        {"size": "hidden", "capacity": {"nobody": 5}},
+        {"size": "hidden", "ids": ["p1"]},
+        {"mode": "cohort", "ids": ["p1"], "epsilon": 0.1},
+        {"size": "hidden", "case": "lower"},
+        {"size": "hidden", "kind": "int"},
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_refused(options):
+    with unaligned() as federation, pytest.raises(BadInput):
+        federation.align(**options)
+
+
+def test_one_party_has_nothing_to_align():
+    with unaligned({"bank": LISTS["bank"]}) as federation, pytest.raises(BadInput, match="two parties"):
+        federation.align(size="hidden")
+
+
+def test_missing_and_repeated_ids_name_the_party_and_the_count():
+    fault = pytest.raises(BadInput, match="'telco': of 3 ids, 1 repeated")
+    with unaligned({"bank": ["a", "b "], "telco": ["a", "A", "b"]}) as federation, fault:
+        federation.align(size="hidden", case="fold")
+
+
+def test_the_task_that_policies_name_is_the_one_that_plans_carry():
+    assert TASK == "alignment"

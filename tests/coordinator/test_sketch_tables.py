@@ -1,0 +1,255 @@
+"""From sketches to tables: cardinalities, the joint likelihood of a pair, and what consistency makes of several (§3.5)."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from colonnade.coordinator.algorithms.clustering_budget import (
+    ClusteringPrices,
+    automatic_clusters,
+    clustering_prices,
+    weight_noise,
+)
+from colonnade.coordinator.algorithms.pair_tables import consistent_tables, plausible_total
+from colonnade.coordinator.algorithms.sketch_likelihood import evidence_of, ring_times
+from colonnade.coordinator.algorithms.sketch_tables import (
+    cell_spread,
+    corrected_cardinality,
+    kappa,
+    likely_cardinality,
+    sketched_table,
+    sketched_tables,
+)
+from colonnade.errors import BadInput
+from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.mechanisms.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.partition_sketch import SKETCHES, Sketching, sketching
+from colonnade.privacy.price import Price
+from colonnade.privacy.randomness import SystemRandomness
+from tests import kit
+
+
+def geometric_maxima(name, elements, sketches, gamma, repeats=1):
+    uniform = kit.generator(name).random((repeats, sketches))
+    above = -np.expm1(np.log(uniform) / elements)
+    return np.ceil(-np.log(above) / math.log1p(gamma)).astype(int)
+
+
+# One set --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gamma", "value"), [(1.0, 0.72134752), (0.1, 0.953823517)])
+def test_kappa_has_its_known_values(gamma, value):
+    assert kappa(gamma) == pytest.approx(value, abs=5e-9)
+    with pytest.raises(BadInput):
+        kappa(0.0)
+
+
+@pytest.mark.parametrize(("gamma", "bias"), [(1.0, 2.22), (0.5, 1.92), (0.1, 1.65), (0.02, 1.59)])
+def test_the_papers_harmonic_mean_is_biased_and_ours_are_not(gamma, bias):
+    values = geometric_maxima(f"bias {gamma}", 20_000, 4_096, gamma, repeats=30)
+    harmonic = np.mean([(1 + gamma) ** (len(one) / np.sum(1 / one)) for one in values])
+    corrected = np.mean([corrected_cardinality(one, gamma) for one in values])
+    likely = np.mean([likely_cardinality(one, 0, gamma) for one in values])
+    assert harmonic / 20_000 == pytest.approx(bias, rel=0.03)
+    assert corrected == pytest.approx(20_000, rel=0.02)
+    assert likely == pytest.approx(20_000, rel=0.02)
+
+
+@pytest.mark.parametrize(("gamma", "constant"), [(1.0, 1.0367), (0.1, 1.0008)])
+def test_the_likely_cardinality_reaches_the_bound_of_cramer_and_rao(gamma, constant):
+    values = geometric_maxima(f"bound {gamma}", 5_000, 512, gamma, repeats=400)
+    spread = np.std([likely_cardinality(one, 0, gamma) for one in values]) / 5_000 * 512**0.5
+    assert spread == pytest.approx(constant, rel=6 / 400**0.5)
+
+
+def test_the_likely_cardinality_reads_values_at_the_floor_rightly():
+    values = geometric_maxima("floored", 300, 4_096, 0.1)[0]
+    floor = int(np.median(values))
+    assert likely_cardinality(np.maximum(values, floor), floor, 0.1) == pytest.approx(300, rel=0.12)
+    assert corrected_cardinality(np.maximum(values, floor), 0.1) > 400
+    assert likely_cardinality(np.full(64, floor), floor, 0.1) == 0
+
+
+# One pair -------------------------------------------------------------------------------------------------------------------
+
+
+def memberships(name, people, clusters, noise=0.15):
+    rng = kit.generator(name)
+    group = rng.integers(clusters, size=people)
+    return [np.where(rng.random(people) < noise, rng.integers(clusters, size=people), group) for _ in range(2)]
+
+
+def both(first, second, bought, clusters, key):
+    return tuple(
+        PartitionSketches(bought, "person", clusters, (PairSide("pair", one),), lambda: key).release(
+            codes.astype(np.int32), SystemRandomness()
+        )[0]
+        for codes, one in ((first, True), (second, False))
+    )
+
+
+def crossed(first, second, clusters):
+    table = np.zeros((clusters, clusters))
+    here = (first >= 0) & (second >= 0)
+    np.add.at(table, (first[here], second[here]), 1)
+    return table
+
+
+def test_every_cell_is_found_within_its_predicted_error():
+    clusters, people, repeats = 4, 12_000, 12
+    bought = Sketching(2, 150)
+    scores = []
+    for repeat in range(repeats):
+        first, second = memberships(f"cells {repeat}", people, clusters, noise=0.6)
+        fitted = sketched_table(
+            bought.law, *both(first, second, bought, clusters, kit.source(f"key {repeat}").bytes(32)), people
+        )
+        true = crossed(first, second, clusters)
+        cells = true + bought.phantoms
+        rows, columns = (cells.sum(axis=axis, keepdims=True) + bought.phantoms for axis in (1, 0))
+        scores.append((fitted.table - true) / cell_spread(cells, rows, columns, SKETCHES))
+        assert fitted.table.sum() == pytest.approx(people)
+        assert (fitted.table >= 0).all()
+        assert fitted.only_first.sum() == fitted.only_second.sum() == 0
+    scores = np.array(scores)
+    assert np.abs(scores.mean(axis=0)).max() < 6 / repeats**0.5  # no bias
+    assert 0.5 < scores.std() < 1.15  # and the error is what is foreseen, or less
+
+
+@pytest.mark.parametrize(("epsilon", "bar"), [(0.5, 0.06), (1.0, 0.05), (2.0, 0.04)])
+def test_half_the_price_of_a_study_gives_tables_within_the_bar(epsilon, bar):
+    prices = clustering_prices(Price.of(epsilon, 5e-5), 2, "person", "sketch")
+    bought = sketching(prices.weights, 2, "person")
+    first, second = memberships(f"bar {epsilon}", 20_000, 5)
+    fitted = sketched_table(bought.law, *both(first, second, bought, 5, kit.source(f"{epsilon}").bytes(32)), 20_000)
+    assert np.abs(fitted.table - crossed(first, second, 5)).sum() / 20_000 < bar
+
+
+def test_people_whom_one_party_has_no_record_of_are_noticed():
+    clusters, people = 3, 9_000
+    bought = Sketching(2, 100)
+    first, second = memberships("partial", people, clusters)
+    first[:1_500] = -1
+    second[1_500:2_000] = -1
+    fitted = sketched_table(bought.law, *both(first, second, bought, clusters, b"p" * 32), people)
+    true = crossed(first, second, clusters)
+    assert fitted.only_second.sum() == pytest.approx(1_500, abs=500)
+    assert fitted.only_first.sum() == pytest.approx(500, abs=500)
+    assert np.abs(fitted.table - true).sum() / people < 0.15
+
+
+def test_the_likelihood_is_concave_and_the_fit_its_summit():
+    clusters, people = 3, 3_000
+    bought = Sketching(2, 60, 512)
+    first, second = memberships("concave", people, clusters)
+    evidence = evidence_of(bought.law, *both(first, second, bought, clusters, b"c" * 32))
+    rng, only = kit.generator("directions"), np.full(clusters, 60.0)
+
+    def value(cells):
+        return evidence.pull(cells, only, only)[0]
+
+    for _ in range(20):
+        one, other = (rng.uniform(60, 900, (clusters, clusters)) for _ in range(2))
+        assert value((one + other) / 2) >= (value(one) + value(other)) / 2 - 1e-6
+    fitted = sketched_table(bought.law, *both(first, second, bought, clusters, b"c" * 32), people).table
+    best = value(fitted + 60)
+    for _ in range(50):
+        step = rng.normal(size=fitted.shape) * 20
+        step -= step.mean()
+        moved = np.maximum(fitted + step, 0.0)
+        assert value(moved * (people / moved.sum()) + 60) <= best + 0.05
+
+
+def test_times_are_exponential():
+    law = Sketching(2, 50).law
+    times = ring_times(law)
+    assert np.all(np.diff(times) < 0)
+    values = geometric_maxima("times", 1_000, 20_000, 2.0**-10)[0]
+    rings = times[np.clip(values, law.floor, law.cap) - law.floor]
+    early = rings[rings < times[0] / 2] * 1_000
+    truncated = stats.truncexpon(b=times[0] / 2 * 1_000)
+    assert stats.kstest(early, truncated.cdf).pvalue > kit.ALPHA
+
+
+def test_sketches_that_do_not_belong_together_are_refused():
+    law = Sketching(2, 50).law
+    one = np.full((64, 2), law.floor, dtype=np.uint16)
+    with pytest.raises(BadInput):
+        evidence_of(law, one, one[:32])
+    with pytest.raises(BadInput):
+        evidence_of(law, np.full((64, 49), law.floor, dtype=np.uint16), one)
+
+
+def test_values_outside_the_law_are_read_as_its_ends():
+    law = Sketching(2, 50).law
+    wild = np.array([[0, 65_535], [law.floor, law.cap]] * 32, dtype=np.uint16)
+    table = sketched_table(law, wild, wild, 100).table
+    assert np.isfinite(table).all()
+    assert table.sum() == pytest.approx(100)
+
+
+def test_nobody_and_floors_everywhere_give_a_table_all_the_same():
+    law = Sketching(2, 50).law
+    floored = np.full((64, 2), law.floor, dtype=np.uint16)
+    assert sketched_table(law, floored, floored, 100).table.sum() == pytest.approx(100)
+
+
+# Several pairs --------------------------------------------------------------------------------------------------------------
+
+
+def test_three_parties_tables_are_made_to_agree():
+    clusters, people = 3, 6_000
+    bought = Sketching(3, 150)
+    codes = [*memberships("three", people, clusters), memberships("third", people, clusters)[0]]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    law_of_two = Sketching(2, 150)
+    raw = {(a, b): both(codes[a], codes[b], law_of_two, clusters, bytes([a, b]) * 16) for a, b in pairs}
+    tables = sketched_tables(bought.law, raw, (clusters,) * 3, people)
+    agreed = consistent_tables(tables, plausible_total(tables, people))
+    for (a, b), table in agreed.tables.items():
+        assert np.abs(table - crossed(codes[a], codes[b], clusters)).sum() / people < 0.2
+        assert (table >= 0).all()
+    assert np.allclose(agreed.tables[0, 1].sum(axis=1), agreed.tables[0, 2].sum(axis=1), rtol=1e-6)
+    assert agreed.tables[1, 2].sum() == pytest.approx(people)
+
+
+# Who pays what --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", ["person", "party"])
+@pytest.mark.parametrize("parties", [2, 3, 5])
+@pytest.mark.parametrize("price", [Price.of(0.3, 1e-6), Price.of(2.0, 5e-5)], ids=str)
+@pytest.mark.parametrize("split", [None, 0.1, 0.9])
+def test_centres_and_sketches_add_up_to_the_price_and_leave_little(unit, parties, price, split):
+    prices = clustering_prices(price, parties, unit, "sketch", split)
+    bought = sketching(prices.weights, parties, unit)
+    times = parties if unit == "person" else 1
+    total = Loss.of_zcdp(ledger_rho(prices.centres)) * times + bought.loss(unit)
+    assert total.fits(price.nano, price.delta)
+    assert total.epsilon(price.delta) > 0.93 * price.epsilon
+    assert isinstance(prices, ClusteringPrices)
+
+
+def test_sketches_without_a_delta_are_refused_with_a_suggestion():
+    with pytest.raises(BadInput, match="positive delta"):
+        clustering_prices(Price.of(1.0), 2, "person", "sketch")
+
+
+def test_a_single_party_needs_no_sketches_and_no_delta():
+    assert clustering_prices(Price.of(1.0), 1, "person", "sketch").weights.delta == 0.0
+
+
+def test_an_average_cell_of_the_automatic_grid_is_twice_its_noise_with_the_right_constant():
+    prices = clustering_prices(Price.of(0.5, 1e-6), 2, "person", "sketch")
+    clusters = automatic_clusters(50, 20_000, [4, 4], prices, method="sketch", unit="person", collusion=1)
+    noise = weight_noise("sketch", clusters, 20_000, 2, prices.weights, "person", 1)
+    assert 2 * noise <= 20_000 / clusters**2
+    finer = weight_noise("sketch", clusters + 1, 20_000, 2, prices.weights, "person", 1)
+    assert 2 * finer > 20_000 / (clusters + 1) ** 2
+    phantoms = sketching(prices.weights, 2, "person").phantoms
+    cell, row = 20_000 / clusters**2 + phantoms, 20_000 / clusters + (clusters + 1) * phantoms
+    assert noise == pytest.approx(1.04 * math.sqrt(cell * (2 * row - cell) / 4096))

@@ -1,0 +1,281 @@
+"""Regressions by the functional mechanism: pure ε, what it costs whom top-down and bottom-up, and what comes out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import linear_model
+from sklearn.base import clone
+
+import colonnade as cn
+from colonnade.cli import study_file
+from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
+from colonnade.coordinator.algorithms.moments import Moments
+from colonnade.coordinator.algorithms.pooled_correlations import pooled_correlations
+from colonnade.privacy.price import Price
+from tests import kit
+from tests.estimators.moment_samples import federation, numbers, split
+from tests.federations import SCHEMAS, frames, joined
+
+STUDIES = {
+    "linear": lambda **more: cn.LinearRegression("telco.bill", method="functional", **more),
+    "logistic": lambda **more: cn.LogisticRegression("bank.default", method="functional", **more),
+    "several": lambda **more: cn.LogisticRegression("insurer.product", method="functional", **more),
+}
+BUDGETS = {"bank": 0.5, "telco": 1.0, "insurer": 0.25}
+every_study = pytest.mark.parametrize("name", STUDIES)
+
+
+# What comes out -------------------------------------------------------------------------------------------------------------
+
+
+def test_with_a_generous_price_linear_regression_is_that_of_scikit_learn():
+    with split(6, 3, 2_000, name="functional linear") as f:
+        model = cn.LinearRegression("p0.c00", method="functional", epsilon=10_000.0).fit(f)
+    frame = numbers(6, 2_000)
+    truth = linear_model.LinearRegression().fit(frame[[f"c{place:02d}" for place in range(1, 6)]], frame["c00"])
+    np.testing.assert_allclose(model.coef_, truth.coef_, atol=0.02)
+    assert model.intercept_ == pytest.approx(truth.intercept_, abs=0.02)
+
+
+def test_a_ridge_shrinks_as_it_does_in_scikit_learn():
+    with split(6, 3, 2_000, name="functional ridge") as f:
+        model = cn.LinearRegression("p0.c00", method="functional", ridge=300.0, epsilon=10_000.0).fit(f)
+    coded = (numbers(6, 2_000).drop(columns="person_id") - 1) / 4
+    truth = linear_model.Ridge(alpha=300.0).fit(coded.drop(columns="c00"), coded["c00"])
+    np.testing.assert_allclose(model.coef_, truth.coef_, atol=0.02)
+
+
+@pytest.mark.parametrize("target", ["bank.default", "telco.plan"])
+def test_with_a_generous_price_it_predicts_what_the_secure_method_predicts(target):
+    data = cn.datasets.three_organisations(people=3_000)
+    people = data.joined()
+    with data.federation(budget=cn.Budget(epsilon=1e4, delta=1e-5)) as f:
+        ours = cn.LogisticRegression(target, method="functional", epsilon=5_000.0).fit(f)
+        secure = cn.LogisticRegression(target, epsilon=5_000.0, delta=1e-5).fit(f)
+    assert list(ours.feature_names_in_) == list(secure.feature_names_in_)
+    assert ours.coef_.shape == secure.coef_.shape == ours.coef_stderr_.shape
+    assert np.mean(ours.predict(people) == secure.predict(people)) > 0.97
+    np.testing.assert_allclose(ours.predict_proba(people).sum(axis=1), 1)
+
+
+def test_missing_values_and_levels_of_two_are_the_parties_business():
+    tables = frames(400)
+    tables["telco"] = tables["telco"].astype(object)
+    tables["telco"].loc[:50, ["plan", "bill"]] = None
+    with federation(tables) as f:
+        model = cn.LinearRegression("bank.age", method="functional", epsilon=5_000.0).fit(f)
+    names = list(model.feature_names_in_)
+    one, other = (model.coef_[names.index(f"telco.plan={level}")] for level in ("prepaid", "standard"))
+    assert one == -other  # coded as one sign, shown as two levels
+    assert np.isfinite(model.predict(joined(tables))).all()
+
+
+def test_the_error_of_a_coefficient_is_as_large_as_it_says():
+    with split(5, 3, 2_000, name="functional errors") as f:
+        draws = [
+            cn.LinearRegression("p0.c00", method="functional", epsilon=40.0).fit(f, repeat=r) for r in range(1, 41)
+        ]
+        truth = cn.LinearRegression("p0.c00", method="functional", epsilon=8_000.0).fit(f)
+    errors = np.array([(draw.coef_ - truth.coef_) / draw.coef_stderr_ for draw in draws])
+    assert 0.75 < errors.std() < 1.25
+
+
+def test_two_and_four_parties_have_the_noise_of_one_apart_from_the_stated_factor():
+    """The mechanism's utility does not depend on how columns are dealt out: variances are those of a single holder."""
+    found = {}
+    for parties in (2, 4):
+        with split(8, parties, 300, name="functional parties", collusion=0, policies=_lenient(parties)) as f:
+            columns = f.describe()
+            release = FunctionalRelease(columns, "p0.c00", dict.fromkeys(f.parties, Price.of(1.0)))
+            found[parties] = cn.LinearRegression("p0.c00", method="functional", epsilon=1.0)._entry_variance(release, f)
+    np.testing.assert_allclose(np.sort(found[2], axis=None), np.sort(found[4], axis=None))
+
+
+def _lenient(parties):
+    return {f"p{party}": cn.Policy(min_collusion=0) for party in range(parties)}
+
+
+# What it costs --------------------------------------------------------------------------------------------------------------
+
+
+@every_study
+def test_top_down_epsilon_is_pure_and_every_partys_part_is_reported(name):
+    with federation(budget=cn.Budget(epsilon=10.0)) as f:  # a cap without any delta
+        study = STUDIES[name](epsilon=1.0).fit(f)
+        spent = f.budget().spent
+        assert (spent == 1.0).all()
+        assert f.budget(unit="person").spent == 1.0  # once, not once a party
+    statement = study.privacy_
+    assert (statement.epsilon(), statement.delta()) == (1.0, 0.0)
+    parts = {party: statement.epsilon(unit="party", party=party) for party in SCHEMAS}
+    assert all(0 < part < 1.0 for part in parts.values())
+    assert sum(parts.values()) > 1.0  # a pair's block is in both parts
+    assert statement.epsilon(observer=("coordinator", "bank")) == 1.0
+    assert 1.0 <= statement.epsilon_if_replaced() <= 2.0
+
+
+@every_study
+def test_a_delta_that_is_named_is_not_spent(name):
+    with federation() as f:
+        study = STUDIES[name](epsilon=1.0, delta=1e-5).fit(f)
+        again = STUDIES[name](epsilon=1.0).fit(f)
+    assert study.privacy_.delta() == 0.0
+    assert "nothing spent" in again.receipt_  # it is the same release
+
+
+@every_study
+def test_bottom_up_every_ledger_is_debited_what_its_party_named(name):
+    with federation(budget=cn.Budget(epsilon=10.0)) as f:
+        study = STUDIES[name](budgets=BUDGETS).fit(f)
+        assert f.budget().spent.to_dict() == BUDGETS
+        composed = f.budget(unit="person").spent
+    statement = study.privacy_
+    assert {party: statement.epsilon(unit="party", party=party) for party in BUDGETS} == BUDGETS
+    assert max(BUDGETS.values()) < statement.epsilon() < sum(BUDGETS.values())
+    assert composed >= statement.epsilon()  # ledgers never show less than was released
+    assert study.plan_.unit == "party"
+
+
+@every_study
+def test_the_party_unit_promises_epsilon_for_the_largest_part(name):
+    with federation() as f:
+        study = STUDIES[name](epsilon=1.0, unit="party").fit(f)
+        spent = f.budget().spent
+    assert study.privacy_.epsilon(unit="party") == 1.0
+    assert study.privacy_.epsilon() > 1.0
+    assert {party: study.privacy_.epsilon(unit="party", party=party) for party in SCHEMAS} == pytest.approx(
+        spent.to_dict()
+    )
+
+
+@pytest.mark.parametrize("price", [{"epsilon": 1.0}, {"budgets": BUDGETS}], ids=["top-down", "bottom-up"])
+@every_study
+def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name, price):
+    with federation() as f:
+        study = STUDIES[name](**price)
+        preview = study.preview(f)
+        assert (f.budget().spent == 0).all()
+        study.fit(f)
+        np.testing.assert_allclose(f.budget().spent, preview.table()["charge"], rtol=1e-9)
+        assert (study.preview(f).table()["charge"] == 0).all()
+    assert preview.expected
+    assert preview.statement.epsilon() == study.privacy_.epsilon()
+
+
+def test_asking_again_is_free_and_a_repeat_is_a_new_draw():
+    with federation() as f:
+        first, again = (STUDIES["linear"](epsilon=1.0).fit(f) for _ in range(2))
+        new = STUDIES["linear"](epsilon=1.0).fit(f, repeat=2)
+        assert (f.budget().spent > 1.1).all()
+        assert (f.budget().releases == 2).all()
+    np.testing.assert_array_equal(first.coef_, again.coef_)
+    assert not np.allclose(first.coef_, new.coef_)
+
+
+def test_two_parties_take_the_coordinator_as_third():
+    tables = frames()
+    with federation({name: tables[name] for name in ("bank", "telco")}) as f:
+        study = STUDIES["logistic"](epsilon=1.0).fit(f)
+    assert study.plan_.compute_nodes == ("bank", "telco", "coordinator")
+    assert study.privacy_.epsilon(observer="telco") == 1.0
+    assert study.privacy_.epsilon(observer=("coordinator", "bank")) == np.inf
+
+
+def test_it_behaves_like_a_scikit_learn_estimator():
+    study = cn.LogisticRegression("bank.default", method="functional", budgets=BUDGETS)
+    assert clone(study).budgets == BUDGETS
+    assert "budgets" in repr(study)
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"epsilon": 1.0, "budgets": BUDGETS},
+        {"budgets": {"bank": 1.0}},
+        {"budgets": {**BUDGETS, "stranger": 1.0}},
+        {"budgets": {}},
+        {"budgets": "bank"},
+        {"budgets": {**BUDGETS, "bank": -1.0}},
+        {"budgets": {**BUDGETS, "bank": None}},
+        {"epsilon": 1.0, "noise": "skellam"},
+        {"epsilon": 1.0, "row_norms": {"bank": 1.0}},
+        {"epsilon": 1.0, "scale": 0},
+        {"epsilon": 1.0, "scale": 1.5},
+        {"epsilon": 1e-9, "scale": 1 << 20},
+        {"epsilon": 1.0, "columns": ["telco.plan"]},
+        {"epsilon": 1.0, "ridge": -1.0},
+        {"method": "secure", "delta": 1e-5, "budgets": BUDGETS},
+        {"method": "sketch", "delta": 1e-5, "epsilon": 1.0, "budgets": BUDGETS},
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_paid(parameters):
+    with federation() as f:
+        with pytest.raises(cn.BadInput):
+            cn.LinearRegression("telco.bill", **{"method": "functional", **parameters}).fit(f)
+        assert (f.budget().spent == 0).all()
+
+
+def test_a_study_file_names_the_parties_prices(tmp_path):
+    path = tmp_path / "study.toml"
+    parties = "\n".join(
+        f'[parties.{name}]\ndata = "{name}.csv"\n[parties.{name}.columns]\nx = {{ lower = 0, upper = 1 }}'
+        for name in "ab"
+    )
+    path.write_text(
+        f'id = "id"\nledger_dir = "ledgers"\n[budget]\nepsilon = 2.0\n{parties}\n[[study]]\nestimator = "LinearRegression"\n'
+        'target = "a.x"\nmethod = "functional"\nbudgets = { a = 0.5, b = 1.0 }\n'
+    )
+    assert study_file.read(path).studies[0].estimator.budgets == {"a": 0.5, "b": 1.0}
+
+
+# The repair -----------------------------------------------------------------------------------------------------------------
+
+
+def release(noise, people=5_000, columns=12):
+    """Moments of plain correlated numbers, the target first, with Laplace noise of one scale on everything but the count."""
+    frame = numbers(columns, people).drop(columns="person_id")
+    coded = np.column_stack([np.ones(people), (frame.to_numpy() - 1) / 4])
+    exact = coded.T @ coded
+    drawn = np.triu(kit.generator("repair").laplace(0, noise or 1.0, exact.shape)) * (noise > 0)
+    features = FunctionalRelease(
+        {f"p{place % 2}.c{place:02d}": cn.Numeric(-3, 5) for place in range(columns)},
+        "p0.c00",
+        dict.fromkeys(["p0", "p1"], Price.of(1.0)),
+    ).features
+    named = {feature.name: place for place, feature in enumerate(features)}
+    order = [0, *(named[f"p{place % 2}.c{place:02d}"] for place in range(columns))]
+    back = np.argsort(order)
+    whole = np.triu(drawn) + np.triu(drawn, 1).T
+    whole[0, 0] = 0
+    variance = np.full(exact.shape, 2.0 * noise**2)
+    variance[0, 0] = 0
+    return Moments((exact + whole)[np.ix_(back, back)], variance, people, features), exact[np.ix_(back, back)]
+
+
+def test_without_noise_nothing_is_pulled():
+    moments, exact = release(0.0)
+    np.testing.assert_array_equal(pooled_correlations(moments, "p0.c00").matrix, exact)
+
+
+def test_under_heavy_noise_products_come_closer_to_the_truth_and_the_slope_stays():
+    moments, exact = release(400.0)
+    pulled = pooled_correlations(moments, "p0.c00")
+    places = [place for place, feature in enumerate(moments.features) if place and feature.column != "p0.c00"]
+    aim = next(place for place, feature in enumerate(moments.features) if feature.column == "p0.c00")
+    block = np.ix_(places, places)
+    before, after = (np.abs(one.matrix - exact)[block].sum() for one in (moments, pulled))
+    assert after < 0.8 * before
+    np.testing.assert_array_equal(pulled.matrix[aim], moments.matrix[aim])
+    np.testing.assert_array_equal(np.diag(pulled.matrix), np.diag(moments.matrix))
+    assert np.all(pulled.variance <= moments.variance)
+
+
+def test_when_all_is_noise_no_correlation_is_left():
+    moments, _ = release(1e9)
+    pulled = pooled_correlations(moments, "p0.c00")
+    assert np.isfinite(pulled.matrix).all()
+    pd.testing.assert_frame_equal(pd.DataFrame(pulled.matrix), pd.DataFrame(pulled.matrix.T))

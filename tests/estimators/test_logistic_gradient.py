@@ -1,0 +1,437 @@
+"""`LogisticRegression(method="gradient")`: it learns, is paid for once, survives being cut short, and says who sees what."""
+
+import math
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import colonnade as cn
+from colonnade.cli import study_file
+from colonnade.coordinator.algorithms.gradient_descent import GradientDescent
+from colonnade.coordinator.algorithms.optimisers import Adam, Average, Settling, Sgd, clipped, optimiser_of
+from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.estimators.design import design
+from colonnade.node.gradient_terms import GRADIENT, KEY, GradientTerms
+from colonnade.party.parts.descent import DescentPart
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Opened, Post, Posted
+from colonnade.transport.transcript import Recorded
+from tests.federations import TEST_KEY, federation
+from tests.node.sites import Lost, Site
+
+SCHEMAS = {
+    "bank": cn.Schema(age=cn.Numeric(18, 95), default=cn.Category(["no", "yes"])),
+    "telco": cn.Schema(bill=cn.Numeric(0, 200), plan=cn.Category(["prepaid", "standard"])),
+    "shop": cn.Schema(visits=cn.Numeric(0, 10)),
+}
+
+
+def people(count: int = 3_000, seed: int = 0) -> dict[str, pd.DataFrame]:
+    """People of whom the old with high bills default."""
+    rng = np.random.default_rng(seed)
+    age, bill, visits = rng.uniform(18, 95, count), rng.uniform(0, 200, count), rng.uniform(0, 10, count)
+    plan = rng.choice(["prepaid", "standard"], count)
+    score = (age - 56.5) / 38.5 * 2 + (bill - 100) / 100 * 2 - (plan == "prepaid") + rng.logistic(size=count) * 0.5
+    ids = np.arange(count)
+    return {
+        "bank": pd.DataFrame({"id": ids, "age": age, "default": np.where(score > 0, "yes", "no")}),
+        "telco": pd.DataFrame({"id": ids, "bill": bill, "plan": plan}),
+        "shop": pd.DataFrame({"id": ids, "visits": visits}),
+    }
+
+
+def simulated(tables: dict[str, pd.DataFrame], **options: object) -> cn.Federation:
+    parties = {name: cn.Party(table, schema=SCHEMAS[name]) for name, table in tables.items()}
+    facts = {"budget": cn.Budget(epsilon=50.0, delta=1e-5), "test_key": TEST_KEY}
+    return cn.Federation.simulate(parties, id="id", **facts | options)
+
+
+def named(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat([table.drop(columns="id").add_prefix(f"{name}.") for name, table in tables.items()], axis=1)
+
+
+def study(epsilon: float = 4.0, **descent: object) -> cn.LogisticRegression:
+    facts = {"steps": 60, "rate": 0.05} | descent
+    return cn.LogisticRegression("bank.default", method="gradient", epsilon=epsilon, delta=1e-5, descent=facts)
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pd.DataFrame]:
+    return people()
+
+
+@pytest.mark.parametrize(
+    "descent",
+    [
+        {},
+        {"optimiser": "adam", "learning_rate": 0.1},
+        {"sampling": "balanced", "rate": 0.1},
+        {"rate": 1.0, "steps": 20},
+        {"weight_norm": 2.0},
+    ],
+)
+def test_it_learns_who_defaults(tables, descent: dict) -> None:
+    with simulated(tables) as f:
+        model = study(8.0, **descent).fit(f)
+    assert model.score(named(people(2_000, seed=1)), people(2_000, seed=1)["bank"].default) > 0.8
+    assert model.coef_.shape == (1, 5)
+    assert list(model.feature_names_in_[:3]) == ["bank.age", "telco.bill", "telco.plan=prepaid"]
+    assert list(model.classes_) == ["no", "yes"]
+    assert model.coef_[0, 0] > 0 < model.coef_[0, 1]
+
+
+def test_two_parties_compute_with_the_coordinator_as_third_node() -> None:
+    tables = {name: table for name, table in people().items() if name != "shop"}
+    with simulated(tables) as f:
+        model = study(8.0).fit(f)
+        assert "coordinator" in model.plan_.compute_nodes
+        assert any("compute node" in words for words in model.privacy_.assumptions)
+    assert model.score(named(tables), tables["bank"].default) > 0.8
+
+
+def test_four_parties_deal_and_three_compute() -> None:
+    tables = people()
+    tables["club"] = tables["shop"].rename(columns={"visits": "games"})
+    with _with_club(tables) as f:
+        model = study(8.0, steps=30).fit(f)
+    assert model.coef_.shape == (1, 6)
+
+
+def _with_club(tables: dict[str, pd.DataFrame]) -> cn.Federation:
+    schemas = {**SCHEMAS, "club": cn.Schema(games=cn.Numeric(0, 10))}
+    parties = {name: cn.Party(table, schema=schemas[name]) for name, table in tables.items()}
+    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=50.0, delta=1e-5), test_key=TEST_KEY)
+
+
+# Price
+
+
+def test_fitting_again_is_free_and_another_schedule_is_another_study(tables) -> None:
+    with simulated(tables) as f:
+        first = study(1.0).fit(f)
+        spent = f.budget("bank").spent
+        again = study(1.0).fit(f)
+        assert np.array_equal(first.coef_, again.coef_)
+        assert f.budget("bank").spent == spent
+        other = study(1.0, learning_rate=0.01).fit(f)
+        assert not np.array_equal(first.coef_, other.coef_)
+        assert f.budget("bank").spent > spent
+
+
+def test_a_preview_spends_nothing_and_says_what_peers_learn(tables) -> None:
+    with simulated(tables) as f:
+        preview = study(1.0).preview(f)
+        assert f.budget("bank").spent == 0
+        assert "peer" in str(preview)
+        assert preview.statement.epsilon() <= 1.0 < preview.statement.epsilon(observer="telco")
+
+
+def test_every_ledger_holds_the_whole_loss_and_a_person_is_charged_once(tables) -> None:
+    with simulated(tables) as f:
+        study(1.0).fit(f)
+        assert all(0.99 < spent <= 1.0 for spent in f.budget().spent)
+        assert f.budget(unit="person").spent <= 1.0
+
+
+def test_stopping_early_costs_the_same_and_takes_fewer_steps(tables) -> None:
+    with simulated(tables) as f:
+        f.transport = recorded = Recorded(f.transport, keep=True)
+        study(1.0, tolerance=1e6).fit(f)
+        turns = [codec.decode_request(next(iter(requests.values()))) for requests, _ in recorded.exchanges]
+        assert max(request.turn for request in turns if isinstance(request, Post)) < 3 + 2 * 20
+        assert 0.99 < f.budget("bank").spent <= 1.0
+
+
+def test_the_statement_tells_the_coordinator_from_those_who_hold_the_key(tables) -> None:
+    with simulated(tables) as f:
+        secret, balanced = study(1.0).fit(f).privacy_, study(1.0, sampling="balanced", rate=0.1).fit(f).privacy_
+    assert secret.epsilon() <= 1.0
+    assert secret.epsilon(observer="telco") == secret.epsilon(observer=("coordinator", "telco")) > 3
+    assert math.isinf(secret.epsilon(observer=("telco", "shop")))
+    assert balanced.epsilon(observer=("coordinator", "telco")) <= 1.0
+    assert any("secret" in words or "key" in words for words in secret.assumptions)
+
+
+def test_one_partys_record_can_be_the_unit(tables) -> None:
+    with simulated(tables) as f:
+        model = cn.LogisticRegression(
+            "bank.default", method="gradient", epsilon=1.0, delta=1e-5, unit="party", descent={"steps": 10, "rate": 0.1}
+        ).fit(f)
+        assert 0.99 < model.privacy_.epsilon(unit="party") <= 1.0
+        assert model.privacy_.epsilon() <= f.budget(unit="person").spent
+        assert f.budget("bank").spent <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"descent": {"steps": 0}}, BadInput),
+        ({"descent": {"rate": 0}}, BadInput),
+        ({"descent": {"rate": 2.0}}, BadInput),
+        ({"descent": {"epochs": 3}}, BadInput),
+        ({"descent": {"optimiser": "lbfgs"}}, BadInput),
+        ({"descent": {"learning_rate": -1.0}}, BadInput),
+        ({"descent": {"sampling": "fair"}}, BadInput),
+        ({"descent": {"tolerance": math.nan}}, BadInput),
+        ({"descent": 5}, BadInput),
+        ({"delta": 0.0}, BadInput),
+        ({"ridge": 1.0}, BadInput),
+        ({"scale": 1 << 16}, BadInput),
+        ({"columns": ["bank.age"]}, BadInput),
+        ({"method": "secure", "descent": {}}, BadInput),
+        ({"target": "bank.segment"}, SchemaMismatch),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_paid(changes: dict, error: type) -> None:
+    facts = {"target": "bank.default", "method": "gradient", "epsilon": 1.0, "delta": 1e-5} | changes
+    with federation(50) as f:
+        with pytest.raises(error):
+            cn.LogisticRegression(facts.pop("target"), **facts).fit(f)
+        assert f.budget().spent.max() == 0
+
+
+def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
+    """Within a factor of 1.5, on the demonstration's data; against the same descent with next to no noise."""
+    columns = ["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"]
+    data = cn.datasets.three_organisations(people=5_000)
+
+    def asked(epsilon: float) -> cn.LogisticRegression:
+        facts = {"method": "gradient", "epsilon": epsilon, "delta": 1e-6, "descent": {"steps": 40, "rate": 0.05}}
+        return cn.LogisticRegression("bank.default", columns=columns, **facts)
+
+    with data.federation(budget=cn.Budget(epsilon=9_000.0, delta=1e-3), test_key=TEST_KEY) as f:
+        expected = asked(0.5).preview(f).expected_error
+        quiet = asked(2_000.0).fit(f)
+        rows = design(data.joined(), quiet._coded, quiet._columns, coded=False)
+        moved = [np.var(rows @ (asked(0.5).fit(f, repeat=draw).coef_ - quiet.coef_)[0]) for draw in range(1, 6)]
+    assert 1 / 1.5 < math.sqrt(np.mean(moved)) / expected < 1.5
+
+
+def test_a_study_file_can_ask_for_it(tmp_path, tables) -> None:
+    for name, table in tables.items():
+        table.to_parquet(tmp_path / f"{name}.parquet")
+    (tmp_path / "study.toml").write_text(
+        """
+        id = "id"
+        ledger_dir = "ledgers"
+        [budget]
+        epsilon = 2.0
+        delta = 1e-5
+        [parties.bank]
+        data = "bank.parquet"
+        columns = { age = { lower = 18, upper = 95 }, default = { levels = ["no", "yes"] } }
+        [parties.telco]
+        data = "telco.parquet"
+        columns = { bill = { lower = 0, upper = 200 } }
+        [parties.shop]
+        data = "shop.parquet"
+        columns = { visits = { lower = 0, upper = 10 } }
+        [[study]]
+        estimator = "LogisticRegression"
+        target = "bank.default"
+        method = "gradient"
+        epsilon = 1.0
+        delta = 1e-5
+        descent = { steps = 8, rate = 0.1, optimiser = "adam" }
+        """
+    )
+    read = study_file.read(tmp_path / "study.toml")
+    with read.federation(spend=True) as f:
+        model = read.studies[0].estimator.fit(f)
+    assert model.privacy_.epsilon() <= 1.0
+
+
+# What is seen
+
+
+def _watched(tables, monkeypatch, *, noise: bool):
+    """Run a descent; return everything the coordinator was sent, what it made of each step, and the exact sums."""
+    shared, opened = {}, []
+    honest, read = DescentPart.share, GradientDescent._gradient
+
+    def share(self, position, weights):
+        values, drawn = honest(self, position, weights)
+        shared[position, self._step.party] = values.copy(), self._batches.members(position)
+        return values, drawn if noise else np.zeros_like(drawn)
+
+    def gradient(self, terms, replies):
+        opened.append(read(self, terms, replies) * 4.0 * self.scale**3 * terms.rate * terms.people)
+        return opened[-1] / (4.0 * self.scale**3 * terms.rate * terms.people)
+
+    monkeypatch.setattr(DescentPart, "share", share)
+    monkeypatch.setattr(GradientDescent, "_gradient", gradient)
+    with simulated(tables) as f:
+        f.transport = recorded = Recorded(f.transport, keep=True)
+        model = study(1.0, steps=8, rate=0.2).fit(f)
+    monkeypatch.undo()
+    terms = GradientTerms.read(model.plan_, GRADIENT)
+    exact = []
+    for position in range(8):
+        parts = [shared[position, owner][0] for owner in terms.owners]
+        exact.append(np.concatenate([values[1:] for values in parts]) @ sum(values[0] for values in parts))
+    sent = b"".join(data for _, replies in recorded.exchanges for data in replies.values())
+    return sent, np.array(opened), np.array(exact), shared, terms
+
+
+def test_the_coordinator_sees_neither_an_exact_gradient_nor_who_is_in_a_batch(monkeypatch) -> None:
+    """With noise what it opens is off by the declared deviation; without (the control) it is the exact sum."""
+    tables = people(400)
+    _, bare, exact, _, _ = _watched(tables, monkeypatch, noise=False)
+    assert np.array_equal(np.rint(bare), exact)
+    sent, opened, exact, shared, terms = _watched(tables, monkeypatch, noise=True)
+    away = (opened - exact) / math.sqrt(terms.noise.opened_variance)
+    assert 0.5 < np.sqrt(np.mean(away**2)) < 1.6
+    for values, members in shared.values():
+        assert members.astype("<i8").tobytes() not in sent
+        telling = [row for row in values[:, : len(members)] if row.any()]  # with weights of zero some scores are
+        assert all(row.astype("<i8").tobytes() not in sent for row in telling)
+    assert all(
+        int(value).to_bytes(8, "little", signed=True) not in sent for value in exact.ravel() if abs(value) > 2**40
+    )
+
+
+# Cut short
+
+
+SITE = {"columns": ["bank.age", "telco.plan", "insurer.product"], "method": "gradient", "epsilon": 2.0, "delta": 1e-5}
+
+
+class _Descending(Site):
+    """A site that also agrees on keys, which nobody pays for."""
+
+    def handle(self, name: str, data: bytes) -> bytes:
+        request = codec.decode_request(data)
+        return self.endpoints[name].handle(data) if getattr(request, "step", "") == KEY else super().handle(name, data)
+
+
+def _at_site(**descent: object) -> cn.LogisticRegression:
+    return cn.LogisticRegression("bank.default", descent={"steps": 12, "rate": 0.3} | descent, **SITE)
+
+
+def _steps_shared(site: Site) -> dict[str, list[int]]:
+    """By party, in which turns it gave letters of steps."""
+    turns: dict[str, list[int]] = {}
+    for requests, replies in site.rounds:
+        for name, reply in replies.items():
+            request = requests[name]
+            if (
+                isinstance(request, Post)
+                and request.step == GRADIENT
+                and isinstance(reply, Posted)
+                and request.turn > 2
+                and reply.letters
+            ):
+                turns.setdefault(name, []).append(request.turn)
+    return turns
+
+
+def _kill_at(site: Site, turn: int, name: str) -> None:
+    def spoil(requests):
+        request = codec.decode_request(next(iter(requests.values())))
+        if isinstance(request, Post) and request.step == GRADIENT and request.turn == turn:
+            site.spoil = lambda requests: requests
+            site.kill(name)
+        return requests
+
+    site.spoil = spoil
+
+
+@pytest.mark.parametrize("turn", [1, 4, 9, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 10))])
+def test_a_party_that_is_killed_goes_on_and_shares_no_more_steps_than_were_paid_for(tmp_path, turn: int) -> None:
+    site = _Descending(tmp_path)
+    _kill_at(site, turn, "telco")
+    with pytest.raises(ColonnadeError):
+        _at_site().fit(site.federation)
+    model = _at_site().fit(site.federation)
+    assert model.coef_.shape[0] == 1
+    assert all(len(turns) <= 12 for turns in _steps_shared(site).values())
+    assert all(spent <= 2.0 for spent in site.federation.budget().spent)
+    site.close()
+
+
+def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
+    site = _Descending(tmp_path)
+
+    def lose(name, request):
+        if isinstance(request, Post) and request.step == GRADIENT and request.turn == 8 and name == "bank":
+            site.lose = lambda name, request: None
+            raise Lost
+
+    site.lose = lose
+    with pytest.raises(ColonnadeError):
+        _at_site().fit(site.federation)
+    _at_site().fit(site.federation)
+    assert all(len(turns) <= 12 for turns in _steps_shared(site).values())
+    site.close()
+
+
+def test_a_coordinator_that_comes_back_goes_on_from_the_weights_that_parties_keep(tmp_path) -> None:
+    site = _Descending(tmp_path)
+    _kill_at(site, 15, "insurer")
+    with pytest.raises(ColonnadeError):
+        _at_site().fit(site.federation)
+    sent = [
+        request.inputs["weights"]
+        for requests, _ in site.rounds
+        for request in requests.values()
+        if isinstance(request, Post) and request.inputs
+    ]
+    before = len(site.rounds)
+    _at_site().fit(site.federation)
+    first = next(
+        request.inputs["weights"]
+        for requests, _ in site.rounds[before:]
+        for request in requests.values()
+        if isinstance(request, Post) and request.inputs
+    )
+    assert first in sent
+    assert first != sent[0]
+    site.close()
+
+
+def test_asking_for_more_steps_than_were_paid_for_opens_nothing(tmp_path) -> None:
+    """A coordinator that starts run after run gets twelve steps from each party in all."""
+    site = _Descending(tmp_path)
+    for turn in (7, 5, 11, 9, 9):
+        _kill_at(site, turn, "bank")
+        with suppress(ColonnadeError):
+            _at_site().fit(site.federation)
+    shared = _steps_shared(site)
+    assert all(len(turns) <= 12 for turns in shared.values())
+    assert (
+        sum(
+            isinstance(reply, Opened) and reply.share is not None
+            for _, replies in site.rounds
+            for reply in replies.values()
+        )
+        <= 36
+    )
+    site.close()
+
+
+# Optimisers
+
+
+def test_plain_steps_and_adam_do_what_they_say() -> None:
+    gradient = np.array([1.0, -2.0])
+    plain = Sgd(0.1, momentum=0.5)
+    assert np.allclose(plain.change(gradient), [-0.1, 0.2])
+    assert np.allclose(plain.change(gradient), [-0.15, 0.3])
+    adam = Adam(0.1)
+    assert np.allclose(adam.change(gradient), [-0.1, 0.1], atol=1e-6)
+    with pytest.raises(BadInput):
+        optimiser_of("newton", 0.1)
+
+
+def test_weights_are_clipped_averaged_and_watched() -> None:
+    assert np.allclose(clipped(np.array([3.0, 4.0]), 1.0), [0.6, 0.8])
+    assert np.allclose(clipped(np.array([3.0, 4.0]), None), [3.0, 4.0])
+    average = Average()
+    for step in range(1, 401):
+        found = average.add(np.array([1.0 if step > 200 else 0.0]))
+    assert 0.9 < found[0] <= 1.0
+    still, moving = Settling(0.1, 10), Settling(0.0, 10)
+    assert [still.has_settled(np.zeros(1)) for _ in range(3)] == [False, True, True]
+    assert not any(moving.has_settled(np.zeros(1)) for _ in range(30))

@@ -1,0 +1,209 @@
+"""A federation of real processes on loopback: papers signed, kits provisioned, every member served by `colonnade party serve`."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import colonnade as cn
+from colonnade.cli import federation as federation_command
+from colonnade.cli.party_folder import PartyFolder, read_papers
+from tests.federations import SCHEMAS, TEST_KEY, frames
+from tests.network.lines import HOST, Started, free_port, until
+
+MEMBERS = """
+import ctypes, os, sys, signal
+from pathlib import Path
+import typer
+import colonnade.cli.serving, colonnade.cli.supervisor, colonnade.party.serving
+import colonnade.party.guard
+from colonnade.cli.party import serve
+
+pids = []
+for folder in sys.argv[1:]:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # should the test itself be killed, nothing is left behind
+        log = os.open(folder + "/serve.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        os.dup2(log, 1), os.dup2(log, 2)
+        try:
+            serve(Path(folder), change_cap=False)
+        except typer.Exit as end:
+            os._exit(end.exit_code)
+        except BaseException as error:
+            print(type(error).__name__, getattr(error, "code", ""), error, file=sys.stderr, flush=True)
+        os._exit(1)
+    pids.append(pid)
+sys.stdin.read()
+for pid in pids:
+    try: os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError: pass
+for pid in pids:
+    try: os.waitpid(pid, 0)
+    except ChildProcessError: pass
+os._exit(0)
+"""
+"""Imports once and forks, because importing takes longer than most tests; each fork is the command as it stands."""
+
+
+def columns_of(schema: cn.Schema) -> str:
+    lines = []
+    for name, column in schema.items():
+        if isinstance(column, cn.Category):
+            lines.append(f"{name} = {{ levels = {json.dumps(list(column.levels))} }}")
+        else:
+            lines.append(f"{name} = {{ lower = {column.lower}, upper = {column.upper} }}")
+    return "\n".join(lines)
+
+
+class Site:
+    """Folders of a federation, and the processes that serve them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        parties: tuple[str, ...] = ("bank", "telco", "insurer"),
+        nodes: tuple[str, ...] = (),
+        people: int = 300,
+        epsilon: float = 10.0,
+        tables: dict[str, pd.DataFrame] | None = None,
+        host: str = HOST,
+        port: int | None = None,
+        test_key: bytes | None = TEST_KEY,
+    ) -> None:
+        self.folder = folder
+        self.parties = parties
+        self.tables = tables or frames(people)
+        self.started: list[Started] = []
+        for name in parties:
+            self._make_party(name, epsilon, test_key)
+        for name in nodes:
+            PartyFolder.create(folder / name, name=name, role="compute", test_key=test_key)
+        self.members = {name: PartyFolder(folder / name) for name in (*parties, *nodes)}
+        self.draw_up(host=host, port=port or free_port())
+        self.sign()
+
+    def _make_party(self, name: str, epsilon: float, test_key: bytes | None) -> None:
+        data = self.folder / f"{name}.parquet"
+        self.tables[name].to_parquet(data)
+        made = PartyFolder.create(self.folder / name, name=name, role="data", test_key=test_key)
+        schema = (
+            f'data = "{data}"\nid = "person_id"\ncohort = "../cohort.parquet"\n[columns]\n{columns_of(SCHEMAS[name])}\n'
+        )
+        (made.path / "schema.toml").write_text(schema)
+        (made.path / "policy.toml").write_text(
+            f"[budget]\nepsilon = {epsilon}\ndelta = 1e-5\n[policy]\nevent_level = true\n"
+        )
+
+    def draw_up(self, *, host: str, port: int) -> None:
+        common = set.intersection(*(set(self.tables[name]["person_id"]) for name in self.parties))
+        pd.DataFrame({"person_id": sorted(common)}).to_parquet(self.folder / "cohort.parquet")
+        cards = []
+        for name, member in self.members.items():
+            card = member.card()
+            entries = {
+                "name": name,
+                "role": card.role,
+                "identity": card.identity,
+                "ledger": card.ledger,
+                "schema": card.schema,
+            }
+            path = self.folder / f"{name}.card.toml"
+            path.write_text("\n".join(f'{key} = "{value}"' for key, value in entries.items() if value))
+            cards.append(path)
+        federation_command.init(
+            self.folder, card=cards, cohort=self.folder / "cohort.parquet", host=host, port=port, name="test",
+            id="person_id", collusion=1, min_people=1, max_epsilon=None,
+        )  # fmt: skip
+        self.papers_path = self.folder / "federation.toml"
+
+    def sign(self) -> None:
+        for member in self.members.values():
+            federation_command.sign(self.papers_path, party=member.path)
+        for name in self.members:
+            self.hand_out(name)
+
+    def hand_out(self, name: str) -> None:
+        """Give a member the papers and its kit."""
+        member = self.members[name]
+        (member.path / "federation.toml").write_text(self.papers_path.read_text())
+        kit = member.path / "kit"
+        if not kit.exists():
+            kit.symlink_to(self.folder / "kits" / name)
+
+    @property
+    def papers(self):
+        return read_papers(self.papers_path)
+
+    def start(self, *names: str) -> Started:
+        folders = [str(self.members[name].path) for name in names or self.members]
+        started = Started([sys.executable, "-c", MEMBERS, *folders], self.folder / "members.log")
+        self.started.append(started)
+        return started
+
+    def connect(self, **options) -> cn.Federation:
+        return cn.Federation.connect(self.papers_path, **options)
+
+    def events(self, name: str, event: str | None = None, **fields) -> list[dict]:
+        log = self.members[name].path / "serve.log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [
+            one
+            for one in found
+            if event in (None, one["event"]) and all(one.get(key) == value for key, value in fields.items())
+        ]
+
+    def pid(self, name: str, process: str) -> int:
+        """The process that the supervisor started last."""
+        wanted = [
+            one for one in self.events(name) if one["event"] in ("started", "restarted") and one.get("child") == process
+        ]
+        return wanted[-1]["pid"]
+
+    def kill(self, name: str, process: str) -> int:
+        """kill -9 one process of one member, by its id."""
+        pid = self.pid(name, process)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def ready(self, *names: str) -> None:
+        for name in names or self.members:
+            until(
+                lambda name=name: self.events(name, "started", process="guard") and self.members[name].socket.exists(),
+                what=f"the guard of {name} starting",
+            )
+
+    def stop(self) -> None:
+        for one in self.started:
+            one.stop()
+        self.started = []
+
+
+def simulated(site: Site, **options) -> cn.Federation:
+    """The same federation in this process, with the same test randomness."""
+    nodes = [name for name, member in site.members.items() if member.role == "compute"]
+    return cn.Federation.simulate(
+        {name: cn.Party(site.tables[name], schema=SCHEMAS[name]) for name in site.parties},
+        id="person_id",
+        budget=cn.Budget(epsilon=10.0, delta=1e-5),
+        compute_nodes=nodes,
+        test_key=TEST_KEY,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = Site(tmp_path_factory.mktemp("n"))
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()

@@ -1,0 +1,44 @@
+"""The transport contract over NVIDIA FLARE: relays in processes of their own, mutual TLS, endpoints behind Unix sockets."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from tests.network.lines import HOST, free_port, relays, until
+from tests.transport.contract import PARTIES, TransportContract
+from tests.transport.test_direct import Server
+
+provisioning = pytest.importorskip("colonnade.transport.provisioning", reason="needs the extra colonnade[network]")
+flare = pytest.importorskip("colonnade.transport.flare", reason="needs the extra colonnade[network]")
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory):
+    """One coordinator and three relays for all tests of the contract; what is behind the sockets changes."""
+    folder = tmp_path_factory.mktemp("n")
+    port = free_port()
+    kits = provisioning.provision(folder / "ws", host=HOST, port=port, sites=PARTIES, kits=folder / "kits")
+    address = f"tcp://{HOST}:{port}"
+    transport = flare.FlareTransport(PARTIES, address=address, kit=kits["coordinator"], host=HOST, patience=1.5)
+    started = relays(folder, *PARTIES, address=address, kits=folder / "kits")
+    try:
+        until(lambda: set(transport.connected()) == set(PARTIES), what="three relays connecting")
+        yield transport, folder
+    finally:
+        transport.close()
+        started.stop()
+
+
+class TestOverFlare(TransportContract):
+    @pytest.fixture(autouse=True)
+    def _line(self, line):
+        self.transport, self.folder = line
+
+    @contextmanager
+    def bring_up(self, endpoints):
+        servers = {name: Server(self.folder / f"{name}.sock", endpoint) for name, endpoint in endpoints.items()}
+        try:
+            yield self.transport
+        finally:
+            for server in servers.values():
+                server.stop()

@@ -1,0 +1,340 @@
+"""A federation's papers: what is signed, what is refused, and what parties open on their terms. No network is needed here."""
+
+import shutil
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import colonnade as cn
+from colonnade.cli import federation as federation_command
+from colonnade.cli.party_folder import PartyFolder, read_papers
+from colonnade.coordinator.journal import StudyJournal
+from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
+from colonnade.party.policy import Policy
+from colonnade.party.serving import stricter
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Ask, Post, Propose, Refused
+from colonnade.protocol.papers import Floor, Papers
+from colonnade.secure.keys import Identity
+from colonnade.transport.direct import Direct
+from tests.network.served import Site
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path)
+
+
+@contextmanager
+def opened(site: Site, journal: StudyJournal | None = None, papers: Papers | None = None):
+    """The served parties in this process: the same folders, papers, guards and heads; only the wire is missing."""
+    transport = Direct({name: member.guard() for name, member in site.members.items()})
+    try:
+        yield cn.Federation(transport, parties=site.parties, papers=papers or site.papers, journal=journal)
+    finally:
+        transport.close()
+
+
+def counts(**options) -> cn.PatternCount:
+    return cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.25, **options)
+
+
+# What is signed -------------------------------------------------------------------------------------------------------
+
+
+def test_papers_survive_being_written_and_read(site):
+    papers = site.papers
+    assert Papers.read(papers.text()) == papers
+    assert papers.check().identity == Papers.read(papers.text() + "\n# a comment\n").identity
+
+
+CHANGES = {
+    "collusion": lambda papers: msgspec.structs.replace(papers, collusion=0),
+    "name": lambda papers: msgspec.structs.replace(papers, name="another"),
+    "floor": lambda papers: msgspec.structs.replace(papers, floor=Floor(max_epsilon=100.0)),
+    "host": lambda papers: msgspec.structs.replace(
+        papers, coordinator=msgspec.structs.replace(papers.coordinator, host="elsewhere")
+    ),
+    "alignment": lambda papers: msgspec.structs.replace(papers, alignment=None),
+    "order": lambda papers: msgspec.structs.replace(papers, members=dict(reversed(papers.members.items()))),
+    "schema": lambda papers: msgspec.structs.replace(
+        papers,
+        members={**papers.members, "bank": msgspec.structs.replace(papers.members["bank"], schema="0" * 64)},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_meaning_makes_other_papers_that_nobody_has_signed(change, site):
+    changed = CHANGES[change](site.papers)
+    assert changed.identity != site.papers.identity
+    with pytest.raises(ProtocolError, match="signature"):
+        changed.check()
+
+
+@pytest.mark.parametrize("name", ["bank", "telco", "insurer"])
+def test_papers_that_one_member_has_not_signed_are_refused_by_every_party(name, site):
+    papers = site.papers
+    signatures = {member: signed for member, signed in papers.signatures.items() if member != name}
+    site.papers_path.write_text(msgspec.structs.replace(papers, signatures=signatures).text())
+    for member in site.members:
+        site.hand_out(member)
+        with pytest.raises(ProtocolError, match=f"not signed by '{name}'"):
+            site.members[member].guard()
+
+
+def test_a_signature_of_another_member_or_of_nobody_is_refused(site):
+    papers = site.papers
+    swapped = {**papers.signatures, "bank": papers.signatures["telco"]}
+    for signatures in (swapped, {**papers.signatures, "bank": "00" * 64}, {**papers.signatures, "bank": "zz"}):
+        with pytest.raises(ProtocolError, match="'bank'"):
+            msgspec.structs.replace(papers, signatures=signatures).check()
+
+
+def test_a_member_signs_only_papers_that_say_of_it_what_its_own_card_says(site):
+    papers = site.papers
+    forged = msgspec.structs.replace(papers.members["bank"], identity=Identity.from_seed(b"f" * 32).public.hex())
+    site.papers_path.write_text(msgspec.structs.replace(papers, members={**papers.members, "bank": forged}).text())
+    with pytest.raises(BadInput, match="own card"):
+        federation_command.sign(site.papers_path, party=site.members["bank"].path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "version = 2", "= broken", "name = 3", 'version = 1\nname = "x"\nunknown = true'],
+)
+def test_what_is_not_papers_is_refused_by_an_error_of_ours(text):
+    with pytest.raises(BadInput, match="papers"):
+        Papers.read(text)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_papers_or_refused(text):
+    with pytest.raises(BadInput):
+        Papers.read(text)
+
+
+# What a party opens ---------------------------------------------------------------------------------------------------
+
+
+def test_a_study_runs_on_the_terms_of_the_papers_and_names_them_in_its_plan(site):
+    with opened(site) as federation:
+        study = counts().fit(federation)
+        assert study.plan_.federation == site.papers.identity
+        assert study.plan_.people == site.papers.alignment.people
+
+
+def test_a_party_refuses_a_plan_of_another_federation_and_answers_a_replayed_one_with_the_same_bytes(site):
+    with opened(site) as federation:
+        plan = counts(method="response").fit(federation).plan_
+        foreign = msgspec.structs.replace(plan, federation="0" * 64)
+        for request in (Propose(plan=foreign), Ask(plan=foreign, step="reports")):
+            reply = codec.decode_reply(federation.transport.exchange({"bank": codec.encode(request)})["bank"])
+            assert isinstance(reply, Refused)
+            assert reply.code == "plan-mismatch"
+        spent = federation.budget()
+        again = codec.encode(Ask(plan=plan, step="reports"))
+        answers = {federation.transport.exchange({"bank": again})["bank"] for _ in range(3)}
+        assert len(answers) == 1
+        assert federation.budget().equals(spent)
+
+
+def test_a_coordinator_that_presents_other_papers_is_refused(site):
+    """They may even be signed by everybody: parties answer to the papers that they were started with."""
+    first = site.papers
+    other = msgspec.structs.replace(first, name="another", signatures={})
+    for name, member in site.members.items():
+        other = other.signed_by(name, member.identity())
+    with opened(site, papers=other.check()) as federation, pytest.raises(PlanMismatch):
+        counts().fit(federation)
+
+
+def test_a_party_opens_with_the_ledger_schema_and_people_of_the_papers_only(site, tmp_path):
+    bank = site.members["bank"]
+    (bank.path / "ledger.sqlite").rename(tmp_path / "kept.sqlite")
+    with pytest.raises(LedgerCorrupt, match="another ledger"):
+        bank.guard()
+    (bank.path / "ledger.sqlite").unlink()
+    (tmp_path / "kept.sqlite").rename(bank.path / "ledger.sqlite")
+    schema = (bank.path / "schema.toml").read_text()
+    (bank.path / "schema.toml").write_text(schema.replace("upper = 95", "upper = 94"))
+    with pytest.raises(SchemaMismatch, match="schema"):
+        bank.guard()
+    (bank.path / "schema.toml").write_text(schema.replace("../cohort.parquet", "short.parquet"))
+    site.tables["bank"].head(50).to_parquet(bank.path / "short.parquet")
+    with pytest.raises(BadInput, match="list of people"):
+        bank.guard()
+
+
+def test_the_floor_of_the_papers_lies_under_every_policy(site):
+    floor = Floor(max_epsilon=0.125, min_people=10)
+    assert stricter(Policy(max_epsilon=4.0, min_people=500), floor).min_people == 500
+    assert stricter(Policy(), floor).max_epsilon == 0.125
+    papers = msgspec.structs.replace(site.papers, floor=floor, signatures={})
+    for name, member in site.members.items():
+        papers = papers.signed_by(name, member.identity())
+    site.papers_path.write_text(papers.text())
+    for name in site.members:
+        site.hand_out(name)
+    with opened(site) as federation, pytest.raises(PolicyRefusal, match="price"):
+        counts().fit(federation)
+
+
+# Ledgers that went back -----------------------------------------------------------------------------------------------
+
+
+def set_back(site: Site, name: str, keep) -> None:
+    shutil.copy(keep, site.members[name].path / "ledger.sqlite")
+
+
+def test_peers_refuse_a_party_whose_ledger_has_gone_back(site, tmp_path):
+    keep = tmp_path / "backup.sqlite"
+    with opened(site) as federation:
+        counts().fit(federation)
+        shutil.copy(site.members["bank"].path / "ledger.sqlite", keep)
+        counts().fit(federation, repeat=2)
+        counts().fit(federation, repeat=3)  # here its peers see where it stood after the second
+    set_back(site, "bank", keep)
+    with opened(site) as federation:
+        spent = federation.budget().spent
+        with pytest.raises(LedgerCorrupt, match="gone back") as refusal:
+            counts().fit(federation, repeat=4)
+        assert refusal.value.code == "ledger-corrupt"
+        assert federation.budget().spent.drop("bank").equals(spent.drop("bank"))
+
+
+def test_the_coordinator_refuses_it_too_before_anything_is_asked(site, tmp_path):
+    keep, state = tmp_path / "backup.sqlite", tmp_path / "state" / "studies.sqlite"
+    journal = StudyJournal(state, site.papers)
+    with opened(site, journal) as federation:
+        shutil.copy(site.members["bank"].path / "ledger.sqlite", keep)
+        counts(method="response").fit(federation)
+        counts(method="response").fit(federation)  # asked again: its ledger has moved since it was last seen
+        journal.close()
+    set_back(site, "bank", keep)
+    journal = StudyJournal(state, site.papers)  # a coordinator that was started again remembers
+    with opened(site, journal) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
+        counts(method="response").fit(federation, repeat=2)
+    journal.close()
+
+
+def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
+    """Rotating a key does not reset a budget, nor what peers remember."""
+    keep = tmp_path / "backup.sqlite"
+    with opened(site) as federation:
+        shutil.copy(site.members["bank"].path / "ledger.sqlite", keep)
+        counts().fit(federation)
+        counts().fit(federation, repeat=2)
+        spent = federation.budget("bank").spent
+    bank = site.members["bank"]
+    (bank.path / "identity.key").unlink()
+    path = bank.path / "identity.key"
+    path.touch(mode=0o600)
+    path.write_text("ab" * 32)
+    entry = msgspec.structs.replace(site.papers.members["bank"], identity=bank.identity().public.hex())
+    papers = msgspec.structs.replace(site.papers, members={**site.papers.members, "bank": entry}, signatures={})
+    site.papers_path.write_text(papers.text())
+    site.sign()
+    with opened(site) as federation:
+        assert federation.budget("bank").spent == spent
+        counts().fit(federation, repeat=3)
+    set_back(site, "bank", keep)
+    with opened(site) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
+        counts().fit(federation, repeat=4)
+
+
+# A coordinator that forgets nothing -----------------------------------------------------------------------------------
+
+
+class CutOff(Exception):
+    """The coordinator's process is gone."""
+
+
+class Until:
+    """A transport whose coordinator dies in the last turn, when one member has had it and the others have not."""
+
+    def __init__(self, inner, told: str) -> None:
+        self.inner, self.told = inner, told
+
+    def exchange(self, requests):
+        first = codec.decode_request(next(iter(requests.values())))
+        if isinstance(first, Post) and first.turn == 4:
+            self.inner.exchange({self.told: requests[self.told]})
+            raise CutOff
+        return self.inner.exchange(requests)
+
+
+@pytest.mark.parametrize("told", ["bank", "insurer"])
+def test_a_coordinator_that_was_cut_off_in_the_last_turn_tells_the_others_what_it_kept(site, tmp_path, told):
+    """Without its journal the study would be lost: who has opened takes part in no second run."""
+    state = tmp_path / "state" / "studies.sqlite"
+    first = StudyJournal(state, site.papers)
+    with opened(site, first) as federation:
+        transport = federation.transport
+        federation.transport = Until(transport, told)
+        with pytest.raises(CutOff):
+            counts().fit(federation)
+        first.close()
+        spent = federation.budget()
+        kept = StudyJournal(state, site.papers)
+        assert [study.status for study in kept.studies()] == ["running"]
+        again = cn.Federation(transport, parties=site.parties, papers=site.papers, journal=kept)
+        study = counts().fit(again)
+        assert "nothing spent" in study.receipt_
+        assert again.budget().equals(spent)
+        (done,) = again.journal.studies()
+        assert done.status == "done"
+        again.journal.close()
+
+
+def test_a_study_file_is_kept_until_all_of_it_is_done(tmp_path):
+    journal = StudyJournal(tmp_path / "studies.sqlite")
+    journal.begin_file("/a/study.toml", "text")
+    journal.close()
+    journal = StudyJournal(tmp_path / "studies.sqlite")
+    assert journal.unfinished_files() == [("/a/study.toml", "text")]
+    journal.finish_file("/a/study.toml")
+    assert journal.unfinished_files() == []
+    journal.close()
+
+
+# Folders --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_schema_template_is_made_from_names_and_types_and_never_from_values(tmp_path, site):
+    made = PartyFolder.create(tmp_path / "new", name="new", role="data")
+    made.write_templates(site.folder / "bank.parquet", "person_id")
+    text = (made.path / "schema.toml").read_text()
+    assert '# "age"' in text
+    assert '# "segment"' in text
+    assert not any(level in text for level in ("basic", "gold", "platinum"))
+    with pytest.raises(BadInput, match="columns"):
+        made.schema()
+    assert made.policy().nonprivate == []
+    assert made.policy().event_level is False
+    for name in ("identity.key", "ledger.sqlite"):
+        made.ledger().close()
+        assert (made.path / name).stat().st_mode & 0o077 == 0
+    (made.path / "identity.key").chmod(0o644)
+    with pytest.raises(BadInput, match="read by others"):
+        made.identity()
+
+
+def test_a_folder_is_never_made_over_another_and_names_are_plain(tmp_path):
+    PartyFolder.create(tmp_path / "bank", name="bank", role="data")
+    with pytest.raises(BadInput):
+        PartyFolder.create(tmp_path / "bank", name="bank", role="data")
+    for name in ("coordinator", "server", "two words", "a.b", "bänk", ""):
+        with pytest.raises(BadInput):
+            PartyFolder.create(tmp_path / "x", name=name, role="data")
+
+
+def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
+    site = Site(tmp_path, parties=("bank", "telco"))
+    papers = read_papers(site.papers_path).check()
+    assert papers.nodes == ("coordinator",)
+    assert papers.threshold == 1
+    assert (site.folder / "kits" / "coordinator" / "identity.key").stat().st_mode & 0o077 == 0

@@ -1,0 +1,66 @@
+"""k-means scores: the paper's formula, its totals, and what it leaves open (no cost, empty clusters, centroids)."""
+
+import numpy as np
+import pytest
+
+from colonnade.party.statistics import cluster_scores
+from colonnade.party.statistics.cluster_scores import local_clusters
+from tests.kit import generator
+from tests.party.test_leverage import blocks_of
+
+
+def rows_of(people: int = 2_000) -> np.ndarray:
+    draw = generator("cluster scores")
+    return np.concatenate([draw.normal(centre, 1.0, size=(people // 4, 3)) for centre in (-20, 0, 15, 40)])
+
+
+def test_scores_are_the_papers_formula_on_the_clusters_that_were_found():
+    rows = rows_of()
+    found = local_clusters(blocks_of(rows), len(rows), 4, seed=0)
+    gaps = ((rows - found.nonprivate_centres[found.nonprivate_labels]) ** 2).sum(axis=1)
+    cost = gaps.sum()
+    for row in (0, 700, 1_999):
+        mine = found.nonprivate_labels == found.nonprivate_labels[row]
+        expected = gaps[row] / cost + gaps[mine].sum() / (mine.sum() * cost) + 2 / mine.sum()
+        assert found.scores()[row] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("clusters", [1, 3, 7])
+def test_scores_sum_to_twice_k_plus_one_and_none_is_below_one_in_n(clusters):
+    rows = rows_of()
+    scores = local_clusters(blocks_of(rows), len(rows), clusters, seed=1).scores()
+    assert scores.sum() == pytest.approx(2 * (clusters + 1))
+    assert scores.min() >= 1 / len(rows)
+    assert scores.max() <= 4
+
+
+def test_centres_are_the_centroids_of_their_clusters():
+    rows = rows_of()
+    found = local_clusters(blocks_of(rows), len(rows), 9, seed=2)
+    for cluster, centre in enumerate(found.nonprivate_centres):
+        assert np.allclose(rows[found.nonprivate_labels == cluster].mean(axis=0), centre)
+
+
+def test_rows_that_coincide_have_no_cost_and_still_have_scores():
+    rows = np.repeat([[0.0, 1.0], [1.0, 0.0]], [30, 70], axis=0)
+    found = local_clusters(blocks_of(rows), 100, 5, seed=0)
+    assert found.scores().sum() == pytest.approx(2 * 2)  # two clusters have rows, and the terms of the cost are gone
+    assert np.all(np.isfinite(found.scores()))
+
+
+def test_more_clusters_than_rows_is_no_error():
+    found = local_clusters(blocks_of(np.eye(3)), 3, 10, seed=0)
+    assert len(found.nonprivate_centres) == 3
+
+
+def test_a_table_larger_than_the_starting_sample_is_clustered_from_some_of_its_rows(monkeypatch):
+    monkeypatch.setattr(cluster_scores, "SAMPLE", 100)
+    rows = generator("stride").permutation(rows_of())
+    found = local_clusters(blocks_of(rows, 37), len(rows), 4, seed=5)
+    assert sorted(np.bincount(found.nonprivate_labels).tolist()) == [500, 500, 500, 500]
+
+
+def test_how_rows_are_divided_into_blocks_does_not_matter():
+    rows = rows_of()
+    first, second = (local_clusters(blocks_of(rows, size), len(rows), 6, seed=3).scores() for size in (11, 2_000))
+    assert np.allclose(first, second)

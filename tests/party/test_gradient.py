@@ -1,0 +1,272 @@
+"""A party's part in a descent: bounded whatever the row and the weights are, paid for first, and no step shared twice."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import colonnade as cn
+from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
+from colonnade.node.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT
+from colonnade.party.parts.descent import DescentPart
+from colonnade.party.sources import Source
+from colonnade.party.statistics.gradient import Gradient
+from colonnade.party.table import PrivateTable
+from colonnade.secure.batches import Batches
+from tests import kit
+from tests.federations import SCHEMAS, federation, frames
+
+TARGET = "bank.default"
+FIELDS = {
+    "bank": {
+        "age": st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.integers(-5, 120)),
+        "segment": st.sampled_from(["basic", "gold", "platinum", "lead", None]),
+        "default": st.sampled_from(["no", "yes", "maybe", None]),
+    },
+    "telco": {
+        "plan": st.sampled_from(["prepaid", "standard", "", None]),
+        "bill": st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)),
+    },
+    "insurer": {"product": st.sampled_from(["car", "home", "life", "none", None])},
+}
+PEOPLE = 40
+
+
+def _plan(people: int = PEOPLE, **descent: object):
+    """A real plan for the test federation, and the study behind it."""
+    with federation(people) as f:
+        study = cn.LogisticRegression(
+            TARGET, method="gradient", epsilon=1.0, delta=1e-5, descent={"steps": 20, "rate": 0.2, **descent}
+        )
+        return study._prepare(f, 1)[1]
+
+
+PLAN = _plan()
+
+
+def _statistic(party: str, plan=PLAN) -> Gradient:
+    return Gradient(plan, plan.step(party, GRADIENT), SCHEMAS[party])
+
+
+def _table(party: str, row: dict) -> PrivateTable:
+    filler = frames(PEOPLE)[party].drop(columns="person_id").astype(object).head(PEOPLE - 1)
+    frame = pd.concat([pd.DataFrame([row], dtype=object), filler], ignore_index=True)
+    for name, column in SCHEMAS[party].items():
+        if isinstance(column, cn.Numeric):
+            frame[name] = pd.to_numeric(frame[name])
+    return PrivateTable(Source(frame), SCHEMAS[party])
+
+
+def _first(party: str, row: dict, weights: np.ndarray, plan=PLAN) -> tuple[np.ndarray, int]:
+    """The first person's integers and score at one party, by the party's own code."""
+    statistic = _statistic(party, plan)
+    rows, labels = statistic.coded(_table(party, row))
+    some = rows[:1].astype(np.int64)
+    own = weights[statistic.terms.places(party)]
+    return some[0], int(statistic.scores(some, None if labels is None else labels[:1], own)[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data) -> None:
+    noise = _statistic("bank").terms.noise
+    weights = np.array(
+        data.draw(
+            st.lists(st.integers(-LARGEST_WEIGHT, LARGEST_WEIGHT), min_size=noise.columns, max_size=noise.columns)
+        )
+    )
+    rows = {party: {name: data.draw(values) for name, values in fields.items()} for party, fields in FIELDS.items()}
+    parts = {party: _first(party, row, weights) for party, row in rows.items()}
+    for party, (row, score) in parts.items():
+        assert int(row @ row) <= noise.row_bounds[party]
+        assert abs(score) <= noise.score_bounds[party]
+    row, score = np.concatenate([part[0] for part in parts.values()]), sum(part[1] for part in parts.values())
+    moved = row.astype(object) * score
+    assert int(moved @ moved) <= noise.moved()
+    for party in parts:
+        without = np.concatenate([np.zeros_like(own) if name == party else own for name, (own, _) in parts.items()])
+        difference = moved - without.astype(object) * (score - parts[party][1])
+        assert int(difference @ difference) <= noise.moved(party)
+
+
+def test_a_null_record_adds_nothing_to_a_step() -> None:
+    """Not even the constant column: else a batch with it would differ from one without, and sampling would hide nothing."""
+    weights = np.arange(1, _statistic("bank").terms.columns + 1) * 1_000
+    for party, fields in FIELDS.items():
+        row, score = _first(party, dict.fromkeys(fields), weights)
+        assert not row.any()
+        assert score == 0
+
+
+def test_scores_are_the_fixed_point_form_of_the_surrogate() -> None:
+    """γω(⟨w, x⟩ − 2s), where nothing is clipped: ana is 18, gold, and defaulted."""
+    terms = _statistic("bank").terms
+    weights = np.zeros(terms.columns, dtype=np.int64)
+    weights[terms.places("bank")] = [100, 30, 1, 2, 3]  # constant, age, three segments
+    row, score = _first("bank", {"age": 18, "segment": "gold", "default": "yes"}, weights)
+    scale = terms.scale
+    assert row.tolist() == [scale, -scale, 0, scale, 0]
+    assert score == scale * (100 - 30 + 2) - 2 * scale * terms.weight_scale
+
+
+def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
+    step = PLAN.step("bank", GRADIENT)
+
+    def changed(**changes: object):
+        fields = {name: getattr(step, name) for name in step.__struct_fields__}
+        other = type(step)(**fields | changes)
+        steps = tuple(other if one is step else one for one in PLAN.steps)
+        plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
+        return lambda: Gradient(plan, other, SCHEMAS["bank"])
+
+    with pytest.raises(PlanMismatch, match="width"):
+        changed(parameters={**step.parameters, "width": 3})()
+    with pytest.raises(SchemaMismatch):
+        changed(parameters={**step.parameters, "target": "segment"})()
+    with pytest.raises(cn.ColonnadeError):
+        changed(parameters={**step.parameters, "sigma": 1})()
+
+
+def test_a_partys_noise_has_the_declared_law_in_every_step() -> None:
+    """Rejects a deviation of nine tenths and of eleven tenths."""
+    statistic, source = _statistic("bank"), kit.source("a party's share of the noise of a step")
+    drawn = np.concatenate([statistic.noise(source) for _ in range(2_000)]).astype(float)
+    squares = (drawn**2).sum() / float(statistic.terms.noise.share)
+    for factor, fits in ((1.0, True), (0.9, False), (1.1, False)):
+        below = stats.chi2.cdf(squares / factor**2, len(drawn))
+        assert bool(min(below, 1 - below) > kit.ALPHA) is fits
+
+
+# Paying and sharing
+
+
+class _Open:
+    """A party's part in a descent of a real federation, whose key is kept."""
+
+    def __init__(self, folder, **options: object) -> None:
+        self.folder, self.options = folder, options
+        self.plan = _plan()
+        self.reopen()
+
+    def reopen(self, tables=None) -> DescentPart:
+        self.federation = federation(PEOPLE, ledger_dir=self.folder, tables=tables, **self.options)
+        self.gate = self.federation.transport._endpoints["bank"]._gate
+        request, body = self.gate.paid_as(self.plan, KEY)
+        if not self.gate.ledger.knows(request):
+            self.gate.ledger.keep_key(request, body, b"k" * 32, label="key")
+        self.part = self.gate.join(self.plan, GRADIENT)
+        return self.part
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.arange(self.part._statistic.terms.columns, dtype=np.int64)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    one = _Open(tmp_path)
+    yield one
+    one.federation.close()
+
+
+def test_all_steps_are_paid_for_before_the_first_is_shared(opened) -> None:
+    assert opened.gate.ledger.spent().epsilon(1e-5) == 0
+    with pytest.raises(ProtocolError):
+        opened.part.share(0, opened.weights)
+    assert opened.part.begin()[0] == 0
+    assert 0.99 < opened.gate.ledger.spent().epsilon(1e-5) <= 1.0
+    opened.part.share(0, opened.weights)
+    opened.part.share(1, opened.weights)
+    assert opened.gate.ledger.spent().epsilon(1e-5) <= 1.0
+
+
+def test_a_step_is_shared_once(opened) -> None:
+    opened.part.begin()
+    opened.part.share(3, opened.weights)
+    for again in (3, 2, 0):
+        with pytest.raises(ProtocolError, match="once"):
+            opened.part.share(again, opened.weights)
+
+
+def test_after_a_restart_no_step_that_may_have_been_shared_is_shared_again(opened) -> None:
+    opened.part.begin()
+    first = [opened.part.share(position, opened.weights) for position in range(3)]
+    opened.federation.close()
+    again = opened.reopen()
+    place, _ = again.begin()
+    assert place >= 3
+    assert np.array_equal(again.last_weights(), opened.weights)
+    for position in range(place):
+        with pytest.raises(ProtocolError):
+            again.share(position, opened.weights)
+    later = again.share(place, opened.weights)
+    assert all(not np.array_equal(later[1], noise) for _, noise in first)
+    assert opened.gate.ledger.spent().epsilon(1e-5) <= 1.0
+
+
+def test_steps_that_others_took_meanwhile_are_gone_too(opened) -> None:
+    opened.part.begin()
+    opened.part.share(11, opened.weights)
+    opened.federation.close()
+    assert opened.reopen().begin()[0] >= 12
+
+
+def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened) -> None:
+    opened.part.begin()
+    terms = opened.part._statistic.terms
+    batches = Batches(b"k" * 32, PEOPLE, terms.rate, terms.steps, "poisson")
+    noises = []
+    for position in range(5):
+        values, noise = opened.part.share(position, opened.weights)
+        assert values.shape == (terms.widths["bank"] + 1, terms.capacity)
+        assert not values[:, len(batches.members(position)) :].any()
+        assert values[1, : len(batches.members(position))].all()  # everyone has a label here, hence the constant
+        noises.append(tuple(noise.tolist()))
+    assert len(set(noises)) == 5
+
+
+def test_data_that_changed_after_payment_and_a_missing_key_are_refused(opened) -> None:
+    opened.part.begin()
+    opened.federation.close()
+    tables = frames(PEOPLE)
+    tables["bank"].loc[0, "age"] = 19 if tables["bank"].loc[0, "age"] != 19 else 20
+    with pytest.raises(ProtocolError, match="changed"):
+        opened.reopen(tables).begin()
+    other = opened.gate.join(_plan(steps=21), GRADIENT)
+    with pytest.raises(ProtocolError, match="key"):
+        other.begin()
+
+
+def test_a_concluded_descent_is_not_run_again(opened) -> None:
+    opened.part.begin()
+    opened.gate.conclude(opened.plan, GRADIENT, {})
+    with pytest.raises(ReleaseLost):
+        opened.gate.join(opened.plan, GRADIENT).begin()
+
+
+def test_batches_in_which_somebody_takes_part_too_often_are_refused_before_anything_is_paid(
+    opened, monkeypatch
+) -> None:
+    monkeypatch.setattr(Batches, "largest_participation", lambda self: 21)
+    with pytest.raises(PolicyRefusal, match="more steps"):
+        opened.part.begin()
+    assert opened.gate.ledger.spent().epsilon(1e-5) == 0
+
+
+def test_a_policy_caps_what_peers_learn() -> None:
+    peer = _statistic("bank").peer_loss.epsilon(1e-5)
+    assert peer > 2
+    for cap, refused in ((peer * 1.01, False), (peer * 0.99, True)):
+        with federation(PEOPLE, policies={"bank": cn.Policy(max_peer_epsilon=cap)}) as f:
+            study = cn.LogisticRegression(
+                TARGET, method="gradient", epsilon=1.0, delta=1e-5, descent={"steps": 20, "rate": 0.2}
+            )
+            if refused:
+                with pytest.raises(PolicyRefusal, match="max_peer_epsilon"):
+                    study.preview(f)
+            else:
+                assert math.isclose(study.preview(f).statement.epsilon(observer="telco"), peer, rel_tol=1e-6)

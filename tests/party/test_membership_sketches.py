@@ -1,0 +1,175 @@
+"""The party's statistic of membership sketches: whose key, whose centres, and that all parties are asked for the same."""
+
+import msgspec
+import numpy as np
+import pytest
+
+import colonnade as cn
+from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.party.statistics.membership_sketches import MembershipSketches
+from colonnade.plan import Plan, Step
+from colonnade.privacy.partition_sketch import sketching
+from colonnade.privacy.price import Price
+from colonnade.privacy.randomness import SystemRandomness
+from tests.party.test_memberships import CENTRES, FRAME, SCHEMA, table
+
+PRICE = Price.of(1.0, 1e-5)
+PARTIES = ("bank", "telco", "insurer")
+
+
+def the_plan(**changes) -> Plan:
+    centres = {"clusters": 3, "scale": 4096, "seed": 0}
+    sketches = {"centres_of": "centres", "clusters": 3, "key_of": "key", "sketches": 256}
+    steps = []
+    for party in PARTIES:
+        steps += [
+            Step(name="centres", party=party, statistic="centres", columns=("x", "y"), parameters=centres, price=PRICE),
+            Step(name="key", party=party, statistic="group-key", columns=(), price=None),
+            Step(
+                name="sketches",
+                party=party,
+                statistic="membership-sketches",
+                columns=("x", "y"),
+                parameters=sketches,
+                price=PRICE,
+            ),
+        ]
+    plan = Plan(
+        task="clustering",
+        method="sketch",
+        parameters={},
+        unit="person",
+        price=PRICE,
+        federation="f",
+        alignment="a",
+        people=len(FRAME),
+        parties=PARTIES,
+        steps=tuple(steps),
+    )
+    return msgspec.structs.replace(plan, **changes)
+
+
+def changed(plan: Plan, party: str, name: str, **changes) -> Plan:
+    """The plan with one party's step altered, or dropped where ``statistic`` is None."""
+    steps = []
+    for step in plan.steps:
+        if (step.party, step.name) != (party, name):
+            steps.append(step)
+        elif changes.get("statistic", "") is not None:
+            steps.append(msgspec.structs.replace(step, **changes))
+    return msgspec.structs.replace(plan, steps=tuple(steps))
+
+
+def earlier(name: str):
+    return {"key": np.frombuffer(b"k" * 32, dtype=np.uint8)} if name == "key" else {"value": CENTRES}
+
+
+def statistic(plan: Plan, party: str = "bank", look=earlier) -> MembershipSketches:
+    return MembershipSketches(plan, plan.step(party, "sketches"), SCHEMA, look)
+
+
+def test_every_pair_has_one_first_and_one_second_side_under_one_name():
+    plan = the_plan()
+    sides = [(side.pair, side.first) for party in PARTIES for side in statistic(plan, party).sides]
+    assert len(sides) == len(set(sides)) == 6
+    assert {pair for pair, first in sides if first} == {pair for pair, first in sides if not first}
+
+
+def test_what_is_sketched_is_everybodys_nearest_centre():
+    assert statistic(the_plan()).compute(table()).tolist() == [0, 1, 2, -1, 2]
+
+
+def test_the_price_decides_the_phantoms_and_the_loss_is_that_of_all_parties_together():
+    for unit in ("person", "party"):
+        mechanism = statistic(the_plan(unit=unit)).mechanism(PRICE)
+        bought = sketching(PRICE, 3, unit, 256)
+        assert mechanism.law.phantoms == bought.phantoms
+        assert mechanism.loss == bought.loss(unit)
+        assert mechanism.release(np.array([0, 1, -1], dtype=np.int32), SystemRandomness()).shape == (2, 256, 3)
+
+
+def test_another_step_of_the_plan_under_the_same_key_has_other_values():
+    plan = the_plan()
+    copied = [
+        msgspec.structs.replace(step, name="again") for step in plan.steps if step.statistic == "membership-sketches"
+    ]
+    twice = msgspec.structs.replace(plan, steps=(*plan.steps, *copied))
+    first = MembershipSketches(twice, twice.step("bank", "sketches"), SCHEMA, earlier)
+    second = MembershipSketches(twice, twice.step("bank", "again"), SCHEMA, earlier)
+    codes = np.zeros(500, dtype=np.int32)
+    one, other = (s.mechanism(PRICE).release(codes, SystemRandomness()) for s in (first, second))
+    assert (one == other)[one > first.mechanism(PRICE).law.floor].mean() < 0.1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"price": Price.of(2.0, 1e-5)},
+        {"parameters": {"centres_of": "centres", "clusters": 3, "key_of": "key", "sketches": 512}},
+        {"parameters": {"centres_of": "centres", "clusters": 3, "key_of": "other", "sketches": 256}},
+        {"statistic": "histogram"},
+    ],
+)
+def test_parties_that_are_asked_for_different_sketches_are_refused(changes):
+    with pytest.raises(PlanMismatch):
+        statistic(changed(the_plan(), "telco", "sketches", **changes))
+
+
+def test_a_key_that_somebody_lacks_or_somebody_else_holds_is_refused():
+    plan = the_plan()
+    with pytest.raises(PlanMismatch):
+        statistic(changed(plan, "telco", "key", statistic=None))
+    with pytest.raises(PlanMismatch):
+        statistic(changed(plan, "telco", "sketches", statistic=None))
+    with pytest.raises(PlanMismatch):
+        statistic(changed(changed(plan, "telco", "sketches", statistic=None), "insurer", "sketches", statistic=None))
+
+
+@pytest.mark.parametrize("sketches", [0, -32, 1.5, "many", 2**17])
+def test_a_number_of_sketches_that_makes_no_sense_is_refused(sketches):
+    parameters = {"centres_of": "centres", "clusters": 3, "key_of": "key", "sketches": sketches}
+    plan = the_plan()
+    for party in PARTIES:
+        plan = changed(plan, party, "sketches", parameters=parameters)
+    with pytest.raises(BadInput):
+        statistic(plan)
+
+
+def test_an_unknown_parameter_is_refused():
+    parameters = {"centres_of": "centres", "clusters": 3, "key_of": "key", "sketches": 256, "phantoms": 1}
+    plan = the_plan()
+    for party in PARTIES:
+        plan = changed(plan, party, "sketches", parameters=parameters)
+    with pytest.raises(BadInput):
+        statistic(plan)
+
+
+@pytest.mark.parametrize("missing", ["key", "centres"])
+def test_without_key_or_centres_nothing_is_paid(missing):
+    def look(name):
+        if name == missing:
+            raise ProtocolError("not yet")
+        return earlier(name)
+
+    with pytest.raises(ProtocolError):
+        statistic(the_plan(), look=look).prepare(table())
+    statistic(the_plan()).prepare(table())
+
+
+def test_a_key_of_another_length_is_refused():
+    def look(name):
+        return {"key": np.zeros(16, dtype=np.uint8)} if name == "key" else earlier(name)
+
+    with pytest.raises(ColonnadeError):
+        statistic(the_plan(), look=look).prepare(table())
+
+
+def test_a_pure_price_is_refused():
+    with pytest.raises(cn.BadInput, match="positive delta"):
+        statistic(the_plan()).mechanism(Price.of(1.0))
+
+
+def test_a_policy_that_bounds_what_peers_learn_refuses_sketches():
+    policy = cn.Policy(max_peer_epsilon=10.0)
+    with pytest.raises(cn.PolicyRefusal, match="max_peer_epsilon"):
+        policy._check_peers(the_plan().step("bank", "sketches"), statistic(the_plan()))

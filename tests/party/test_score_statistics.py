@@ -1,0 +1,385 @@
+"""Parts of a public model's scores at one party: what one person can do to them, and that they are what the model says."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.audit.distinguish import distinguish
+from colonnade.coordinator.algorithms.additive_scores import coded_weights, party_scores
+from colonnade.coordinator.algorithms.moments import features_of
+from colonnade.coordinator.algorithms.score_histogram import Guess, ScoreHistogramRelease
+from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
+from colonnade.estimators.design import design
+from colonnade.party.sources import Source
+from colonnade.party.statistics.partial_scores import PartialScores, ScoreCoding
+from colonnade.party.statistics.score_table import NOBODY, ScoreHistogram
+from colonnade.party.statistics.squared_length import SquaredLength
+from colonnade.party.table import PrivateTable
+from colonnade.plan import Plan, Step
+from colonnade.privacy.price import Price
+from colonnade.schema import Category, Numeric, Schema
+from tests import kit
+
+SCHEMA = Schema(
+    segment=Category(["basic", "gold", "platinum"]),
+    age=Numeric(18, 95),
+    claims=Numeric(0, 10, integer=True),
+    default=Category(["no", "yes"]),
+)
+COLUMNS = ("segment", "age", "claims")
+WIDTH = 5
+WORDS = st.sampled_from(["basic", "gold", "platinum", "lead", None])
+LABELS = st.sampled_from(["no", "yes", None])
+NUMBERS = st.floats(width=64) | st.sampled_from([18.0, 95.0, 56.5, np.nan, np.inf, -np.inf])
+RECORDS = st.tuples(WORDS, NUMBERS, NUMBERS, LABELS)
+NOTHING = (None, np.nan, np.nan, None)
+WEIGHTS = st.lists(st.floats(-1e3, 1e3), min_size=WIDTH, max_size=WIDTH)
+
+
+def table(records, order=None):
+    segment, age, claims, default = zip(*records, strict=True)
+    frame = {"segment": pd.Series(segment, dtype=object), "default": pd.Series(default, dtype=object)}
+    return PrivateTable(Source(pd.DataFrame({**frame, "age": age, "claims": claims})), SCHEMA, order=order)
+
+
+# Partial scores -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=6), WEIGHTS, st.floats(-10, 10))
+def test_a_partial_score_is_the_models_own_product_on_the_coded_columns(records, weights, intercept):
+    own = np.array(weights)
+    columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
+    coded, shifted = coded_weights(columns, own[None], np.array([intercept]))
+    scores = PartialScores(COLUMNS, SCHEMA, tuple(coded[0].tolist()))
+    frame = pd.DataFrame(
+        {f"bank.{name}": [record[place] for record in records] for place, name in enumerate(COLUMNS)}, dtype=object
+    )
+    expected = design(frame, features_of(columns)[1:], columns, coded=False) @ own + intercept
+    found = scores.values(table(records), 0, len(records)) + shifted[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
+
+
+@given(RECORDS, WEIGHTS)
+def test_a_part_never_leaves_the_range_that_the_schema_gives_it_and_nothing_scores_nothing(record, weights):
+    columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
+    (part,) = party_scores(columns, np.array([weights]))
+    scores = PartialScores(COLUMNS, SCHEMA, tuple(weights))
+    found, null = scores.values(table([record, NOTHING]), 0, 2)
+    slack = 1e-9 * max(1.0, float(part.largest[0]))
+    assert part.low[0] - slack <= found <= part.high[0] + slack
+    assert null == 0
+
+
+# Score columns of a Gram matrix ---------------------------------------------------------------------------------------------
+
+
+def coding(weights, largest, heights, scale=100, row_bound=None):
+    parameters = {"weights": tuple(weights), "largest": tuple(largest), "heights": tuple(heights)}
+    bound = sum(height**2 for height in heights) if row_bound is None else row_bound
+    return ScoreCoding(COLUMNS, SCHEMA, scale=scale, row_bound=bound, parameters=parameters)
+
+
+@given(
+    st.lists(RECORDS, min_size=1, max_size=5),
+    WEIGHTS,
+    WEIGHTS,
+    st.floats(1e-6, 1e6),
+    st.lists(st.integers(1, 100), min_size=2, max_size=2),
+)
+def test_no_row_of_scores_is_longer_than_its_bound_whatever_the_plan_says(records, one, other, largest, heights):
+    coded = coding([*one, *other], [largest, 2 * largest], heights)
+    rows = coded.rows(table([*records, NOTHING]), 0, len(records) + 1)
+    assert rows.dtype == np.int64
+    assert np.all(np.abs(rows) <= np.array(heights)[:, None])
+    assert all(sum(int(entry) ** 2 for entry in row) <= coded.row_bound for row in rows.T)
+    assert not rows[:, -1].any()  # a null record contributes nothing: the bound is one for zero-out
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"heights": (0,)},
+        {"heights": (101,)},
+        {"heights": (1, 1)},
+        {"heights": (1.0,)},
+        {"largest": (0.0,)},
+        {"largest": (-1.0,)},
+        {"largest": (float("inf"),)},
+        {"largest": ()},
+        {"weights": (1.0,) * (WIDTH - 1)},
+        {"weights": (float("nan"),) * WIDTH},
+        {"weights": "all"},
+        {"weights": ()},
+        {"row_bound": 99},
+    ],
+)
+def test_a_plan_whose_scores_make_no_sense_is_refused(bad):
+    fields = {"weights": (1.0,) * WIDTH, "largest": (3.0,), "heights": (10,), "row_bound": 100} | bad
+    bound = fields.pop("row_bound")
+    with pytest.raises((BadInput, PlanMismatch)):
+        ScoreCoding(COLUMNS, SCHEMA, scale=100, row_bound=bound, parameters=fields)
+
+
+# The sum of squares ---------------------------------------------------------------------------------------------------------
+
+
+def squared(people, weights, largest=20.0, height=1_000):
+    parameters = {"weights": tuple(weights), "largest": largest, "height": height}
+    step = Step(name="s", party="bank", statistic="squared-length", columns=COLUMNS, parameters=parameters, price=None)
+    return SquaredLength(plan([step], people), step, SCHEMA)
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 4), WEIGHTS, st.floats(1e-3, 1e3))
+def test_a_record_zeroed_out_moves_a_sum_of_squares_by_at_most_its_height(records, place, weights, largest):
+    statistic = squared(len(records), weights, largest)
+    other = [NOTHING if number == place % len(records) else record for number, record in enumerate(records)]
+    moved = abs(int(statistic.compute(table(records))[0]) - int(statistic.compute(table(other))[0]))
+    mechanism = statistic.mechanism(Price.of(1.0))
+    assert moved <= statistic.height
+    assert mechanism.scale >= Fraction(statistic.height)
+
+
+def test_a_sum_of_squares_is_the_squared_distance_from_a_point():
+    point = np.array([0.1, 0.2, 0.0, -0.5, 0.3])
+    records = [("gold", 60.0, 3.0, "no"), ("basic", 20.0, 9.0, "no"), (None, 95.0, 0.0, "no")]
+    columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
+    frame = pd.DataFrame(records, columns=[*columns, "default"])
+    exact = ((design(frame, features_of(columns)[1:], columns, coded=True) - point) ** 2).sum()
+    statistic = squared(3, (-2 * point).tolist(), height=10**6)
+    found = statistic.compute(table(records))[0] * 20.0 / 10**6 + 3 * point @ point
+    assert found == pytest.approx(exact, abs=1e-4)
+
+
+# The histogram --------------------------------------------------------------------------------------------------------------
+
+
+def plan(steps, people, **changes):
+    fields = {
+        "task": "evaluation",
+        "method": "LogisticRegression",
+        "parameters": {},
+        "unit": "person",
+        "price": Price.of(1.0),
+        "federation": "f0" * 32,
+        "alignment": "a" * 64,
+        "people": people,
+        "parties": tuple(dict.fromkeys(step.party for step in steps)),
+        "compute_nodes": ("bank", "telco", "insurer"),
+        "threshold": 1,
+        "collusion": 1,
+        "steps": tuple(steps),
+    }
+    return Plan(**(fields | changes))
+
+
+def release(parties, *, label="bank.default", seed=0, bins=96):
+    rng = np.random.default_rng(seed)
+    columns = {f"{party}.{name}": SCHEMA[name] for party in parties for name in COLUMNS}
+    weights = rng.normal(size=(1, WIDTH * len(parties)))
+    return ScoreHistogramRelease(
+        "odds", party_scores(columns, weights), 0.3, label, (0, 1), Price.of(1.0), largest_bins=bins
+    )
+
+
+def statistics(parties, people, **options):
+    made = release(parties, **options)
+    agreed = plan(made.steps(), people)
+    return made, {step.party: ScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
+
+
+def histogram(made, parts, tables, name):
+    """Play all parties: givers give, left and right share, and the products are added up as the nodes would."""
+    people = next(iter(tables.values())).people
+    some = next(iter(parts.values())).table
+    for giver in some.givers:
+        left, right = parts[giver].give(tables[giver], kit.source(f"{name} {giver}"))
+        parts[some.left].receive(memoryview(left), people)
+        parts[some.right].receive(memoryview(right), people)
+    left, right = (parts[party].rows(tables[party], 0, people) for party in (some.left, some.right))
+    products = (left @ right.T).ravel()
+    counts = np.bincount(some.fold[some.fold >= 0], weights=products[some.fold >= 0], minlength=some.cells)
+    return counts.reshape(made.bins, 2).astype(int)
+
+
+def people_of(count, seed):
+    rng = np.random.default_rng(seed)
+    segments = rng.choice(np.array(["basic", "gold", "platinum", None], dtype=object), count)
+    labels = rng.choice(np.array(["no", "yes"], dtype=object), count)
+    return list(zip(segments, rng.uniform(0, 120, count), rng.uniform(-2, 12, count), labels, strict=True))
+
+
+@pytest.mark.parametrize("parties", [("bank", "telco"), ("telco", "bank", "insurer"), ("telco", "u", "bank", "v")])
+def test_the_histogram_counts_everybody_once_in_the_bin_of_their_rounded_score(parties):
+    made, parts = statistics(parties, 200)
+    tables = {party: table(people_of(200, number)) for number, party in enumerate(parties)}
+    counts = histogram(made, parts, tables, f"counts {parties}")
+    numbers = sum(parts[party].numbers(tables[party], 0, 200) for party in parties)
+    expected = np.zeros_like(counts)
+    np.add.at(expected, (numbers, tables["bank"].codes("default")), 1)
+    assert np.array_equal(counts, expected)
+    exact = sum(parts[party].scores.values(tables[party], 0, 200) for party in parties) + 0.3
+    rounded = made.offset + sum(float(part.low[0]) for part in made.parts) + made.step * numbers
+    assert np.max(np.abs(rounded - exact)) < len(parties) * made.step
+
+
+@pytest.mark.parametrize("lacking", ["bank", "telco", "insurer", "everybody"])
+@pytest.mark.parametrize("parties", [("telco", "bank", "insurer"), ("insurer", "bank", "telco")])
+def test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one(parties, lacking):
+    made, parts = statistics(parties, 30)
+    records = {party: people_of(30, number) for number, party in enumerate(parties)}
+    whole = histogram(made, parts, {party: table(records[party]) for party in parties}, "whole")
+    for person in (0, 17, 29):
+        other = {
+            party: [
+                NOTHING if place == person and lacking in (party, "everybody") else r for place, r in enumerate(rows)
+            ]
+            for party, rows in records.items()
+        }
+        _, fresh = statistics(parties, 30)
+        changed = histogram(made, fresh, {party: table(other[party]) for party in parties}, f"without {person}")
+        assert np.abs(whole - changed).sum() == 1
+        assert changed.sum() == whole.sum() - 1
+        assert fresh[parties[0]].noise.moved() == fresh[parties[0]].noise.moved(parties[0]) == 1
+
+
+@given(st.lists(RECORDS, min_size=2, max_size=4), st.integers(0, 3), RECORDS)
+def test_whatever_a_record_is_nobody_is_counted_twice(records, place, other):
+    made, parts = statistics(("telco", "bank", "insurer"), len(records))
+    counts = histogram(made, parts, dict.fromkeys(parts, table(records)), "any")
+    assert counts.min() >= 0
+    assert counts.sum() <= len(records)
+
+
+def test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are():
+    """Each by itself: a chi-square test over all residues, for scores that are all alike and for nobody at all."""
+    people = 40_000
+    _, parts = statistics(("telco", "bank", "insurer"), people)
+    modulus = parts["insurer"].table.modulus
+    for name, record in {"alike": ("gold", 95.0, 10.0, "no"), "nobody": NOTHING}.items():
+        given_out = parts["insurer"].give(table([record] * people), kit.source(f"giver {name}"))
+        shares = [np.frombuffer(part, dtype="<u2") for part in given_out]
+        for share in shares:
+            counts = np.bincount(share, minlength=modulus)
+            assert len(counts) == modulus
+            assert kit.chi_square_p(counts, np.full(modulus, 1 / modulus)) > kit.ALPHA
+        assert len(set(((shares[0].astype(int) + shares[1]) % modulus).tolist())) <= 2
+
+
+def test_rounding_has_no_direction():
+    """The public coins make the expected number of steps the exact one: a z-test over many people with one score."""
+    people = 20_000
+    _, parts = statistics(("telco", "bank"), people)
+    part = parts["telco"]
+    same = table([("gold", 61.3, 4.0, "no")] * people)
+    exact = (part.scores.values(same, 0, 1)[0] - part.low) / part.step
+    numbers = part.numbers(same, 0, people)
+    spread = np.sqrt((exact % 1) * (1 - exact % 1) / people)
+    assert set(np.unique(numbers)) <= {int(np.floor(exact)), int(np.ceil(exact))}
+    assert 2 * stats.norm.sf(abs(numbers.mean() - exact) / spread) > kit.ALPHA
+
+
+def test_a_guess_is_the_label_of_the_nearest_point():
+    points = np.array([[1.0, 0, 0, -1.0, 0], [0, 1.0, 0, 1.0, 0.5], [0, 0, 1.0, 0, 0]])
+    made = release(("telco", "bank"), label=Guess("bank", points, (4, 1, 1)))
+    made = ScoreHistogramRelease(made.name, made.parts, 0.0, made.label, (1, 4), made.price)
+    agreed = plan(made.steps(), 3)
+    parts = {step.party: ScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
+    records = [("basic", 18.0, 5.0, None), ("gold", 95.0, 7.0, None), NOTHING]
+    rows = parts["bank"].rows(table(records), 0, 3)
+    assert rows.sum(axis=0).tolist() == [1, 1, 0]
+    assert (rows.argmax(axis=0) % 2)[:2].tolist() == [1, 0]  # label 4 is counted second, label 1 first
+
+
+CHANGES = {
+    "two left parties": ("insurer", {"role": "left"}),
+    "no role": ("insurer", {"role": "guest"}),
+    "other bins": ("insurer", {"bins": 7}),
+    "another step": ("insurer", {"step": 0.5}),
+    "a step of nothing": ("insurer", {"step": 0.0}),
+    "another seed": ("telco", {"seed": "0" * 64}),
+    "parts that do not add up": ("telco", {"parts": 3}),
+    "too many bins": ("telco", {"bins": 100_000}),
+    "a label that is a number": ("bank", {"label": "age"}),
+    "a label of somebody else": ("bank", {"label": "shoe"}),
+    "a label twice": ("bank", {"kept": (1, 1)}),
+    "a label that there is not": ("bank", {"kept": (0, 2)}),
+    "a label too many": ("bank", {"kept": (0, 1, 2)}),
+    "weights of nothing": ("telco", {"weights": ()}),
+    "an unknown parameter": ("telco", {"noise": 0}),
+    "a price of its own": ("telco", None),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_plan_that_its_parties_would_understand_differently_is_refused(what):
+    made = release(("telco", "bank", "insurer"))
+    party, change = CHANGES[what]
+
+    def changed(step):
+        fields = {name: getattr(step, name) for name in step.__struct_fields__}
+        if step.party != party:
+            return step
+        if change is None:
+            return Step(**{**fields, "price": Price.of(9.0)})
+        return Step(**{**fields, "parameters": {**step.parameters, **change}})
+
+    agreed = plan([changed(step) for step in made.steps()], 5)
+    with pytest.raises(ColonnadeError):
+        for step in agreed.steps:
+            ScoreHistogram(agreed, step, SCHEMA)
+
+
+def test_a_histogram_is_refused_where_two_parties_may_collude():
+    made = release(("telco", "bank", "insurer"))
+    nodes = ("bank", "telco", "insurer", "u", "v")
+    agreed = plan(made.steps(), 5, collusion=2, threshold=2, compute_nodes=nodes)
+    with pytest.raises(ColonnadeError, match="one colluding party"):
+        ScoreHistogram(agreed, agreed.steps[0], SCHEMA)
+
+
+def test_a_givers_letter_of_another_length_is_refused():
+    _, parts = statistics(("telco", "bank", "insurer"), 5)
+    with pytest.raises(BadInput):
+        parts["bank"].receive(memoryview(bytes(8)), 5)
+
+
+def test_nobody_has_a_number_without_a_record():
+    _, parts = statistics(("telco", "bank", "insurer"), 2)
+    numbers = parts["telco"].numbers(table([NOTHING, ("gold", np.nan, np.nan, None)]), 0, 2)
+    assert numbers[0] == NOBODY
+    assert numbers[1] >= 0
+
+
+# The noise ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("party", ["bank", "telco"])
+def test_the_noise_of_a_count_follows_its_law_and_no_other(party):
+    """With one colluding party allowed, one share alone is the whole discrete Laplace noise; ×0.9 and ×1.1 are rejected."""
+    _, parts = statistics(("telco", "bank", "insurer"), 5)
+    drawn = parts[party].cross_noise(60_000, kit.source(f"count noise {party}"))
+    reach = np.arange(-25, 26)
+    counts = np.array([np.sum(drawn == value) for value in reach])
+
+    def law(scale):
+        ratio = np.exp(-1 / scale)
+        return (1 - ratio) / (1 + ratio) * ratio ** np.abs(reach)
+
+    scale = float(parts[party].noise.share)
+    assert scale == 1.0  # known answer: one count moves by one, at ε = 1
+    assert kit.chi_square_p(counts, law(scale)) > kit.ALPHA
+    for wrong in (0.9, 1.1):
+        assert kit.chi_square_p(counts, law(scale * wrong)) < kit.ALPHA
+
+
+def test_half_the_noise_is_convicted_by_a_distinguishing_audit():
+    """One person more or less in one count: the honest noise passes at its ε, half of it does not."""
+    _, parts = statistics(("telco", "bank", "insurer"), 5)
+    one, other = parts["bank"].cross_noise(200_000, kit.source("audit counts")).reshape(2, -1)
+    assert 0.5 < distinguish(one, 1 + other).epsilon <= 1.0
+    assert distinguish(one // 2, 1 + other // 2).epsilon > 1.0

@@ -1,0 +1,245 @@
+"""The privacy report: one file, nothing fetched, nothing unescaped, and every figure that somebody has to sign for."""
+
+import base64
+import builtins
+import html
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import colonnade as cn
+from colonnade.protocol import codec
+from colonnade.report import document, promise
+from colonnade.report.markup import Html, join, table, tag
+from colonnade.report.mechanisms import noises
+from tests import federations
+from tests.cli.studies import call
+
+GAUSSIAN = {"epsilon": 1.0, "delta": 1e-5}
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def federation():
+    with federations.federation(600, epsilon=40.0) as f:
+        yield f
+
+
+@pytest.fixture(scope="module")
+def studies(federation) -> dict[str, Any]:
+    made = {
+        "secure": cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0),
+        "response": cn.PatternCount(["bank.segment", "insurer.product"], method="response", epsilon=1.0),
+        "independent": cn.PatternCount(["bank.segment", "insurer.product"], method="independent", epsilon=1.0),
+        "gram": cn.PCA(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
+        "sketch": cn.PCA(1, columns=["bank.age", "telco.bill"], method="sketch", **GAUSSIAN),
+        "rows": cn.PCA(1, columns=["bank.age", "telco.bill"], method="local", **GAUSSIAN),
+        "clusters": cn.KMeans(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
+        "logistic": cn.LogisticRegression("bank.default", columns=["telco.bill"], **GAUSSIAN),
+    }
+    return {name: study.fit(federation) for name, study in made.items()}
+
+
+@pytest.fixture(scope="module")
+def reports(studies, tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    return {name: study.report(folder / f"{name}.html") for name, study in studies.items()}
+
+
+class Page(HTMLParser):
+    """What a browser would do with a page: which elements, which addresses, which text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append(name)
+        for key, value in attributes:
+            if key in ("src", "href", "action", "data", "poster", "srcset", "xlink:href"):
+                self.addresses.append(value or "")
+            if key.startswith("on") or key == "style":
+                self.handlers.append(key)
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def read(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "name", ["secure", "response", "independent", "gram", "sketch", "rows", "clusters", "logistic"]
+)
+def test_a_report_is_one_small_file_that_fetches_nothing_and_runs_nothing(name, reports):
+    path = reports[name]
+    page = read(path)
+    assert path.stat().st_size < 1_000_000
+    assert all(address.startswith(("#", "data:image/svg+xml;base64,")) for address in page.addresses)
+    assert not {"script", "link", "iframe", "object", "embed", "form", "svg"} & set(page.elements)
+    assert page.handlers == []
+    assert "url(" not in path.read_text()
+    assert "@import" not in path.read_text()
+    assert "default-src 'none'" in html.unescape(path.read_text())
+    images = [address for address in page.addresses if address.startswith("data:")]
+    assert len(images) == 1
+    drawing = base64.b64decode(images[0].partition(",")[2]).decode()
+    assert "<script" not in drawing
+    assert not re.search(r'(href|src)="(?!#|data:image/png;base64,)', drawing)
+
+
+@pytest.mark.parametrize(
+    "name", ["secure", "response", "independent", "gram", "sketch", "rows", "clusters", "logistic"]
+)
+def test_it_says_what_was_promised_to_whom_at_what_price_and_where_the_proof_is(name, studies, federation, reports):
+    study = studies[name]
+    page = read(reports[name])
+    assert promise.PROMISE in page.text
+    assert study.receipt_ in page.text
+    assert codec.digest(study.plan_).hex() in page.text
+    for assumption in study.privacy_.assumptions:
+        assert assumption in page.text
+    for observer in study.privacy_.table()["observer"]:
+        assert observer in page.text
+    anchors = [address for address in page.addresses if address.startswith("#")]
+    source = reports[name].read_text(encoding="utf-8")
+    assert anchors
+    assert all(f'id="{anchor[1:]}"' in source for anchor in anchors)
+    for party, signature in study.transcript_.signatures.items():
+        assert party in page.text
+        assert signature in page.text
+    for party in federation.parties:
+        remaining = federation.budget(party)["remaining"]
+        assert f"{remaining:.4g}" in page.text
+    for account in federation.accounts().values():
+        assert all(entry.label in page.text for entry in account.entries)
+    for kind, size in study.transcript_.received.items():
+        assert f"{kind} {size:,}" in page.text
+
+
+def test_sensitivity_and_scale_are_those_of_the_mechanism_that_drew_the_noise(studies):
+    found = {name: noises(study.plan_, study.schema_) for name, study in studies.items()}
+    assert found["secure"][0].scale.startswith("standard deviation 1.919")
+    assert "1 cell of the tables" in found["secure"][0].sensitivity
+    assert all(noise.sensitivity == "Δ₁ = 1 (whole numbers released)" for noise in found["independent"])
+    assert all(noise.scale == "b = 2" for noise in found["independent"])
+    assert "p = " in found["response"][0].scale
+    assert all(noise.proof is not None for several in found.values() for noise in several)
+    assert all(noise.sensitivity and noise.scale for several in found.values() for noise in several)
+
+
+def test_secure_studies_show_a_signature_of_every_member_and_local_ones_say_that_there_is_none(studies, reports):
+    assert set(studies["secure"].transcript_.signatures) == {"bank", "telco", "insurer"}
+    assert studies["response"].transcript_.signatures == {}
+    page = read(reports["response"])
+    assert "no run was signed" in page.text
+
+
+def test_the_promise_is_the_readmes_word_for_word():
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert promise.PROMISE in readme
+
+
+def test_what_a_party_calls_itself_cannot_become_markup(tmp_path):
+    hostile = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
+    name = '"><script>alert(2)</script>'
+    frame = pd.DataFrame({"id": range(600), name: [hostile, "b\u202e"] * 300})
+    party = cn.Party(frame, schema=cn.Schema({name: cn.Category([hostile, "b\u202e"])}))
+    with cn.Federation.simulate({"p": party}, id="id", budget=cn.Budget(epsilon=2.0)) as f:
+        study = cn.PatternCount([f"p.{name}"], method="response", epsilon=1.0).fit(f)
+        path = study.report(tmp_path / "study.html")
+    page = read(path)
+    assert {"script", "img"} & set(page.elements) == {"img"}
+    assert all(address.startswith(("#", "data:image/svg+xml;base64,")) for address in page.addresses)
+    assert page.handlers == []
+    assert "\u202e" not in path.read_text(encoding="utf-8")
+    assert f"p.{name}" in page.text
+
+
+def test_text_is_escaped_unless_it_is_markup_by_type():
+    assert tag("p", "<b>", klass='"') == '<p class="&quot;">&lt;b&gt;</p>'
+    assert tag("p", tag("b", "&")) == "<p><b>&amp;</b></p>"
+    assert isinstance(join(["<", Html("<i>")]), Html)
+    assert "&lt;x&gt;" in table(["<x>"], [["<x>"]])
+    with pytest.raises(ValueError, match="name"):
+        tag("p onclick=x")
+
+
+def test_without_matplotlib_there_is_a_report_and_it_names_the_extra(studies, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def absent(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    page = read(studies["gram"].report(tmp_path / "study.html"))
+    assert "img" not in page.elements
+    assert "colonnade[plots]" in page.text
+
+
+@pytest.mark.parametrize(("largest", "images"), [(200_000, 2), (120_000, 2), (50_000, 0)])
+def test_a_report_that_grows_too_large_first_loses_drawn_letters_and_then_plots(
+    largest, images, studies, federation, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(document, "LARGEST", largest)
+    some = [studies["independent"], studies["gram"]]
+    path = document.write(some, tmp_path / "all.html", federation=federation)
+    assert images == 0 or path.stat().st_size <= largest
+    assert read(path).elements.count("img") == images
+    assert "Study 2" in read(path).text
+
+
+def test_a_study_that_is_not_private_says_so_loudly(tmp_path):
+    with federations.federation(600, epsilon=1.0) as f:
+        study = cn.LinearRegression(
+            "telco.bill", columns=["bank.age"], method="coreset", size=50, allow_nonprivate=True
+        ).fit(f)
+        page = read(study.report(tmp_path / "study.html"))
+        source = (tmp_path / "study.html").read_text()
+    assert promise.NONPRIVATE in page.text
+    assert source.index('class="alarm"') < source.index("The promise")
+    assert "NO NOISE" in page.text
+    assert "∞" in page.text
+    assert "nothing: not differentially private" in page.text
+
+
+def test_a_private_study_is_not_marked_as_unsafe(reports):
+    assert 'class="alarm"' not in reports["gram"].read_text(encoding="utf-8")
+
+
+def test_only_a_fitted_study_has_a_report_and_a_folder_that_is_not_there_is_refused(studies, tmp_path):
+    with pytest.raises(cn.BadInput, match="Call fit"):
+        cn.KMeans(2, epsilon=1.0).report(tmp_path / "study.html")
+    with pytest.raises(cn.BadInput, match="cannot be written"):
+        studies["gram"].report(tmp_path / "missing" / "study.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_model_has_a_report_without_the_federation(studies, tmp_path):
+    studies["logistic"].save(tmp_path / "model.json")
+    result = call("report", tmp_path / "model.json")
+    assert result.exit_code == 0, result.output
+    page = read(tmp_path / "model.html")
+    assert codec.digest(studies["logistic"].plan_).hex() in page.text
+    assert "The federation was not at hand" in page.text
+
+
+def test_a_closed_federation_does_not_spoil_a_report(tmp_path):
+    with federations.federation(600, epsilon=1.0) as f:
+        study = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f)
+    assert "not at hand" in read(study.report(tmp_path / "study.html")).text

@@ -1,0 +1,161 @@
+"""Bugs in coresets and secure sums: masks that do not mask, weights of the wrong multiset, consent that nobody gave."""
+
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+
+from colonnade.coordinator import statement
+from colonnade.coordinator.algorithms import coreset_study, importance_sampling
+from colonnade.errors import ProtocolError
+from colonnade.estimators import coreset_options, study
+from colonnade.node import sum_run
+from colonnade.party.parts import sum as sum_part
+from colonnade.party.policy import Policy
+from colonnade.party.statistics import cluster_scores, leverage
+from colonnade.party.statistics import coreset as coreset_statistic
+from colonnade.party.statistics.coreset import CoresetDraws, CoresetRows
+from colonnade.secure.summation import PairwiseMasks, SumRing
+from tests.coordinator import test_importance_sampling as sampling
+from tests.estimators import test_coreset as studies
+from tests.node import test_sum_run as sums
+from tests.party import test_cluster_scores as clusters
+from tests.party import test_leverage as blocks
+from tests.secure import test_summation as masks
+from tests.seeded.bug import Bug, replaced, wrapped
+
+
+def _distinct_rows(sample, scores, total):
+    rows, first, counts = np.unique(sample, return_index=True, return_counts=True)
+    return importance_sampling.Coreset(rows, counts, total / (len(rows) * scores[first]))
+
+
+def _rank_of_the_width(honest, gram, found, rest, smallest):
+    del smallest
+    return honest(gram + 1e-3 * np.eye(len(gram)), found, rest, 0.0)
+
+
+def _any_rows(honest, self, table, inputs, randomness):
+    if "rows" in inputs:
+        return {"value": np.ascontiguousarray(self.rows.coded(table, self.rows.columns, inputs["rows"]).T)}
+    return honest(self, table, inputs, randomness)
+
+
+def _as_often_as_asked(honest, *arguments):
+    with suppress(ProtocolError):
+        honest(*arguments)
+
+
+def _any_counts(self, inputs):
+    self._counts = [int(count) for count in inputs["counts"]]
+    return {"counts": inputs["counts"]}
+
+
+def _without_asking(honest, given, federation, repeat):
+    given.allow_nonprivate = True
+    return honest(given, federation, repeat)
+
+
+def _price_or_not(honest, self, plan, step, terms):
+    if step.price is not None:
+        honest(self, plan, step, terms)
+
+
+def _nearest_centres(honest, blocks_, people, centres):
+    found = honest(blocks_, people, centres)
+    return cluster_scores.LocalClusters(centres, found.nonprivate_labels, found.nonprivate_distances)
+
+
+BUGS = [
+    Bug(
+        "one mask for every position",
+        wrapped(PairwiseMasks, "_words", lambda honest, self, secret, _, count: honest(self, secret, 0, count)),
+        masks.test_every_position_has_masks_of_its_own,
+    ),
+    Bug(
+        "vectors that leave without masks",
+        replaced(PairwiseMasks, "masked", lambda self, _, values: self._ring.encode(values)),
+        partial(masks.test_a_masked_vector_is_uniform_whatever_is_in_it, 1_000),
+    ),
+    Bug(
+        "masks of sixteen bits",
+        wrapped(
+            PairwiseMasks, "_words", lambda honest, self, *rest: honest(self, *rest) & self._ring.dtype.type(0xFFFF)
+        ),
+        partial(masks.test_a_masked_vector_is_uniform_whatever_is_in_it, 2**50),
+    ),
+    Bug(
+        "a ring without headroom",
+        replaced(SumRing, "__post_init__", lambda _: None),
+        partial(masks.test_a_sum_without_headroom_is_refused, 2**60, 8),
+    ),
+    Bug(
+        "masks that do not depend on what was asked",
+        wrapped(sum_run, "agreed_masks", lambda honest, session, terms, _: honest(session, terms, b"")),
+        sums.test_parties_that_were_shown_different_inputs_do_not_add_up,
+    ),
+    Bug(
+        "weights by distinct rows",
+        replaced(sampling, "weigh", _distinct_rows),
+        sampling.test_merged_duplicates_weigh_as_much_as_their_occurrences,
+    ),
+    Bug(
+        "totals that nobody checks",
+        replaced(coreset_study, "checked_totals", lambda totals, _: dict(totals)),
+        studies.test_a_party_that_claims_too_much_is_refused,
+    ),
+    Bug(
+        "a rank that is taken for the width",
+        wrapped(leverage, "_resolve", _rank_of_the_width),
+        blocks.test_plain_orthogonalisation_of_a_dependent_block_gives_more_than_its_rank,
+    ),
+    Bug(
+        "centres that are not centroids",
+        wrapped(cluster_scores, "_settled", _nearest_centres),
+        clusters.test_centres_are_the_centroids_of_their_clusters,
+    ),
+    Bug(
+        "rows gathered as the coordinator says",
+        wrapped(CoresetRows, "disclose", _any_rows),
+        studies.test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once,
+    ),
+    Bug(
+        "a sample that can be fixed twice",
+        wrapped(sum_part, "record", _as_often_as_asked),
+        studies.test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once,
+    ),
+    Bug(
+        "draws without a limit",
+        replaced(CoresetDraws, "accept", _any_counts),
+        partial(studies.test_parties_draw_as_many_rows_together_as_the_plan_says, [50, 50, 51]),
+    ),
+    Bug(
+        "every party's draws side by side",
+        replaced(coreset_statistic, "_shuffled", lambda _, count: np.arange(count)),
+        studies.test_the_coordinator_sees_rows_and_not_who_drew_them,
+    ),
+    Bug(
+        "consent that nobody gave",
+        wrapped(study, "prepare_nonprivate", _without_asking),
+        partial(studies.test_nothing_runs_without_the_users_consent, "regression"),
+    ),
+    Bug(
+        "a policy that lets anything without a price through",
+        wrapped(Policy, "_check_step", _price_or_not),
+        partial(studies.test_nothing_runs_where_one_party_does_not_allow_it_by_name, "coreset"),
+    ),
+    Bug(
+        "a statement that does not say it",
+        replaced(statement, "NOT_PRIVATE", "Exact values left the parties."),
+        partial(studies.test_it_says_everywhere_that_it_is_not_private, "coreset"),
+    ),
+    Bug(
+        "a theoretical size that is cut down in silence",
+        wrapped(
+            coreset_options,
+            "regression_size",
+            lambda honest, *rest, **more: min(honest(*rest, **more), 400),
+        ),
+        studies.test_an_automatic_size_that_exceeds_the_data_says_so,
+    ),
+]

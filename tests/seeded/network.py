@@ -1,0 +1,75 @@
+"""Bugs in a federation's papers, in what peers remember of ledgers, and in what a coordinator keeps."""
+
+import importlib.util
+import inspect
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.seeded.bug import Bug, replaced
+
+
+def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
+    """Run a test of the network's papers on a federation of its own."""
+
+    def run() -> None:
+        from tests.network.served import Site
+
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "more").mkdir()
+            takes = {"tmp_path": Path(folder) / "more"} if "tmp_path" in inspect.signature(test).parameters else {}
+            (Path(folder) / "site").mkdir()
+            test(site=Site(Path(folder) / "site"), **takes, **arguments)
+
+    return run
+
+
+def _bugs() -> list[Bug]:
+    from colonnade.coordinator.journal import StudyJournal
+    from colonnade.node.heads import LedgerHeads
+    from colonnade.party import serving
+    from colonnade.protocol.papers import Papers
+    from tests.network import test_papers as papers
+
+    return [
+        Bug(
+            "peers forget where a ledger stood",
+            replaced(LedgerHeads, "_checked", lambda self, party, head: head),
+            _on_a_site(papers.test_peers_refuse_a_party_whose_ledger_has_gone_back),
+        ),
+        Bug(
+            "papers are good without signatures",
+            replaced(Papers, "check", lambda self: self),
+            _on_a_site(
+                papers.test_papers_that_one_member_has_not_signed_are_refused_by_every_party,
+                name="telco",
+            ),
+        ),
+        Bug(
+            "all papers have one name",
+            replaced(Papers, "identity", property(lambda self: "0" * 64)),
+            _on_a_site(
+                papers.test_every_change_of_meaning_makes_other_papers_that_nobody_has_signed,
+                change="floor",
+            ),
+            full=True,
+        ),
+        Bug(
+            "the papers' floor is not put under policies",
+            replaced(serving, "stricter", lambda policy, floor: policy),
+            _on_a_site(papers.test_the_floor_of_the_papers_lies_under_every_policy),
+            full=True,
+        ),
+        Bug(
+            "a coordinator forgets what it was about to say",
+            replaced(StudyJournal, "untold", lambda self, plan, requests, replies: {}),
+            _on_a_site(
+                papers.test_a_coordinator_that_was_cut_off_in_the_last_turn_tells_the_others_what_it_kept,
+                told="bank",
+            ),
+        ),
+    ]
+
+
+BUGS = _bugs() if importlib.util.find_spec("nvflare") else []
+"""None where the extra that provisions certificates is not installed."""

@@ -1,0 +1,246 @@
+"""Bugs in using what was learned: scores of people, divisions of people, models as files, outputs for one party."""
+
+import os
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import colonnade as cn
+from colonnade.coordinator.algorithms.score_gram import ScoreMoments
+from colonnade.estimators import loading, model_file, study
+from colonnade.node.score_table import DROPPED, ScoreTable
+from colonnade.party import deliveries
+from colonnade.party.parts import sum as sum_parts
+from colonnade.party.parts.split import SplitPart
+from colonnade.party.policy import Policy
+from colonnade.party.statistics import partial_scores
+from colonnade.party.statistics.partial_scores import ScoreCoding
+from colonnade.party.statistics.score_table import ScoreHistogram
+from colonnade.party.statistics.squared_length import SquaredLength
+from colonnade.secure.summation import PairwiseMasks
+from tests.estimators import test_evaluation as evaluation
+from tests.estimators import test_prediction as prediction
+from tests.estimators import test_saved_models as saved
+from tests.estimators import test_split as division
+from tests.federations import federation
+from tests.party import test_score_statistics as scores
+from tests.seeded.bug import Bug, replaced, wrapped
+
+
+def _fitted():
+    with federation(200, epsilon=50.0) as f:
+        model = cn.LinearRegression("telco.bill", epsilon=2.0, delta=1e-5).fit(f)
+        classes = cn.LogisticRegression("bank.default", epsilon=2.0, delta=1e-5).fit(f)
+    return {"numbers": model, "linear": model, "classes": classes}
+
+
+def _given_a_model(test, *args, folder=False):
+    """Turn a test that takes fitted models, and perhaps a folder, into one without arguments; models are fitted first."""
+    models = {}
+
+    def victim():
+        made = models.get("made") or _fitted()
+        if folder:
+            with tempfile.TemporaryDirectory() as place:
+                test(*args, made, Path(place))
+        else:
+            test(*args, made)
+
+    def plant(change):
+        def planted(patch):
+            models["made"] = _fitted()
+            change(patch)
+
+        return planted
+
+    return victim, plant
+
+
+def _model_bug(name, change, test, *args, folder=False):
+    victim, plant = _given_a_model(test, *args, folder=folder)
+    return Bug(name, plant(change), victim)
+
+
+def _unclamped(self, table, start, stop):
+    values = self.scores.all_values(table, start, stop)
+    return np.rint(values * (self.heights / self.largest)[:, None]).astype(np.int64)
+
+
+def _centred(honest, self, table, start, stop):
+    return honest(self, table, start, stop) + 1 - (honest(self, table, start, stop) >= self.heights[:, None])
+
+
+def _everybody_is_present(honest, self, table, start, stop):
+    return np.maximum(honest(self, table, start, stop), 0)
+
+
+def _gives_it_away(self, table, randomness):
+    numbers = np.maximum(self.numbers(table, 0, table.people), 0)
+    return np.zeros_like(numbers).astype("<u2").tobytes(), numbers.astype("<u2").tobytes()
+
+
+_HONEST_FOLD = ScoreTable.__dict__["fold"].func
+
+
+def _wraps_into_the_histogram(self):
+    place = _HONEST_FOLD(self)
+    lost = np.flatnonzero(place == DROPPED)
+    place[lost] = lost % self.cells
+    return place
+
+
+def _own_key(honest, self, key):
+    return honest(self, key + self._gate.terms.party.encode())
+
+
+def _any_recipient(self, plan, step, terms):
+    if plan.method not in self.predictions:
+        raise cn.NonPrivateRefused("no")
+
+
+def _readable_by_all(honest, path, flags, mode=0o777, **options):
+    descriptor = honest(path, flags, 0o644, **options)
+    os.fchmod(descriptor, 0o644)
+    return descriptor
+
+
+BUGS = [
+    Bug(
+        "a score that a plan calls small is not clamped",
+        replaced(ScoreCoding, "rows", _unclamped),
+        scores.test_no_row_of_scores_is_longer_than_its_bound_whatever_the_plan_says,
+    ),
+    Bug(
+        "scores are centred, so that nobody's record counts for something",
+        wrapped(ScoreCoding, "rows", _centred),
+        scores.test_no_row_of_scores_is_longer_than_its_bound_whatever_the_plan_says,
+    ),
+    Bug(
+        "a person without a record is counted in a histogram of scores",
+        wrapped(ScoreHistogram, "numbers", _everybody_is_present),
+        partial(
+            scores.test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one,
+            ("telco", "bank", "insurer"),
+            "insurer",
+        ),
+    ),
+    Bug(
+        "sums past the bins are counted in them",
+        lambda patch: patch.setattr(ScoreTable, "fold", property(_wraps_into_the_histogram)),
+        partial(
+            scores.test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one,
+            ("telco", "bank", "insurer"),
+            "insurer",
+        ),
+    ),
+    Bug(
+        "a giver hands its numbers to the right party as they are",
+        replaced(ScoreHistogram, "give", _gives_it_away),
+        scores.test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are,
+    ),
+    Bug(
+        "half the noise on a histogram of scores",
+        wrapped(ScoreHistogram, "cross_noise", lambda honest, *args: honest(*args) // 2),
+        partial(scores.test_the_noise_of_a_count_follows_its_law_and_no_other, "bank"),
+    ),
+    Bug(
+        "scores are rounded down, all of them",
+        wrapped(ScoreHistogram, "_coins", lambda honest, *args: 0 * honest(*args)),
+        scores.test_rounding_has_no_direction,
+    ),
+    Bug(
+        "a missing level scores like the last one",
+        lambda patch: patch.setattr(
+            partial_scores, "_add_levels", lambda codes, weights, out: np.add(out, weights[:, codes], out=out)
+        ),
+        scores.test_a_part_never_leaves_the_range_that_the_schema_gives_it_and_nothing_scores_nothing,
+    ),
+    Bug(
+        "a sum of squares is calibrated to half its height",
+        wrapped(
+            SquaredLength, "mechanism", lambda honest, self, price: honest(_with(self, height=self.height // 2), price)
+        ),
+        scores.test_a_record_zeroed_out_moves_a_sum_of_squares_by_at_most_its_height,
+    ),
+    Bug(
+        "intervals leave half of the noise out",
+        wrapped(ScoreMoments, "mean_square", lambda honest, *args: (honest(*args)[0], honest(*args)[1] / 2)),
+        evaluation.test_errors_are_as_large_as_the_intervals_say_and_not_larger,
+    ),
+    Bug(
+        "every party divides its people by a key of its own",
+        wrapped(SplitPart, "keep", _own_key),
+        division.test_the_parts_are_the_same_at_every_party_and_make_up_the_whole,
+    ),
+    Bug(
+        "a division that is kept can be run again",
+        replaced(SplitPart, "begin", lambda self: None),
+        division.test_a_party_that_keeps_its_parts_takes_part_in_no_second_run,
+    ),
+    Bug(
+        "the share of a division is not the one that was asked for",
+        wrapped(division, "belongs", lambda honest, key, people, share: honest(key, people, share * 1.05)),
+        division.test_a_share_of_people_is_about_that_share_and_does_not_depend_on_the_place,
+    ),
+    _model_bug(
+        "scores are opened to whoever is named",
+        replaced(Policy, "_check_prediction", _any_recipient),
+        prediction.test_nobody_is_scored_unless_every_policy_names_the_model_and_the_recipient,
+    ),
+    _model_bug(
+        "individual scores leave without a line in the ledger",
+        lambda patch: patch.setattr(sum_parts, "record", lambda *args: None),
+        prediction.test_the_output_is_a_line_of_its_own_in_every_ledger_and_outside_the_promise,
+    ),
+    Bug(
+        "parts of scores travel without masks",
+        lambda patch: patch.setattr(
+            PairwiseMasks, "masked", lambda self, number, values: values.astype(self._ring.dtype)
+        ),
+        prediction.test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart,
+    ),
+    _model_bug(
+        "a delivery is readable by everybody on the machine",
+        wrapped(deliveries.os, "open", _readable_by_all),
+        prediction.test_scores_are_kept_for_the_partys_own_operator_alone,
+        folder=True,
+    ),
+    _model_bug(
+        "a model file's digest is not looked at",
+        replaced(model_file, "_digest", lambda document: document.get("digest", "")),
+        saved.test_a_file_that_was_changed_is_refused,
+        "a coefficient",
+        folder=True,
+    ),
+    _model_bug(
+        "a model's plan is not compared with its hash",
+        replaced(model_file, "_check_papers", lambda papers, plan_hash: None),
+        saved.test_a_forged_file_with_a_right_digest_is_refused_by_its_structure,
+        "another plan under the old hash",
+        folder=True,
+    ),
+    _model_bug(
+        "a model file may set any attribute",
+        replaced(loading, "PAPERS", (*loading.PAPERS, "predict")),
+        saved.test_a_forged_file_with_a_right_digest_is_refused_by_its_structure,
+        "an attribute that hides a method",
+        folder=True,
+    ),
+    _model_bug(
+        "a model is used with whatever schema there is",
+        replaced(study, "require_same_schema", lambda *args: None),
+        saved.test_a_model_refuses_a_federation_whose_schema_has_changed,
+        folder=True,
+    ),
+]
+
+
+def _with(statistic, **changes):
+    import copy
+
+    other = copy.copy(statistic)
+    for name, value in changes.items():
+        setattr(other, name, value)
+    return other
