@@ -116,9 +116,9 @@ class Line:
             self._cell.core_cell.ALL_CELLS.pop(self._name, None)
             StatsPoolManager.pools.clear()  # FLARE's counters go by a cell's name, and a third of one name is refused
             for connector in self._cell.core_cell.communicator.conn_manager.connectors.values():
-                server = getattr(connector.driver, "server", None)
-                if hasattr(server, "server_close"):
-                    server.server_close()  # FLARE leaves the port taken
+                leave = getattr(getattr(connector.driver, "server", None), "server_close", None)
+                if leave is not None:
+                    leave()  # FLARE leaves the port taken
 
     # What comes in ------------------------------------------------------------------------------------------------------
 
