@@ -12,6 +12,8 @@ cores below, which other work shares.
 other has. It seals, records and relays nothing, and fills up no list. It runs in the Python of COLONNADE_PSI_PYTHON, or in this
 one if it can be imported; without it, only our side is measured.
 
+Bytes of ours are those to and from the coordinator, so a letter counts twice; theirs are those of its three messages.
+
 Both take turns, and of several repetitions the least counts. Both are linear in the number of ids; a figure in brackets is not
 measured but the largest measured one times the ratio of the numbers of ids.
 """
@@ -203,9 +205,7 @@ def as_markdown(result: dict) -> str:
     ]
     for one in result["cases"]:
         figures = (one["cpu_seconds"], one["busiest_party_cpu_seconds"], one["seconds"], one["bytes"] / 1e6)
-        shown = [f"{value:,.1f}" for value in figures]
-        if one.get("extrapolated"):
-            shown = [f"({value})" for value in shown]
+        shown = [_bracketed(one, value) for value in figures]
         each = one["bytes"] / one["ids"] / one["parties"]
         lines.append(f"| {one['ids']:,} | {one['parties']} | {' | '.join(shown)} | {each:,.0f} |")
     lines += ["", "## Beside OpenMined PSI, two parties", ""]
@@ -218,10 +218,10 @@ def as_markdown(result: dict) -> str:
     ]
     for ids, peer in result["openmined"].items():
         own = next(one for one in result["cases"] if one["parties"] == 2 and one["ids"] == int(ids))
-        bracket = "({})" if peer.get("extrapolated") else "{}"
+        mine, other = (_bracketed(one, one["cpu_seconds"]) for one in (own, peer))
         lines.append(
-            f"| {int(ids):,} | {own['cpu_seconds']:,.1f} | {bracket.format(format(peer['cpu_seconds'], ',.1f'))} | "
-            f"{peer['cpu_seconds'] / own['cpu_seconds']:.2f} | {own['bytes'] / 1e6:,.1f} | {peer['bytes'] / 1e6:,.1f} |"
+            f"| {int(ids):,} | {mine} | {other} | {peer['cpu_seconds'] / own['cpu_seconds']:.2f} | "
+            f"{_bracketed(own, own['bytes'] / 1e6)} | {_bracketed(peer, peer['bytes'] / 1e6)} |"
         )
     bar = result["bar"]
     verdict = "met" if bar["met"] else "NOT met"
@@ -234,6 +234,10 @@ def as_markdown(result: dict) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _bracketed(found: dict, value: float) -> str:
+    return f"({value:,.1f})" if found.get("extrapolated") else f"{value:,.1f}"
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """What is compared: k-means without privacy, central k-means with it, our methods, and paper 001's on the same local centres."""
 
+import io
 import math
 import os
 import subprocess
@@ -100,20 +101,19 @@ def peer_private(points: Points, epsilon: float, runs: int) -> list[Scores] | No
     if not python:
         return None
     program = (
-        "import sys, numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "import io, sys, numpy as np, warnings; warnings.simplefilter('ignore')\n"
         "from diffprivlib.models import KMeans\n"
-        "values = np.load(sys.stdin.buffer)\n"
+        "values = np.load(io.BytesIO(sys.stdin.buffer.read()))\n"
         "fits = [KMeans(int(sys.argv[1]), epsilon=float(sys.argv[2]), random_state=run,\n"
         "               bounds=(-np.ones(values.shape[1]), np.ones(values.shape[1]))).fit(values).cluster_centers_\n"
         "        for run in range(int(sys.argv[3]))]\n"
-        "np.save(sys.stdout.buffer, np.array(fits))\n"
+        "kept = io.BytesIO(); np.save(kept, np.array(fits)); sys.stdout.buffer.write(kept.getvalue())\n"
     )
-    with subprocess.Popen(
-        [python, "-c", program, str(CLUSTERS), str(epsilon), str(runs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        np.save(process.stdin, points.values)
-        process.stdin.close()
-        found = np.load(process.stdout)
+    sent = io.BytesIO()
+    np.save(sent, points.values)
+    command = [python, "-c", program, str(CLUSTERS), str(epsilon), str(runs)]
+    answer = subprocess.run(command, input=sent.getvalue(), capture_output=True, check=True)
+    found = np.load(io.BytesIO(answer.stdout))
     return [scored(points, centres) for centres in found]
 
 

@@ -51,6 +51,8 @@ from coreset_plots import draw_plots  # noqa: E402
 from coreset_sets import SPREAD, Rows, houses, real, synthetic  # noqa: E402
 
 SIZES = (1_000, 2_000, 3_000, 4_000, 5_000, 6_000)
+SOME_SIZES = (1_000, 3_000, 6_000)
+"""For the variants of Figures 5 and 9."""
 HOUSE_SIZES = (100, 200, 400, 600, 800, 1_000)
 RUNS, SAGA_RUNS = 20, 3
 CLUSTERS = 10
@@ -126,13 +128,12 @@ def central_regression(rows: Rows, kind: str) -> tuple[np.ndarray, float]:
     return theta, float(mean[-1] - mean[:-1] @ theta)
 
 
-def clustering_loss(points: np.ndarray, centres: np.ndarray, scale: float) -> float:
-    total, centres = 0.0, centres.astype(points.dtype)
-    squares = (centres**2).sum(axis=1)
+def clustering_loss(points: np.ndarray, squares: float, centres: np.ndarray, scale: float) -> float:
+    """Mean squared distance to the nearest centre; ``squares`` is the sum of the points' own squared lengths."""
+    total, centres = squares, centres.astype(points.dtype)
+    lengths = (centres**2).sum(axis=1)
     for start in range(0, len(points), 65_536):
-        block = points[start : start + 65_536]
-        gaps = (squares - 2 * block @ centres.T).min(axis=1)
-        total += float(gaps.sum(dtype=np.float64) + np.einsum("ij,ij->", block, block, dtype=np.float64))
+        total += float((lengths - 2 * points[start : start + 65_536] @ centres.T).min(axis=1).sum(dtype=np.float64))
     return total / len(points) * scale
 
 
@@ -188,6 +189,7 @@ def saga(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int) -> dict:
 def clusterings(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int, clusters: int, scale: float) -> dict:
     """Costs of k-means on coresets and uniform samples, gathered (KMEANS++) and where the rows are (DISTDIM)."""
     points = np.ascontiguousarray(rows.coded[:, :-1], dtype=np.float32)
+    squares = float((points.astype(np.float64) ** 2).sum())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         whole = KMeans(clusters, n_init=1, max_iter=100, random_state=0).fit(points).cluster_centers_
@@ -203,9 +205,9 @@ def clusterings(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int, clu
     )
     people = len(points)
     result: dict = {
-        "gathered": {"central": clustering_loss(points, whole, scale), "communication": people * rows.width},
+        "gathered": {"central": clustering_loss(points, squares, whole, scale), "communication": people * rows.width},
         "distdim": {
-            "central": clustering_loss(points, joined, scale),
+            "central": clustering_loss(points, squares, joined, scale),
             "communication": people * parties + clusters * rows.width,
         },
     }
@@ -230,7 +232,7 @@ def clusterings(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int, clu
                             if training == "rows"
                             else joined_clusters(found.clusters, weights, clusters, seed=run)
                         )
-                        losses.append(clustering_loss(points, centres, scale))
+                        losses.append(clustering_loss(points, squares, centres, scale))
                     result[name].setdefault(method, {})[str(size)] = summary(losses, said)
     return result
 
@@ -358,8 +360,8 @@ def parts_of(big: Rows | None, small: Rows | None, quick: bool) -> dict[tuple[st
         parts[big.name, "SAGA, 3 parties"] = (saga, big, 3, sizes, trained)
         parts[big.name, "regression, 3 parties"] = (regressions, big, 3, sizes, runs, tuple(PENALTIES))
     if big is not None and not quick:
-        parts[big.name, "k-means, 5 parties"] = (clusterings, big, 5, sizes, runs, CLUSTERS, scale)
-        parts[big.name, "k-means, 3 parties, k = 5"] = (clusterings, big, 3, sizes, runs, 5, scale)
+        parts[big.name, "k-means, 5 parties"] = (clusterings, big, 5, SOME_SIZES, runs, CLUSTERS, scale)
+        parts[big.name, "k-means, 3 parties, k = 5"] = (clusterings, big, 3, SOME_SIZES, runs, 5, scale)
         parts[big.name, "regression, 5 parties"] = (regressions, big, 5, sizes, runs, ("ridge",))
     if small is not None:
         parts[small.name, "regression, 2 parties"] = (regressions, small, 2, house_sizes, runs, ("linear",))
@@ -373,12 +375,12 @@ def run(quick: bool, workers: int = 1) -> dict:
     if big is not None and not quick:
         result["speed"] = speed(big)
     result["sets"] = {one.name: {} for one in (big, small) if one is not None}
-    parts = parts_of(big, small, quick)
+    parts, found = parts_of(big, small, quick), {}
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
         waiting = {pool.submit(*part): name for name, part in parts.items()}
         for done in as_completed(waiting):
+            found[waiting[done]] = done.result()
             print("measured", *waiting[done], file=sys.stderr, flush=True)
-        found = {waiting[one]: one.result() for one in waiting}
     for (name, figure), measured in sorted(found.items()):
         result["sets"][name][figure] = measured
     result["met"] = bars(result)

@@ -72,7 +72,7 @@ def scoring(people: int, rounds: int) -> dict:
             "ratio": min(ours) / min(plain),
             "ratio_of_medians": float(np.median(ours) / np.median(plain)),
             "largest_difference": worst,
-            "bytes": delivery.transcript_.bytes,
+            "bytes": int(delivery.transcript_.bytes),
             "memory_before_mb": before,
             "memory_peak_mb": _memory(),
         }
@@ -166,7 +166,7 @@ def evaluation(draws: int, people: int) -> list[dict]:
                             "exact": value,
                             "typical_error": float(np.median([abs(m.value - value) for m in metrics])),
                             "typical_width": float(np.median([m.high - m.low for m in metrics])),
-                            "covered": sum(m.covers(value) for m in metrics),
+                            "covered": int(sum(m.covers(value) for m in metrics)),
                             "draws": draws,
                             "seconds": seconds,
                         }
@@ -253,7 +253,7 @@ def main() -> None:
     sys.stdout.write(page)
     if not quick:
         (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(results, indent=1) + "\n")
+        (HERE / "results" / "latest.json").write_text(json.dumps(results, indent=1, default=float) + "\n")
         (HERE / "README.md").write_text(page)
 
 

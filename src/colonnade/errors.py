@@ -11,6 +11,7 @@
     ├── BudgetExceeded           the release would take a ledger past its cap
     ├── PlanMismatch             a request outside the plan that was agreed
     ├── ProtocolError            bytes that are not a message of this protocol, or not in this order
+    │   └── PartyAway            a party that has been out of reach for longer than is waited for
     ├── ReleaseLost              paid for, then lost in a crash; never drawn a second time
     ├── LedgerCorrupt            a ledger that cannot be trusted, hence not spent from
     └── NotEnoughComputeNodes    a secure method with too few non-colluding nodes
@@ -30,6 +31,7 @@ __all__ = [
     "LedgerCorrupt",
     "NonPrivateRefused",
     "NotEnoughComputeNodes",
+    "PartyAway",
     "PlanMismatch",
     "PolicyRefusal",
     "ProtocolError",
@@ -148,6 +150,13 @@ class ProtocolError(ColonnadeError):
 
     code = "protocol-error"
     default_remedy = "Check that all parties run compatible versions and that nothing altered the bytes."
+
+
+class PartyAway(ProtocolError):
+    """A party, or its guard, that has been out of reach for longer than is waited for."""
+
+    code = "party-away"
+    default_remedy = "Have it started again, then repeat the call: what was released is not paid twice."
 
 
 class ReleaseLost(ColonnadeError):

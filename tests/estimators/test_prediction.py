@@ -124,6 +124,20 @@ def test_scores_are_kept_for_the_partys_own_operator_alone(trained, tmp_path):
         assert len(delivery) == 100
 
 
+def test_a_report_says_that_individual_scores_were_opened_and_to_whom(trained, tmp_path):
+    from colonnade.report import document
+
+    with federation(100, epsilon=50.0, policies=TO_BANK) as f:
+        delivery = trained["classes"].predict(f, to="bank")
+        evaluation = trained["classes"].evaluate(f, epsilon=1.0)
+        shown = document.write([delivery, evaluation], tmp_path / "both.html", federation=f).read_text()
+        private = document.write([evaluation], tmp_path / "one.html", federation=f).read_text()
+    assert "NOT PRIVATE" in shown
+    assert "Individual-level output" in shown
+    assert "scores-to-bank" in shown
+    assert "NOT PRIVATE" not in private
+
+
 class Elsewhere:
     """A party that only bytes reach, as over a network."""
 

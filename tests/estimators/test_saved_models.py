@@ -20,6 +20,14 @@ from tests.federations import SCHEMAS, federation, frames, joined
 MODELS = {
     "linear": lambda: cn.LinearRegression("telco.bill", epsilon=1.0, delta=1e-5),
     "linear, sketch": lambda: cn.LinearRegression("telco.bill", method="sketch", epsilon=1.0, delta=1e-5),
+    "linear, functional": lambda: cn.LinearRegression("telco.bill", method="functional", epsilon=1.0),
+    "linear, coreset": lambda: cn.LinearRegression("telco.bill", method="coreset", size=50, allow_nonprivate=True),
+    "logistic, functional": lambda: cn.LogisticRegression("bank.default", method="functional", epsilon=1.0),
+    "logistic, gradient": lambda: cn.LogisticRegression(
+        "bank.default", method="gradient", epsilon=1.0, delta=1e-5, descent={"steps": 5, "rate": 0.1}
+    ),
+    "k-means, coreset": lambda: cn.KMeans(2, method="coreset", size=50, allow_nonprivate=True),
+    "coreset": lambda: cn.Coreset(30, target="telco.bill", allow_nonprivate=True),
     "logistic": lambda: cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-5),
     "logistic, three classes": lambda: cn.LogisticRegression("bank.segment", epsilon=1.0, delta=1e-5),
     "pca": lambda: cn.PCA(2, epsilon=1.0, delta=1e-5),
@@ -46,7 +54,8 @@ def fitted(data):
 def same(one, other):
     """Return whether two learned values are equal to the last bit, whatever they are made of."""
     if isinstance(one, np.ndarray):
-        return one.dtype == other.dtype and one.shape == other.shape and bool(np.all(one == other))
+        plain = one.dtype.kind == "f"
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=plain)
     if isinstance(one, pd.Series):
         return one.equals(other) and one.index.equals(other.index) and one.index.names == other.index.names
     if isinstance(one, dict):

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -202,3 +204,22 @@ def test_nothing_free_can_be_logged(event, fields):
     with pytest.raises(BadInput):
         Log(stream, "bank", "guard").event(event, **fields)
     assert not stream.getvalue()
+
+
+WITHOUT = """
+import sys
+import colonnade, colonnade.cli
+assert not any(name.startswith("nvflare") for name in sys.modules), "importing the library loads the engine"
+sys.modules["nvflare"] = None
+try:
+    import colonnade.transport.flare
+except ModuleNotFoundError as error:
+    assert "colonnade[network]" in str(error)
+else:
+    raise SystemExit("it was imported all the same")
+"""
+
+
+def test_the_library_is_light_without_the_extra_and_says_its_name():
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -4,8 +4,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.protocol import codec
+from colonnade.transport.blocks import Verb
 from tests.network.lines import HOST, free_port, relays, until
-from tests.transport.contract import PARTIES, TransportContract
+from tests.transport.contract import PARTIES, TransportContract, echoes
 from tests.transport.test_direct import Server
 
 provisioning = pytest.importorskip("colonnade.transport.provisioning", reason="needs the extra colonnade[network]")
@@ -42,3 +45,20 @@ class TestOverFlare(TransportContract):
         finally:
             for server in servers.values():
                 server.stop()
+
+    def test_a_relay_passes_on_no_message_that_is_larger_than_any_message(self, monkeypatch):
+        """The coordinator would not send one; a relay does not believe it."""
+        endpoints = echoes()
+
+        class Huge:
+            def __len__(self) -> int:
+                return codec.LARGEST_FRAME + 1
+
+        letter = flare._Letter("bank", Huge(), 0.0)
+        with self.bring_up(endpoints) as transport:
+            with pytest.raises(ProtocolError, match="does not pass"):
+                transport._until_done(letter, Verb.PUT, 0, b"x")
+            monkeypatch.setattr(flare, "LARGEST_FRAME", 10)
+            with pytest.raises(BadInput, match="too large"):
+                transport.exchange({"bank": bytes(11)})
+        assert not endpoints["bank"].asked

@@ -1,9 +1,12 @@
 """Three organisations as separate processes over provisioned mutual TLS: the same releases as in one process."""
 
+import json
+
 import numpy as np
 import pytest
 
 import colonnade as cn
+from colonnade.node.log import FIELDS
 from tests.network.served import simulated, site  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -45,3 +48,13 @@ def test_lists_are_matched_over_the_network_and_studies_run_on_the_order(site): 
         assert abs(counted.unbiased_.sum() - site.papers.alignment.people) < 30
         assert there.align(size="hidden", capacity=400).alignment == first
         assert there.aligned_.findings.transcript.rounds == 2
+
+
+def test_the_coordinators_log_says_how_far_studies_went_and_nothing_else(site):  # noqa: F811
+    with site.connect() as federation:
+        STUDIES["response"]().fit(federation)
+    lines = (site.folder / "coordinator-state" / "coordinator.log").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    assert {one["event"] for one in found} >= {"connected", "study-started", "study-step", "study-finished"}
+    assert all(set(one) <= {"time", "site", "process", "event"} | FIELDS for one in found)
+    assert not any(level in "".join(lines) for level in ("platinum", "prepaid"))

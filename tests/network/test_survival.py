@@ -11,7 +11,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import coordinator as coordinator_command
-from colonnade.errors import ColonnadeError, ProtocolError, ReleaseLost
+from colonnade.errors import ColonnadeError, PartyAway, ProtocolError, ReleaseLost
 from colonnade.party.ledger import SqliteLedger
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Post
@@ -217,5 +217,24 @@ def test_a_party_that_is_away_for_a_while_is_waited_for(site, repeat):
             threading.Timer(1.5, lambda: [os.kill(pid, signal.SIGCONT) for pid in (relay, guard)]).start()
 
         federation.transport = At(federation.transport, 1, pause)
+        study().fit(federation, repeat=repeat)
+        check_once(site, federation, repeat, before)
+
+
+def test_a_party_that_stays_away_ends_the_study_in_time_and_the_study_is_taken_up_when_it_is_back(site, repeat):
+    with site.connect(patience=3.0) as federation:
+        before = federation.budget().spent
+        inner = federation.transport
+        relay = site.pid("telco", "relay")
+        federation.transport = At(inner, 2, lambda: os.kill(relay, signal.SIGSTOP))
+        start = time.monotonic()
+        try:
+            with pytest.raises(PartyAway) as failure:
+                study().fit(federation, repeat=repeat)
+        finally:
+            os.kill(relay, signal.SIGCONT)
+        assert time.monotonic() - start < WITHIN
+        assert failure.value.spent is not None
+        federation.transport = inner
         study().fit(federation, repeat=repeat)
         check_once(site, federation, repeat, before)

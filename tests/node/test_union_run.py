@@ -62,7 +62,7 @@ def test_two_runs_share_no_bytes():
     assert not mail[0] & mail[1]
 
 
-@pytest.mark.parametrize("when", [1, 3, 5, 8, 10])
+@pytest.mark.parametrize("when", [1, 5, *(pytest.param(turn, marks=pytest.mark.full) for turn in (3, 8, 10))])
 @pytest.mark.parametrize("fault", ["cut", "changed", "lost", "replayed"])
 def test_letters_that_are_cut_changed_lost_or_replayed_are_refused(when, fault):
     kept: dict[str, Blob] = {}
@@ -86,7 +86,7 @@ def test_letters_that_are_cut_changed_lost_or_replayed_are_refused(when, fault):
 
 
 @pytest.mark.parametrize("method", ["blinded", "evaluate", "covered_names", "cover", "united"])
-@pytest.mark.parametrize("number", [0, 1, FIELD + 9, 2])
+@pytest.mark.parametrize("number", [2, *(pytest.param(bad, marks=pytest.mark.full) for bad in (0, 1, FIELD + 9))])
 def test_a_bad_point_is_refused_wherever_it_comes_in(monkeypatch, method, number):
     honest = getattr(UnionSide, method)
 

@@ -371,12 +371,22 @@ def test_a_person_without_a_row_has_a_null_record() -> None:
         np.array([-2, 0]),
         np.array([0.0, 1.0]),
         np.array([[0, 1]]),
-        np.array([], int),
     ],
 )
 def test_an_order_that_is_none_is_refused(order: np.ndarray) -> None:
     with pytest.raises(BadInput):
         PrivateTable(Source(people()), SCHEMA, order=order)
+
+
+def test_an_order_of_nobody_is_a_table_of_nobody() -> None:
+    table = PrivateTable(Source(people()), SCHEMA, order=np.array([], int))
+    assert table.people == 0
+    assert table.held().tolist() == []
+
+
+def test_only_people_with_a_row_are_held() -> None:
+    table = PrivateTable(Source(people()), SCHEMA, order=np.array([1, -1, 0]))
+    assert table.held().tolist() == [True, False, True]
 
 
 def test_a_source_that_lost_rows_since_it_was_aligned_is_refused(tmp_path: Path) -> None:

@@ -111,9 +111,7 @@ def largest_common(values: NDArray[np.integer]) -> Values:
     return np.asarray(common.max(axis=1), dtype=np.int64)
 
 
-def attack(
-    two_parties: _TwoParties, *, randomness: Randomness, samples: int = 20_000, alpha: float = 1e-6
-) -> Finding:
+def attack(two_parties: _TwoParties, *, randomness: Randomness, samples: int = 20_000, alpha: float = 1e-6) -> Finding:
     """Tell by common maxima whether the victim is there, and compare with what is claimed at the claimed δ.
 
     Parameters

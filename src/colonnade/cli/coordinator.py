@@ -108,19 +108,18 @@ def _run(path: Path, text: str, output: Path | None, patience: float | None) -> 
 
 def _read(path: Path, text: str) -> Asked:
     """Read a study file; from the text that was kept of it, where that is taken up again."""
-    from colonnade.cli.study_file import studies_of
+    from colonnade.cli.study_file import align_of, studies_of
 
     document = parse_text(text, path.name)
     refuse_unknown(document, ("federation", "kit", "state", "listen", "align", "study"), "the file")
     here = path.parent
     papers = here / text_of(document, "federation", "the file")
-    align = as_table(document["align"], "align") if "align" in document else None
     return Asked(
         federation=papers,
         kit=here / text_of(document, "kit", "the file") if "kit" in document else None,
         state=here / document["state"] if "state" in document else papers.parent / "coordinator-state",
         listen=text_of(document, "listen", "the file") if "listen" in document else None,
-        align=align,
+        align=align_of(as_table(document["align"], "align")) if "align" in document else None,
         studies=studies_of(document),
     )
 

@@ -32,7 +32,7 @@ from colonnade.schema import Schema
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
 
-__all__ = ["Asked", "Member", "StudyFile", "read", "studies_of"]
+__all__ = ["Asked", "Member", "StudyFile", "align_of", "read", "studies_of"]
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def read(path: Path) -> StudyFile:
         ledger_dir=folder / text_of(document, "ledger_dir", "the file"),
         members={name: _member(name, as_table(entry, f"parties.{name}"), folder) for name, entry in members.items()},
         studies=studies_of(document),
-        align=_align(as_table(document["align"], "align")) if "align" in document else None,
+        align=align_of(as_table(document["align"], "align")) if "align" in document else None,
         split=_split(as_table(document["split"], "split")) if "split" in document else None,
     )
 
@@ -173,7 +173,7 @@ def _split(entry: Table) -> float:
     return share
 
 
-def _align(entry: Table) -> dict[str, Any]:
+def align_of(entry: Table) -> dict[str, Any]:
     """Read ``[align]``: what `Federation.align` takes, by the same names."""
     from colonnade.coordinator.aligning import Aligning
 

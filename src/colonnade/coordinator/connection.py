@@ -1,7 +1,6 @@
 """How a coordinator joins a federation of separate machines: papers in, a transport and a journal out."""
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +43,6 @@ def open_connection(
     state: str | Path | None = None,
     patience: float | None = None,
     listen: str | None = None,
-    log: bool = False,
 ) -> Connection:
     """Read a federation's papers, listen for its members, and open the coordinator's state."""
     path = Path(path)
@@ -54,8 +52,9 @@ def open_connection(
 
     kit = _kit(path.parent) if kit is None else Path(kit)
     state = path.parent / "coordinator-state" if state is None else Path(state)
-    journal = StudyJournal(state / "studies.sqlite", papers)
-    notes = Log(sys.stderr if log else None, COORDINATOR, COORDINATOR)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
+    journal = StudyJournal(state / "studies.sqlite", papers, log=notes)
     where = papers.coordinator
     far = FlareTransport(
         papers.sites,

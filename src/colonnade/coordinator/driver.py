@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from colonnade.coordinator.journal import Forgetful, Journal
-from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError, error_for
+from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
 from colonnade.plan import Plan
 from colonnade.privacy.loss import Loss, total
 from colonnade.protocol import codec
@@ -123,7 +123,8 @@ def conduct(
             outcome = _conduct_once(algorithm, plan, transport, progress, journal)
         except ColonnadeError as error:
             spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
-            if attempt == journal.attempts or not isinstance(error, ProtocolError):
+            lasting = isinstance(error, PartyAway) or not isinstance(error, ProtocolError)  # was waited for; was refused
+            if attempt == journal.attempts or lasting:
                 error.spent = spent or None
                 journal.finish(plan, error)
                 raise

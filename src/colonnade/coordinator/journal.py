@@ -16,6 +16,7 @@ from typing import Protocol
 
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.node.heads import LedgerHeads
+from colonnade.node.log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
@@ -108,6 +109,8 @@ class StudyJournal:
         The file; its folder is made if need be.
     papers
         The federation's papers: whose ledgers, and whose signatures.
+    log
+        Where studies are noted as they go; closed with the journal.
     clock
         Seconds since 1970.
     attempts
@@ -119,18 +122,20 @@ class StudyJournal:
         path: str | Path,
         papers: Papers | None = None,
         *,
+        log: Log | None = None,
         clock: Callable[[], float] = time.time,
         attempts: int = 3,
     ) -> None:
         path = Path(path)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.attempts = attempts
+        self._log = log or Log(None, "coordinator", "coordinator")
+        self._step = ""
         self._clock = clock
         self._lock = threading.Lock()
         self._pinned = {} if papers is None else papers.pinned()
         ledgers = {} if papers is None else {name: papers.members[name].ledger for name in papers.parties}
         self._heads = LedgerHeads(ledgers, path.with_suffix(".heads"))
-        self._noted = 0.0
         try:
             self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._file.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _LAYOUT)
@@ -145,6 +150,7 @@ class StudyJournal:
         entries = (codec.digest(plan), plan.task, plan.method, "running", "agreeing", 0, now, now, codec.encode(plan))
         self._write("INSERT OR IGNORE INTO studies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
         self._write("UPDATE studies SET status = 'running', updated = ? WHERE plan = ?", (now, entries[0]))
+        self._log.event("study-started", study=entries[0].hex()[:12])
 
     def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
         """Remember where every ledger stands; refuse one that has gone back."""
@@ -165,6 +171,9 @@ class StudyJournal:
             else {name: codec.encode(one) for name, one in requests.items() if _is_small(one)}
         )
         digest = codec.digest(plan)
+        if first.step != self._step:
+            self._step = first.step
+            self._log.event("study-step", study=digest.hex()[:12], step=_plain(first.step))
         with self._lock:
             self._file.execute("BEGIN IMMEDIATE")
             if isinstance(first, Post):
@@ -195,8 +204,12 @@ class StudyJournal:
         status = "done" if error is None else "interrupted" if isinstance(error, ProtocolError) else "refused"
         digest = codec.digest(plan)
         self._write("UPDATE studies SET status = ?, updated = ? WHERE plan = ?", (status, self._clock(), digest))
+        self._step = ""
         if error is None:
             self._write("DELETE FROM rounds WHERE plan = ?", (digest,))
+            self._log.event("study-finished", study=digest.hex()[:12])
+        else:
+            self._log.event("study-failed", study=digest.hex()[:12], code=error.code)
 
     # What the command line asks -----------------------------------------------------------------------------------------
 
@@ -225,10 +238,16 @@ class StudyJournal:
         """Close the file."""
         with self._lock:
             self._file.close()
+        self._log.close()
 
     def _write(self, statement: str, values: tuple[object, ...]) -> None:
         with self._lock:
             self._file.execute(statement, values)
+
+
+def _plain(name: str) -> str:
+    """Return a step's name as a log takes it."""
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)[:40]
 
 
 def _is_small(request: Request) -> bool:

@@ -1,5 +1,6 @@
 """What `est.predict(federation, to=...)` returns: papers of scores that one party was told and, in its own hands, the scores."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.plan import Plan
 from colonnade.result import PrivacyStatement
+from colonnade.schema import Column
 from colonnade.transport.transcript import Transcript
 
 __all__ = ["Delivery"]
@@ -30,11 +32,14 @@ class Delivery:
         The papers of the study.
     federation
         Where.
+    schema_
+        What is public about the columns that entered.
     """
 
     to: str
     findings: Findings
     federation: Federation
+    schema_: Mapping[str, Column]
 
     @property
     def privacy_(self) -> PrivacyStatement:
@@ -57,6 +62,15 @@ class Delivery:
     def plan_(self) -> Plan:
         """What was asked."""
         return self.findings.plan
+
+    @property
+    def method(self) -> str:
+        """Which model, by its estimator's name."""
+        return self.plan_.method
+
+    def get_params(self, *, deep: bool = False) -> dict[str, object]:  # noqa: ARG002  # as an estimator's
+        """Return what was asked for besides the price, for reports."""
+        return {"to": self.to}
 
     def read(self) -> pd.DataFrame | pd.Series:
         """Return what the party holds, by id: a series where there is one column; refused where the party is elsewhere."""

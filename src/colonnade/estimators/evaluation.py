@@ -11,6 +11,7 @@ from colonnade.coordinator.findings import Findings
 from colonnade.errors import BadInput
 from colonnade.plan import Plan, Unit
 from colonnade.result import PrivacyStatement
+from colonnade.schema import Column
 from colonnade.transport.transcript import Transcript
 
 __all__ = ["Asked", "Evaluation"]
@@ -40,6 +41,8 @@ class Evaluation:
         How often an interval covers the figure that the exact scores of the same people would give.
     findings
         The papers of the study.
+    schema_
+        What is public about the columns that entered.
     tables
         Figures that are tables, such as calibration, by name.
 
@@ -57,6 +60,7 @@ class Evaluation:
     metrics: tuple[Metric, ...]
     level: float
     findings: Findings
+    schema_: Mapping[str, Column]
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Metric:
@@ -89,6 +93,15 @@ class Evaluation:
     def plan_(self) -> Plan:
         """What was asked."""
         return self.findings.plan
+
+    @property
+    def method(self) -> str:
+        """Which model, by its estimator's name."""
+        return self.plan_.method
+
+    def get_params(self, *, deep: bool = False) -> dict[str, object]:  # noqa: ARG002  # as an estimator's
+        """Return what was asked for besides the price, for reports."""
+        return {"level": self.level, "repeat": self.plan_.repeat}
 
     def table(self) -> pd.DataFrame:
         """Return the figures as a table, one row a metric."""

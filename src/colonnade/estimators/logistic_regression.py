@@ -232,7 +232,7 @@ class LogisticRegression(MomentStudy):
         refuse_recipient(to)
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
 
-    def score(self, X: pd.DataFrame, y: Sequence[object]) -> float:
+    def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
         """Return the accuracy of the predictions for such rows."""
         return float(np.mean(self.predict(X) == np.asarray(y, dtype=object)))
 

@@ -24,6 +24,7 @@ from colonnade.estimators.progress import progress_bar
 from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
+from colonnade.schema import Column
 
 __all__ = ["Study", "refuse_recipient", "require_fitted", "require_matching", "require_same_schema"]
 
@@ -131,7 +132,7 @@ class Study(Shown, BaseEstimator):
         self.transcript_ = findings.transcript
         self.receipt_ = self._receipt(findings)
         self.plan_ = plan
-        self.schema_ = federation.describe([name for name in federation.columns() if name in _columns_of(plan)])
+        self.schema_ = _schema_of(plan, federation)
         remember(self, federation)
         return self
 
@@ -190,7 +191,7 @@ class Study(Shown, BaseEstimator):
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
         metrics, tables = findings.value if isinstance(findings.value[-1], dict) else (findings.value, {})
-        return Evaluation(type(self).__name__, tuple(metrics), level, findings, tables)
+        return Evaluation(type(self).__name__, tuple(metrics), level, findings, _schema_of(plan, federation), tables)
 
     # How it fits together -----------------------------------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class Study(Shown, BaseEstimator):
         title = f"{type(self).__name__}, scores for {to}"
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
-        return Delivery(to, findings, federation)
+        return Delivery(to, findings, federation, _schema_of(plan, federation))
 
     def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
         """Return how the fitted model scores people, for one reader and one way of reading."""
@@ -297,6 +298,11 @@ def require_matching(study: Study, array: object, shape: tuple[int, ...]) -> Non
     """Refuse an array, read from a file, that is of another shape or not finite."""
     if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
         raise BadInput(f"The file's {type(study).__name__} has attributes that do not fit together.")
+
+
+def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
+    """Return what is public about every column that enters a study."""
+    return federation.describe([name for name in federation.columns() if name in _columns_of(plan)])
 
 
 def _columns_of(plan: Plan) -> set[str]:

@@ -17,7 +17,6 @@ __all__ = ["EVENTS", "FIELDS", "Log"]
 
 EVENTS = frozenset(
     {
-        "answered",
         "block-refused",
         "connected",
         "disconnected",
@@ -25,9 +24,7 @@ EVENTS = frozenset(
         "guard-away",
         "message-refused",
         "papers-refused",
-        "peer-refused",
         "refused",
-        "resumed",
         "restarted",
         "started",
         "stopped",
@@ -84,12 +81,18 @@ class Log:
             raise BadInput("An event or a field that is not in the log's vocabulary.")
         if any(isinstance(value, str) and not _PLAIN.fullmatch(value) for value in fields.values()):
             raise BadInput("A log field is a number or a short plain word.")
-        if self._stream is None:
-            return
         line = {"time": self._now(), "site": self._who, "process": self._process, "event": name, **fields}
         with self._lock:
-            self._stream.write(json.dumps(line) + "\n")
-            self._stream.flush()
+            if self._stream is not None:
+                self._stream.write(json.dumps(line) + "\n")
+                self._stream.flush()
+
+    def close(self) -> None:
+        """Close the stream; what is logged afterwards is dropped."""
+        with self._lock:
+            if self._stream is not None:
+                self._stream.close()
+                self._stream = None
 
     def _now(self) -> str:
         seconds = self._clock()

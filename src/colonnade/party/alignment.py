@@ -48,7 +48,7 @@ class Alignment:
     people: int
     order: NDArray[np.int64] = field(repr=False, compare=False)
     ids: Any = field(repr=False, compare=False, default=None)
-    union: bool = False
+    union: bool = field(repr=False, default=False)
 
 
 UNALIGNED = "unaligned"

@@ -33,8 +33,9 @@ CODING = (
 
 
 def is_private(study: Any) -> bool:
-    """Return whether the coordinator's ε is finite for a person."""
-    return not isinf(study.privacy_.epsilon(unit="person"))
+    """Return whether ε is finite for a person: towards the coordinator, and towards a party to which scores were opened."""
+    told = {str(step.parameters["recipient"]) for step in study.plan_.steps if step.statistic == "predictions"}
+    return not any(isinf(study.privacy_.epsilon(observer=one, unit="person")) for one in ("coordinator", *sorted(told)))
 
 
 def asked(study: Any) -> Html:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colonnade.errors import BadInput, ProtocolError
+from colonnade.errors import BadInput, PartyAway, ProtocolError
 from colonnade.node.log import Log
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.transport.blocks import BLOCK, Answer, Call, Status, Verb
@@ -156,12 +156,9 @@ class FlareTransport:
                 time.sleep(PAUSE)
         raise self._absence(party)
 
-    def _absence(self, party: str) -> ProtocolError:
+    def _absence(self, party: str) -> PartyAway:
         self._log.event("guard-away", party=party)
-        return ProtocolError(
-            f"Party {party!r} is not there, or its guard does not answer.",
-            remedy="Have it started again, then repeat the call: what was released is not paid twice.",
-        )
+        return PartyAway(f"Party {party!r} is not there, or its guard does not answer.")
 
     def _attempt(self, letter: "_Letter") -> bytes:
         answer = None
@@ -204,7 +201,8 @@ class FlareTransport:
             self._waiting[ticket] = waiting
         try:
             call = Call(ticket, verb, self._session, letter.number, len(letter.data), offset, block)
-            if not self._line.send(letter.party, call.encode()) or not waiting.arrived.wait(BLOCK_SECONDS):
+            left = letter.seen + self._patience - self._clock()
+            if not self._line.send(letter.party, call.encode()) or not waiting.arrived.wait(_between(left)):
                 raise _Away
         finally:
             with self._lock:
@@ -239,3 +237,8 @@ class FlareTransport:
             calls = [waiting for waiting in self._waiting.values() if waiting.party == name]
         for waiting in calls:
             waiting.arrived.set()
+
+
+def _between(left: float) -> float:
+    """How long to wait for one answer: not beyond our patience, but never so short that nobody could answer."""
+    return max(1.0, min(left, BLOCK_SECONDS))

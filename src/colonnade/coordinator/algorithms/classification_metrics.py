@@ -152,7 +152,8 @@ def _quotient(histogram: Histogram, above: Array, below: Array, level: float) ->
     plain = float(np.sum(above * counts)) / max(float(np.sum(below * counts)), 1.0)
     pull = (above - value * below) / total
     noise = histogram.variance * float(np.sum(_sharpened(histogram, pull) ** 2))
-    return value, reach(level) * math.sqrt(noise + _coins(histogram, pull)) + abs(plain - value)
+    half_a_person = float(np.max(np.abs(pull))) / 2  # few coins are not Gaussian: a continuity correction
+    return value, reach(level) * math.sqrt(noise + _coins(histogram, pull)) + abs(plain - value) + half_a_person
 
 
 def _sharpened(histogram: Histogram, weights: Array) -> Array:
