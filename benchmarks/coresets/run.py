@@ -388,10 +388,17 @@ def run(quick: bool, workers: int = 1) -> dict:
     print(report)
     if not quick:
         (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        (HERE / "results" / "latest.json").write_text(
+            json.dumps(result, indent=1, ensure_ascii=False, default=_plain) + "\n"
+        )
         (HERE / "README.md").write_text(report)
         draw_plots(result, HERE / "results")
     return result
+
+
+def _plain(value: np.generic) -> object:
+    """numpy's own numbers as JSON knows them."""
+    return value.item()
 
 
 def circumstances() -> dict:

@@ -152,6 +152,8 @@ def _run_times(cases: Sequence[dict], published: dict, met: bool | None) -> list
 
 
 def _interval(one: dict) -> str:
+    if abs(one["mean"]) > 100:
+        return f"{one['mean']:.1e}"
     return f"{one['mean']:.4f} ({one['low']:.4f} – {one['high']:.4f})"
 
 

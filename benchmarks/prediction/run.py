@@ -6,7 +6,8 @@ COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` bes
 
 *Scoring.* Three parties of ten columns each: the time of ``model.predict(federation, to="bank")``, with everything included
 (agreeing, products, masks, sealing, adding up, keeping), over that of the plaintext product of the whole table with the weights,
-in the same run. Memory is the peak of a process that holds all three parties, before and after.
+taken in turns; the ratio is the median over turns, so that other work on the machine weighs on both. Memory is the peak of a
+process that holds all three parties, before and after; what was delivered in every turn stays in memory here.
 
 *Evaluation.* King County houses and Adult, people held out: how far figures are off, over their own intervals, and how often the
 interval covers the exact figure, over draws of the noise.
@@ -67,10 +68,10 @@ def scoring(people: int, rounds: int) -> dict:
         return {
             "people": people,
             "columns": len(PARTIES) * COLUMNS - 1,
-            "plaintext_seconds": min(plain),
-            "seconds": min(ours),
-            "ratio": min(ours) / min(plain),
-            "ratio_of_medians": float(np.median(ours) / np.median(plain)),
+            "plaintext_seconds": float(np.median(plain)),
+            "seconds": float(np.median(ours)),
+            "ratio": float(np.median(np.divide(ours, plain))),
+            "ratio_of_best": min(ours) / min(plain),
             "largest_difference": worst,
             "bytes": int(delivery.transcript_.bytes),
             "memory_before_mb": before,
@@ -184,7 +185,7 @@ def _federation(data: PublicData, rows: np.ndarray) -> cn.Federation:
 
 def run(quick: bool = False) -> dict:
     return {
-        "scoring": scoring(100_000 if quick else 1_000_000, 3 if quick else 7),
+        "scoring": scoring(100_000 if quick else 1_000_000, 3 if quick else 15),
         "evaluation": evaluation(2 if quick else 20, 1_000 if quick else 4_000),
         "machine": {
             "python": platform.python_version(),
@@ -204,9 +205,7 @@ def _commit() -> str:
 
 def readme(results: dict) -> str:
     one, machine = results["scoring"], results["machine"]
-    ratio = (
-        f"{one['ratio']:.1f} × ({'met' if one['ratio'] <= BAR else 'missed'}; medians {one['ratio_of_medians']:.1f} ×)"
-    )
+    ratio = f"{one['ratio']:.1f} × ({'met' if one['ratio'] <= BAR else 'missed'}; best of each {one['ratio_of_best']:.1f} ×)"
     scored = [
         f"{one['people']:,}",
         str(one["columns"]),

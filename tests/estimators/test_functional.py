@@ -162,6 +162,13 @@ def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name, pri
     assert preview.statement.epsilon() == study.privacy_.epsilon()
 
 
+@pytest.mark.parametrize(("price", "warned"), [(0.01, True), (5.0, False)])
+def test_a_preview_says_when_the_noise_would_drown_everything(price, warned):
+    with federation() as f:
+        warnings = STUDIES["linear"](epsilon=price).preview(f).warnings
+    assert any("nothing would be learned" in words for words in warnings) == warned
+
+
 def test_asking_again_is_free_and_a_repeat_is_a_new_draw():
     with federation() as f:
         first, again = (STUDIES["linear"](epsilon=1.0).fit(f) for _ in range(2))

@@ -77,7 +77,6 @@ def serve(
     from colonnade.cli.party_folder import PartyFolder, read_papers
     from colonnade.cli.supervisor import Supervisor
     from colonnade.node.log import Log
-    from colonnade.party import guard  # noqa: F401  # loaded once, so that a guard that died is back at once
     from colonnade.transport.kit import Kit, require_engine
 
     require_engine()  # imported by the relay alone: the guard's process never has it

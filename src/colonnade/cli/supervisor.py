@@ -1,7 +1,7 @@
 """Two processes and what watches over them: a guard with the data and no network, a relay with the network and no data.
 
-The supervisor reads no data and no keys: it forks, so that a child that died is back in milliseconds, before either child has
-opened anything. A child that ends by refusing (a damaged ledger, unsigned papers) is not started again.
+The supervisor reads no data and no keys, and loads neither the party's code nor the network's: it forks before either child has
+opened anything, and each loads its own. A child that ends by refusing (a damaged ledger, unsigned papers) is not started again.
 """
 
 import contextlib

@@ -9,9 +9,9 @@ __all__ = ["alignment_openings", "alignment_words"]
 
 INTERSECTION = (
     "Every party learns which of its own ids are in every list. It learns nothing about its other ids, nor about anyone's list "
-    "but its declared length ({lengths}), as long as at least two parties besides {leader} do not pool what they see; otherwise (and "
-    "always with two parties) the pool learns which of the ids of {leader} the others have. This is not differentially private: "
-    "a party may bring ids only to see whether they are common, and policies bound how often."
+    "but its declared length ({lengths}), as long as at least two parties besides {leader} do not pool what they see; "
+    "otherwise (and always with two parties) the pool learns which of the ids of {leader} the others have. "
+    "This is not differentially private: a party may bring ids only to see whether they are common, and policies bound how often."
 )
 PUBLIC = "That the listed people take part is public; which of them a party has is told to nobody."
 UNION = (

@@ -56,18 +56,21 @@ def open_connection(
     notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
     journal = StudyJournal(state / "studies.sqlite", papers, log=notes)
     where = papers.coordinator
-    far = FlareTransport(
-        papers.sites,
-        address=where.address if listen is None else f"{where.scheme}://{listen}:{where.port}",
-        kit=kit,
-        host=where.host,
-        patience=PATIENCE if patience is None else patience,
-        log=notes,
-        changed=lambda connected: _note(state / "coordinator.status", connected),
-    )
-    if COORDINATOR not in papers.members:
-        return Connection(papers, far, journal)
-    return Connection(papers, Beside(far, {COORDINATOR: _own_node(papers, kit, state)}), journal)
+    try:
+        near = {COORDINATOR: _own_node(papers, kit, state)} if COORDINATOR in papers.members else {}
+        far = FlareTransport(
+            papers.sites,
+            address=where.address if listen is None else f"{where.scheme}://{listen}:{where.port}",
+            kit=kit,
+            host=where.host,
+            patience=PATIENCE if patience is None else patience,
+            log=notes,
+            changed=lambda connected: _note(state / "coordinator.status", connected),
+        )
+    except BaseException:
+        journal.close()
+        raise
+    return Connection(papers, Beside(far, near) if near else far, journal)
 
 
 def check_schemas(papers: Papers, schemas: "Mapping[str, Schema]") -> None:

@@ -123,7 +123,9 @@ def conduct(
             outcome = _conduct_once(algorithm, plan, transport, progress, journal)
         except ColonnadeError as error:
             spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
-            lasting = isinstance(error, PartyAway) or not isinstance(error, ProtocolError)  # was waited for; was refused
+            lasting = isinstance(error, PartyAway) or not isinstance(
+                error, ProtocolError
+            )  # was waited for; was refused
             if attempt == journal.attempts or lasting:
                 error.spent = spent or None
                 journal.finish(plan, error)

@@ -214,6 +214,7 @@ class Federation(Aligning, Dividing):
             )
         except BaseException:
             connection.transport.close()  # type: ignore[attr-defined]  # what was opened here can be closed
+            connection.journal.close()
             raise
 
     # What is public -----------------------------------------------------------------------------------------------------

@@ -94,8 +94,8 @@ def assumptions_of(plan: Plan) -> tuple[str, ...]:
         words.append(DRAWN)
     if summed := dict.fromkeys(one for step in plan.steps if (one := step.statistic) in SUMS and one != "coreset-draws"):
         words.append(SUMMED.format(names=" and ".join(SUMS[statistic] for statistic in summed)))
-    for recipient in dict.fromkeys(s.parameters["recipient"] for s in plan.steps if s.statistic == "predictions"):
-        words.append(DELIVERED.format(recipient=recipient))
+    recipients = dict.fromkeys(step.parameters["recipient"] for step in plan.steps if step.statistic == "predictions")
+    words += [DELIVERED.format(recipient=recipient) for recipient in recipients]
     if any(not is_conversation(step) and step.price is not None and not is_sketch(step) for step in plan.steps):
         words.append(LOCAL)
     if any(is_sketch(step) for step in plan.steps):

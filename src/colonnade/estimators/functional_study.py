@@ -14,7 +14,15 @@ from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.schema import Column
 
-__all__ = ["columns_once", "functional_price", "functional_release", "functional_unit", "refuse_budgets", "repaired"]
+__all__ = [
+    "columns_once",
+    "drowned",
+    "functional_price",
+    "functional_release",
+    "functional_unit",
+    "refuse_budgets",
+    "repaired",
+]
 
 
 class _Regression(Protocol):
@@ -69,6 +77,14 @@ def columns_once(features: Sequence[Feature]) -> NDArray[np.intp]:
     """Return which of a model's names stand for a coded column: of the two levels of a sign, the second."""
     named = [flag for feature in features for flag in ((False, True) if feature.kind == "sign" else (True,))]
     return np.flatnonzero(named)
+
+
+def drowned(study: _Regression, variance: NDArray[np.float64], people: int) -> tuple[str, ...]:
+    """Return a warning if sums of columns, at most the number of people, would have noise of that size."""
+    if study.method != "functional" or float(np.sqrt(np.median(variance[0]))) < people / 4:
+        return ()
+    words = "With pure ε and so many features the noise is as large as the largest sum there can be: nothing would be learned. "
+    return (f"{words}Ask for fewer features or a larger epsilon, or use method='secure' with a positive delta.",)
 
 
 def _named(budgets: object) -> dict[str, Price]:

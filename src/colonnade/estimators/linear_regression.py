@@ -26,6 +26,7 @@ from colonnade.estimators.evaluation import Asked
 from colonnade.estimators.export import linear_pipeline
 from colonnade.estimators.functional_study import (
     columns_once,
+    drowned,
     functional_price,
     functional_release,
     functional_unit,
@@ -291,4 +292,5 @@ class LinearRegression(MomentStudy):
         errors, prediction = self._expected_predictions(algorithm, federation, fit, f"in the unit of {self.target}")
         names = tuple(own_units(explaining)[0][place] for place in once)
         words = {"error of a coefficient": coefficient_errors(CoefficientError(names, errors))}
-        return words, (), (prediction,)
+        variance = self._entry_variance(algorithm, federation) if self.method == "functional" else np.zeros((1, 1))
+        return words, drowned(self, variance, federation.people), (prediction,)

@@ -25,6 +25,7 @@ from colonnade.estimators.evaluation import Asked
 from colonnade.estimators.export import logistic_pipeline
 from colonnade.estimators.functional_study import (
     columns_once,
+    drowned,
     functional_price,
     functional_release,
     functional_unit,
@@ -348,7 +349,8 @@ class LogisticRegression(MomentStudy):
         errors, prediction = self._expected_predictions(algorithm, federation, fit, "in log-odds")
         names = tuple(own_units(explaining)[0][place] for place in once)
         words = {"error of a coefficient": coefficient_errors(CoefficientError(names, errors), unit=" in log-odds")}
-        return words, (), (prediction,)
+        variance = self._entry_variance(algorithm, federation) if self.method == "functional" else np.zeros((1, 1))
+        return words, drowned(self, variance, federation.people), (prediction,)
 
     def _terms(self, algorithm: GradientDescent, federation: Federation) -> GradientTerms:
         plan = federation.plan(

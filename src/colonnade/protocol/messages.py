@@ -169,8 +169,8 @@ Request = GetDescription | GetAccount | Propose | Ask | Recall | Post | Conclude
 class Described(Message, frozen=True, tag="described"):
     """Public metadata: the schema, the agreed row order and how many people it covers.
 
-    ``capacity`` is to how many ids the party's list is filled up in an alignment; 0 if its owner has declared nothing. ``union`` says
-    that the order is that of a union of lists, in which nobody learns who is in common.
+    ``capacity`` is to how many ids the party's list is filled up in an alignment; 0 if its owner has declared nothing.
+    ``union`` says that the order is that of a union of lists, in which nobody learns who is in common.
     """
 
     party: str

@@ -48,7 +48,17 @@ def reach(level: float, *, among: int = 1) -> float:
 
 
 def between(name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact") -> Metric:
-    """Return a metric with an interval of ± error, within what the metric can be."""
+    """Return a metric with an interval of ± error, within what the metric can be.
+
+    An estimate that noise has carried past an end is moved to it, and the interval reaches as far from there: it is never
+    narrower for having been impossible.
+
+    Examples
+    --------
+    >>> metric = between("mse", -3.0, 2.0, floor=0.0, ceiling=10.0)
+    >>> metric.low, metric.value, metric.high
+    (0.0, 0.0, 2.0)
+    """
     kept = min(max(value, floor), ceiling)
-    low, high = min(max(value - error, floor), ceiling), max(min(value + error, ceiling), floor)
+    low, high = max(min(value, kept) - error, floor), min(max(value, kept) + error, ceiling)
     return Metric(name, kept, min(low, kept), max(high, kept), kind)
