@@ -57,7 +57,7 @@ def sources(tmp_path):
     guard = a_log(
         tmp_path / "bank.log",
         {"event": "refused", "code": "budget-exceeded", "request": "propose"},
-        {"event": "peer-refused", "party": EVIL, "code": "ledger-went-back"},
+        {"event": "refused", "code": "ledger-corrupt", "party": EVIL},
         {"event": "invented", "party": "x"},
     )
     coordinator = a_log(
@@ -157,7 +157,7 @@ def test_a_party_sees_what_it_spent_on_what(client, sources):
     text = client.get("/party/bank").text
     assert "pattern-count/response" in text
     assert "budget-exceeded" in text
-    assert "A peer was refused" in text
+    assert "a peer&#39;s has gone back" in text
 
 
 def test_the_coordinator_sees_parties_steps_bytes_and_reports(client):

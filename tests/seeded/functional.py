@@ -8,7 +8,6 @@ from colonnade.coordinator.algorithms import pooled_correlations as repair
 from colonnade.node import coefficients as entries
 from colonnade.party.statistics import coefficients as statistic
 from colonnade.party.statistics.coefficients import Coefficients
-from colonnade.privacy import functional_noise
 from colonnade.privacy.functional_noise import CoefficientNoise
 from tests.estimators import test_functional as studies
 from tests.node import test_functional_secrecy as secrecy
@@ -36,6 +35,10 @@ def _emphasis_twice(honest, self, block, slope=False):
 
 def _half_the_noise(honest, self, block, slope=False):
     return honest(self, block, slope=slope) / 2
+
+
+def _own_blocks_spend_everything(self, honest=CoefficientNoise._epsilons.func):
+    return honest(self) | {(party, party): self.prices[party].exact for party in self.holdings}
 
 
 def _shares_of_everybody(self):
@@ -102,8 +105,8 @@ BUGS = [
         ),
     ),
     Bug(
-        "a pair of parties spends the larger of two offers",
-        lambda patch: patch.setattr(functional_noise, "min", max, raising=False),
+        "a party's own block spends all that it named, and its pairs some more",
+        replaced(CoefficientNoise, "_epsilons", property(_own_blocks_spend_everything)),
         sensitivities.test_bottom_up_every_part_costs_what_its_party_named_and_a_record_the_sum_of_all_blocks,
     ),
     Bug(

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, LedgerCorrupt
 from colonnade.party.ledger import Entry, SqliteLedger
 from colonnade.privacy.loss import total
 from colonnade.report.dashboard.events import Event, read_events
 
 __all__ = ["Line", "PartyView", "party_view"]
 
+WENT_BACK = "A ledger does not check, or a peer's has gone back"
 ALERTS = {
-    "peer-refused": "A peer was refused",
+    "block-refused": "A piece of a message was refused",
     "papers-refused": "A federation file was refused",
     "message-refused": "A message was refused before it reached the guard",
     "guard-away": "The guard did not answer the relay",
@@ -60,7 +61,7 @@ def party_view(ledger: Path, log: Path | None = None) -> PartyView:
     """Read a party's ledger and log. A ledger that cannot be trusted is shown as such, with the reason and no figures."""
     events = [] if log is None else read_events(log)
     refusals = [event for event in events if event.event == "refused"][-RECENT:]
-    alerts = [(ALERTS[event.event], event) for event in events if event.event in ALERTS][-RECENT:]
+    alerts = [(words, event) for event in events if (words := _alert(event))][-RECENT:]
     try:
         with SqliteLedger.open(ledger) as opened:
             entries, budget = opened.entries(), opened.budget
@@ -70,6 +71,13 @@ def party_view(ledger: Path, log: Path | None = None) -> PartyView:
     lines = _lines(entries, budget.delta)
     spent = lines[-1].total if lines else 0.0
     return PartyView(party, test, budget.nano / 1e9, budget.delta, spent, remaining, lines, refusals, alerts)
+
+
+def _alert(event: Event) -> str:
+    """Return why an event should worry this party, or nothing."""
+    if event.event == "refused" and event.fields.get("code") == LedgerCorrupt.code:
+        return WENT_BACK
+    return ALERTS.get(event.event, "")
 
 
 def _lines(entries: Sequence[Entry], delta: float) -> list[Line]:
