@@ -236,4 +236,4 @@ def test_it_behaves_like_a_scikit_learn_estimator():
     with federation() as f:
         study.fit(f)
     learned = {name for name in vars(study) if name.endswith("_")}
-    assert learned == {"value_", "stderr_", "privacy_", "transcript_", "receipt_", "plan_"}
+    assert learned == {"value_", "stderr_", "privacy_", "transcript_", "receipt_", "plan_", "schema_"}

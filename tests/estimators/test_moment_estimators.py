@@ -177,7 +177,7 @@ def test_no_learned_attribute_is_a_row(name):
     with federation() as f:
         study = STUDIES[name](**PRICE).fit(f)
     public = {one for one in vars(study) if one.endswith("_")}
-    assert public == LEARNED[name] | {"privacy_", "transcript_", "receipt_", "plan_"}
+    assert public == LEARNED[name] | {"privacy_", "transcript_", "receipt_", "plan_", "schema_"}
     people = f.people
     assert all(people not in np.shape(value) for value in vars(study).values())
 

@@ -153,7 +153,7 @@ def test_no_learned_attribute_is_a_row():
     with federation() as f:
         study = cn.PatternCount(TWO, method="response", epsilon=1.0).fit(f)
     learned = {name for name in vars(study) if name.endswith("_")}
-    assert learned == {"counts_", "stderr_", "unbiased_", "privacy_", "transcript_", "receipt_", "plan_"}
+    assert learned == {"counts_", "stderr_", "unbiased_", "privacy_", "transcript_", "receipt_", "plan_", "schema_"}
 
 
 def test_a_study_at_the_caps_own_price_fits_a_fresh_ledger_and_a_further_one_does_not():

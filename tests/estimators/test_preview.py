@@ -114,7 +114,9 @@ def test_a_delta_above_the_caps_is_refused_before_anything_is_asked(name):
     with federations.federation(300, epsilon=20.0, delta=1e-7) as f:
         before = f.budget()
         for call in (STUDIES[name]().set_params(delta=1e-6).preview, STUDIES[name]().set_params(delta=1e-6).fit):
-            with pytest.raises(cn.BudgetExceeded, match="delta of 1e-06 exceeds the 1e-07 of the cap") as caught:
+            with pytest.raises(
+                cn.BudgetExceeded, match="delta of 1e-06 exceeds the 1e-07 of this party's cap"
+            ) as caught:
                 call(f)
             assert caught.value.spent is None
         assert before.equals(f.budget())

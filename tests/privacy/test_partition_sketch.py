@@ -130,7 +130,10 @@ def test_phantoms_that_no_cell_can_have_are_refused(phantoms):
 @given(st.floats(1e-4, 0.7), st.sampled_from([float(order) for order in ORDERS]))
 def test_a_range_as_wide_either_way_is_randomised_response(each, order):
     curve = Loss.of_pure(math.ceil(each * 1e9)).renyi[[float(one) for one in ORDERS].index(order)] / 1e9
-    assert partition_sketch._divergence(order, each, each) == pytest.approx(curve, rel=1e-5, abs=3e-9)
+    ours = partition_sketch._divergence(order, each, each)
+    assert ours >= curve - 3e-9
+    if order * each <= partition_sketch.LARGEST_EXPONENT:  # beyond, the largest log ratio bounds the divergence
+        assert ours == pytest.approx(curve, rel=1e-5, abs=3e-9)
 
 
 @settings(max_examples=60)

@@ -6,7 +6,7 @@ import numpy as np
 
 import colonnade as cn
 from colonnade.coordinator.algorithms import power_moments
-from colonnade.coordinator.federation import Federation
+from colonnade.party.gate import Gate
 from colonnade.report import markup, promise
 from tests.estimators import test_preview as previews
 from tests.report import test_report as reports
@@ -33,7 +33,7 @@ BUGS = [
     ),
     Bug(
         "a delta above the cap's is let through",
-        replaced(Federation, "_require_delta", lambda *_: None),
+        replaced(Gate, "_require_delta", lambda *_: None),
         partial(previews.test_a_delta_above_the_caps_is_refused_before_anything_is_asked, "pca secure"),
     ),
     Bug(

@@ -20,7 +20,6 @@ from colonnade.coordinator.journal import Journal
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import (
     BadInput,
-    BudgetExceeded,
     NotEnoughComputeNodes,
     ProtocolError,
     SchemaMismatch,
@@ -330,12 +329,10 @@ class Federation(Aligning, Dividing):
 
     def quote(self, plan: Plan) -> Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
-        self._require_delta(plan)
         return driver.agree(plan, self.transport, self.journal)
 
     def run(self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None) -> Outcome:
         """Run a study."""
-        self._require_delta(plan)
         return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal)
 
     def study(
@@ -419,18 +416,6 @@ class Federation(Aligning, Dividing):
         if any(not isinstance(reply, kind) for reply in replies.values()):
             raise ProtocolError("A party answered with something else.")
         return cast("dict[str, _Kind]", replies)
-
-    def _require_delta(self, plan: Plan) -> None:
-        """A study's δ is at most every cap's: a ledger answers for its own δ, and a statement at a larger one promises less."""
-        if plan.price is None or plan.price.delta == 0:
-            return
-        replies = driver.ask(dict.fromkeys(plan.parties, GetAccount()), self.transport)
-        for party, reply in replies.items():
-            if isinstance(reply, Accounted) and plan.price.delta > reply.cap_delta:
-                raise BudgetExceeded(
-                    f"The study's delta of {plan.price.delta:g} exceeds the {reply.cap_delta:g} of the cap of {party!r}.",
-                    remedy="Ask for a delta of at most the cap's; federation.budget() shows it.",
-                )
 
     def _person_row(self, accounts: Mapping[str, Accounted]) -> pd.Series:
         spent = person_loss(accounts.values())

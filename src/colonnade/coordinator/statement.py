@@ -92,7 +92,9 @@ def assumptions_of(plan: Plan) -> tuple[str, ...]:
         words.append(NOT_PRIVATE)
     if any(step.statistic == "coreset-draws" for step in plan.steps):
         words.append(DRAWN)
-    if summed := dict.fromkeys(one for step in plan.steps if (one := step.statistic) in SUMS and one != "coreset-draws"):
+    if summed := dict.fromkeys(
+        one for step in plan.steps if (one := step.statistic) in SUMS and one != "coreset-draws"
+    ):
         words.append(SUMMED.format(names=" and ".join(SUMS[statistic] for statistic in summed)))
     recipients = dict.fromkeys(step.parameters["recipient"] for step in plan.steps if step.statistic == "predictions")
     words += [DELIVERED.format(recipient=recipient) for recipient in recipients]
@@ -194,7 +196,9 @@ def _descent_opening(plan: Plan, name: str, mechanisms: Mapping[str, str]) -> Op
         mechanism=mechanisms.get(name, "gradient steps with noise in shares"),
         scope=terms.owners,
         losses=tuple(noise.loss(colluders=count) for count in seen),
-        party_losses={owner: tuple(noise.loss(colluders=count, party=owner) for count in seen) for owner in terms.owners},
+        party_losses={
+            owner: tuple(noise.loss(colluders=count, party=owner) for count in seen) for owner in terms.owners
+        },
         nodes=terms.nodes,
         threshold=terms.threshold,
         key_holders=terms.owners if noise.secret else (),

@@ -204,7 +204,9 @@ class Study(Shown, BaseEstimator):
                 remedy=f"Its parties are {', '.join(federation.parties)}.",
             )
         algorithm = self._prediction(to, reading)
-        require_same_schema(self, federation, [f"{part.party}.{name}" for part in algorithm.parts for name in part.columns])
+        require_same_schema(
+            self, federation, [f"{part.party}.{name}" for part in algorithm.parts for name in part.columns]
+        )
         plan = federation.plan(
             algorithm, task="prediction", method=type(self).__name__, price=None, unit="person", parameters={}
         )

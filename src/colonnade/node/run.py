@@ -103,7 +103,9 @@ class Run:
         """Return who takes part; the arithmetic is chosen here, so that a plan in which something could wrap is refused."""
         joint = Joint.read(plan, step)
         joint.arithmetic  # noqa: B018  # the headroom proof
-        if not set(joint.data_parties) <= set(plan.parties):  # whoever shares rows without holding data could share anything
+        if not set(joint.data_parties) <= set(
+            plan.parties
+        ):  # whoever shares rows without holding data could share anything
             raise PlanMismatch("A joint step is put to somebody who is not one of the plan's data parties.")
         return joint.members
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError
+from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError
 from colonnade.node.kinds import discloses, is_conversation
 from colonnade.node.matching import is_aligning
 from colonnade.party import shards
@@ -149,11 +149,21 @@ class Gate:
         steps = plan.steps_of(self.terms.party)
         if not steps:
             raise PlanMismatch("The plan asks nothing of this party.")
+        self._require_delta(plan)
         losses = {step.name: loss for step in steps if (loss := self._loss(plan, step)) is not None}
         unpaid = tuple(name for name in losses if not self.ledger.knows(self.paid_as(plan, name)[0]))
         self.ledger.require_room(total(losses[name] for name in unpaid))
         disclosed = tuple(step.name for step in steps if discloses(step))
         return Quoted(losses, unpaid, disclosed)
+
+    def _require_delta(self, plan: Plan) -> None:
+        """A ledger answers at its own δ: a study that states its ε at a larger one would promise less than the cap does."""
+        cap = self.ledger.budget.delta
+        if plan.price is not None and plan.price.delta > cap:
+            raise BudgetExceeded(
+                f"The study's delta of {plan.price.delta:g} exceeds the {cap:g} of this party's cap.",
+                remedy="Ask for a delta of at most the cap's; federation.budget() shows it.",
+            )
 
     def _loss(self, plan: Plan, step: Step) -> Loss | None:
         """Return what a step costs; ``None`` for one that releases nothing, or is not private and allowed by name."""

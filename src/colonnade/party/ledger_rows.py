@@ -261,7 +261,15 @@ def as_entry(facts: Facts, sealed: bool) -> Entry:
     loss = None if facts.loss is None else read_loss(facts.loss)
     when = datetime.fromtimestamp(facts.written / 1_000_000, tz=UTC)
     return Entry(
-        facts.sequence, facts.kind, facts.label, when, facts.request, loss, cap.budget if cap else None, sealed, facts.body
+        facts.sequence,
+        facts.kind,
+        facts.label,
+        when,
+        facts.request,
+        loss,
+        cap.budget if cap else None,
+        sealed,
+        facts.body,
     )
 
 

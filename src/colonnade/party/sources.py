@@ -302,7 +302,9 @@ class Source:
         if not pieces:
             raise BadInput("A list of data sources is empty.", remedy=ACCEPTED)
         self._shards = [_shard(piece) for piece in pieces]
-        self._named = [Counter(shard.names) for shard in self._shards]  # looked up once: tables may have thousands of columns
+        self._named = [
+            Counter(shard.names) for shard in self._shards
+        ]  # looked up once: tables may have thousands of columns
 
     def split(self) -> list["Source"]:
         """Return each shard as a source of its own."""
