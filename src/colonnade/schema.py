@@ -11,7 +11,7 @@ Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 
 import msgspec
 
@@ -50,6 +50,9 @@ class Numeric(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=
                 raise BoundsRequired("A numeric column needs a public lower and upper bound.")
             if isinstance(bound, bool) or not isinstance(bound, Real) or not math.isfinite(float(bound)):
                 raise BoundsRequired("The bounds of a numeric column must be finite numbers.")
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if type(bound) not in (int, float):  # a numpy number would not travel
+                msgspec.structs.force_setattr(self, name, int(bound) if isinstance(bound, Integral) else float(bound))  # type: ignore[arg-type]  # checked above
         if not self.low < self.high:
             raise BadInput("The lower bound of a column must be below its upper bound.")
 

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.encoding import CategoryEncoder, NumericEncoder
 from colonnade.party.sources import Source
 from colonnade.party.table import PrivateTable, require_plausible, require_schema
+from colonnade.protocol import codec
 from colonnade.schema import Category, Numeric, Schema
 from tests import kit
 from tests.party.test_sources import CANARY, KINDS, everything_said, make
@@ -492,3 +494,9 @@ def test_an_empty_column_is_plausible_and_so_is_a_late_first_fit(tmp_path: Path)
     schema = Schema(a=SEGMENT, b=SEGMENT, c=Numeric(0, 1))
     require_plausible(Source(make("csv", frame, tmp_path)), schema)
     require_plausible(Source(frame.iloc[:0]), schema)
+
+
+def test_bounds_given_as_numpy_numbers_are_the_same_bounds():
+    given, plain = cn.Numeric(np.float64(0.5), np.int64(7)), cn.Numeric(0.5, 7)
+    assert (type(given.lower), type(given.upper)) == (float, int)
+    assert codec.federation_digest({"a": cn.Schema(x=given)}) == codec.federation_digest({"a": cn.Schema(x=plain)})
