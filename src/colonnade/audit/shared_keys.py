@@ -127,8 +127,8 @@ def attack(two_parties: _TwoParties, *, randomness: Randomness, samples: int = 2
 
     Examples
     --------
-    >>> from colonnade.privacy.randomness import SystemRandomness
-    >>> attack(PaperSketches(Price.of(0.49, 1e-5)), randomness=SystemRandomness(), samples=4_000).caught
+    >>> from colonnade.privacy.randomness import KeyedRandomness
+    >>> attack(PaperSketches(Price.of(0.49, 1e-5)), randomness=KeyedRandomness(bytes(32))).caught
     True
     """
     there, away = (
