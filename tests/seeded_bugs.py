@@ -8,6 +8,7 @@ from tests.seeded import (
     clustering,
     coresets,
     estimates,
+    forged,
     functional,
     gate,
     gradient,
@@ -37,4 +38,5 @@ SEEDED_BUGS = [
     *showing.BUGS,
     *sketches.BUGS,
     *using.BUGS,
+    *forged.BUGS,
 ]

@@ -17,6 +17,7 @@ from colonnade.party.sources import Source
 from colonnade.party.statistics.gradient import Gradient
 from colonnade.party.table import PrivateTable
 from colonnade.secure.batches import Batches
+from colonnade.secure.framing import digest
 from tests import kit
 from tests.federations import SCHEMAS, federation, frames
 
@@ -218,7 +219,8 @@ def test_steps_that_others_took_meanwhile_are_gone_too(opened) -> None:
 def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened) -> None:
     opened.part.begin()
     terms = opened.part._statistic.terms
-    batches = Batches(b"k" * 32, PEOPLE, terms.rate, terms.steps, "poisson")
+    own = digest("colonnade batches v2", b"k" * 32, GRADIENT)
+    batches = Batches(own, PEOPLE, terms.rate, terms.steps, "poisson")
     noises = []
     for position in range(5):
         values, noise = opened.part.share(position, opened.weights)

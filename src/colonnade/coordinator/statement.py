@@ -32,7 +32,9 @@ EVENT_LEVEL = (
     "Steps of that size are hidden; a whole value, and the order of its size, is not."
 )
 NOT_PRIVATE = (
-    "Not differentially private: exact values left the parties, each of which allows this by name in its policy."
+    "Not differentially private: exact values left the parties, each of which allows this by name in its policy. "
+    "What is said to stay hidden does so from a coordinator that follows the protocol; one that does not can learn more, up to "
+    "the rows that take part."
 )
 SKETCHES = (
     "The sketches of memberships rest on a key that {parties} agreed on and the coordinator does not know, and on every one of "
@@ -106,17 +108,24 @@ def assumptions_of(plan: Plan) -> tuple[str, ...]:
     for name in dict.fromkeys(step.name for step in plan.steps if step.statistic == GRADIENT):
         words += _descent_assumptions(GradientTerms.read(plan, name))
     if any(is_joint(step) or step.statistic == GRADIENT for step in plan.steps):
+        covered = plan.collusion if any(is_joint(step) for step in plan.steps) else _covered_by_descents(plan)
         words.append(
             SECURE.format(
                 threshold=plan.threshold,
                 nodes=", ".join(plan.compute_nodes),
-                collusion=plan.collusion,
-                ies="y" if plan.collusion == 1 else "ies",
+                collusion=covered,
+                ies="y" if covered == 1 else "ies",
             )
         )
         if COORDINATOR in plan.compute_nodes:
             words.append(THIRD)
     return (*words, *alignment_words(plan))
+
+
+def _covered_by_descents(plan: Plan) -> int:
+    """How many colluders the noise of descents covers: none where the promise counts on secret batches."""
+    names = dict.fromkeys(step.name for step in plan.steps if step.statistic == GRADIENT)
+    return min(0 if GradientTerms.read(plan, name).noise.secret else plan.collusion for name in names)
 
 
 def _local_opening(step: Step, quote: Quote, mechanisms: Mapping[str, str]) -> Opening:

@@ -69,6 +69,10 @@ class GradientTerms:
             raise PlanMismatch("A gradient is computed by two data parties or more.")
         if not set(parts) <= set(plan.parties):  # whoever shares rows without holding data could share anything
             raise PlanMismatch("A gradient step is put to somebody who is not one of the plan's data parties.")
+        if any(
+            step.statistic == GRADIENT and step.name != name for step in plan.steps
+        ):  # they would share their batches
+            raise PlanMismatch("A plan has one descent: a second one under the same key would not be amplified.")
         keyed = {step.party for step in plan.steps if step.name == KEY and step.statistic == "group-key"}
         if keyed != set(parts):
             raise PlanMismatch("The data parties of a gradient agree on the key of its batches first.")

@@ -74,6 +74,8 @@ class KeyRun:
         steps = [one for one in plan.steps if one.name == step]
         if len(steps) < 2 or any(one.statistic != "group-key" or one.columns or one.price is not None for one in steps):
             raise PlanMismatch("A key is agreed on by two or more parties, and costs and releases nothing.")
+        if not {one.party for one in steps} <= set(plan.parties):  # a node, or the coordinator as one, must not hold it
+            raise PlanMismatch("A key is agreed on by somebody who is not one of the plan's data parties.")
         return tuple(sorted(one.party for one in steps))
 
     @property

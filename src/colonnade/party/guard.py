@@ -94,7 +94,7 @@ class Guard:
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
-        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 1):
+        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
         if isinstance(request, Ask):
             return self._views.of(request.plan.alignment).answer(request)

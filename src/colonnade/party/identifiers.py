@@ -56,11 +56,9 @@ def _text(text: Any, rules: IdRules) -> Any:
 
 def _whole(text: Any, party: str) -> Any:
     trimmed = pc.utf8_trim_whitespace(text)
-    wrong = int(
-        np.count_nonzero(~pc.match_substring_regex(trimmed.fill_null("0"), WHOLE).to_numpy(zero_copy_only=False))
-    )
-    if wrong:
-        raise BadInput(f"Party {party!r}: {wrong} ids are not whole numbers.", remedy='Compare ids as "text".')
+    if not pc.all(pc.match_substring_regex(trimmed.fill_null("0"), WHOLE)).as_py():
+        # without a number: where none of them is, it would be the length of the list, and the coordinator chose the rules
+        raise BadInput(f"Party {party!r}: some ids are not whole numbers.", remedy='Compare ids as "text".')
     unsigned = pc.replace_substring_regex(trimmed, pattern=r"^\+", replacement="")
     return unsigned.cast(pa.int64()).cast(pa.large_string())
 
@@ -73,6 +71,6 @@ def _require_distinct(text: Any, party: str) -> None:
     faults = [f"{count} {what}" for count, what in ((absent, "missing"), (repeated, "repeated")) if count]
     if faults:
         raise BadInput(
-            f"Party {party!r}: of {len(text)} ids, {' and '.join(faults)} once they are in their normal form.",
+            f"Party {party!r}: {' and '.join(faults)} ids once they are in their normal form.",
             remedy="Every row needs an id of its own: drop or merge these rows first, or agree on other rules.",
         )

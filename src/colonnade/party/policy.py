@@ -57,11 +57,14 @@ class Policy:
     columns
         The columns that may be used; ``None`` for every column of the schema.
     tasks
-        The tasks that are answered (``"pattern-count"``, …); ``None`` for all.
+        The tasks that are answered (``"pattern-count"``, …); ``None`` for all. A study's task is what it calls itself: this
+        keeps people to what they agreed on, and caps, columns and ``nonprivate`` bind whoever lies.
     nonprivate
         Tasks that may be answered **without** differential privacy, by name. Empty by default.
     min_collusion
         Secure studies must be noised against at least this many colluding data parties (or all but one, if there are fewer).
+        Where a promise rests on a key or on secret batches (sketches, Poisson batches) there is no such noise: what peers may
+        learn there is capped by ``max_peer_epsilon``.
     min_threshold
         Secure studies must keep at least this many compute nodes in the dark together; by default ⌊(N−1)/2⌋ of N.
     min_people
@@ -147,7 +150,7 @@ class Policy:
                 remedy='Use PatternCount, PCA or a regression with method="secure", or align with mode="intersection".',
             )
         if is_aligning(step):
-            self._check_alignment(plan, step, terms)
+            self._check_alignment(step, terms)
         elif step.statistic == "predictions":
             self._check_prediction(plan, step, terms)
         elif not getattr(statistic, "releases_nothing", False):
@@ -180,6 +183,10 @@ class Policy:
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
             raise PlanMismatch("The plan names parties that are not in this federation.")
+        if not {step.party for step in plan.steps} <= set(
+            plan.parties
+        ):  # fewer parties would mean fewer colluders to cover
+            raise PlanMismatch("The plan asks parties that it does not name.")
         if len({(step.party, step.name) for step in plan.steps}) != len(plan.steps):
             raise PlanMismatch("The plan has two steps of the same name at one party.")
         if self.tasks is not None and plan.task not in self.tasks:
@@ -191,21 +198,30 @@ class Policy:
 
     def _check_sharing(self, plan: Plan) -> None:
         """A coordinator may ask for more noise and more secrecy than this party insists on, never for less."""
-        floor = default_threshold(len(plan.compute_nodes)) if self.min_threshold is None else self.min_threshold
+        usual = default_threshold(
+            len({*plan.parties, *plan.compute_nodes})
+        )  # not of the nodes that a plan happens to choose
+        floor = usual if self.min_threshold is None else self.min_threshold
         if plan.threshold < floor:
             raise PolicyRefusal("The plan shares secrets between fewer nodes than this party's policy requires.")
-        if plan.collusion < min(self.min_collusion, plan.threshold, len(plan.parties) - 1):
+        if plan.collusion < min(self.min_collusion, max(usual, plan.threshold), len(plan.parties) - 1):
             raise PolicyRefusal("The plan's noise covers fewer colluding parties than this party's policy requires.")
 
-    def _check_alignment(self, plan: Plan, step: Step, terms: Terms) -> None:
+    def _check_alignment(self, step: Step, terms: Terms) -> None:
         if MODES[step.statistic] not in self.alignments:
             raise PolicyRefusal("This party's policy does not allow this mode of alignment.")
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
-        if step.parameters.get("size") == "public" and plan.task not in self.nonprivate:
+        if step.parameters.get("size") == "public" and "alignment" not in self.nonprivate:
             raise NonPrivateRefused(
                 "The coordinator would learn exactly how many people are common, which this party's policy does not allow.",
                 remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("alignment",).',
+            )
+        capacity = step.parameters.get("capacity")
+        if terms.capacity and isinstance(capacity, int) and capacity < terms.capacity:
+            raise PolicyRefusal(
+                "The plan would show this party's list as shorter than its policy declares.",
+                remedy="Align with the capacity that the party declares.",
             )
         if step.price is not None:
             self._check_price(step.price)
@@ -230,12 +246,17 @@ class Policy:
     def _check_step(self, plan: Plan, step: Step, terms: Terms) -> None:
         self._check_columns(step, terms)
         if step.price is None:
-            if plan.task not in self.nonprivate:
-                raise NonPrivateRefused(
-                    "The step is not differentially private, and this party's policy does not allow it."
-                )
+            self._check_disclosure(plan, step)
             return
         self._check_price(step.price)
+
+    def _check_disclosure(self, plan: Plan, step: Step) -> None:
+        """A permission is for what leaves, whatever the coordinator calls the study: its name in the plan has to agree."""
+        permission = "coreset" if step.statistic.startswith("coreset-") else step.statistic
+        if permission not in self.nonprivate or plan.task != permission:
+            raise NonPrivateRefused(
+                "The step is not differentially private, and this party's policy does not allow it."
+            )
 
     def _check_price(self, price: Price) -> None:
         if self.max_epsilon is not None and price.nano > nano_epsilon(self.max_epsilon):

@@ -5,6 +5,7 @@ user alone, so that a restarted party still knows them: who is in common is the 
 """
 
 import dataclasses
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,14 @@ class Views:
         self._gates: dict[str, Gate] = {}
         self._alignments: dict[str, Alignment] = {}
         self._folder = folder
+        self._named: str | None = None
         self.deliveries = Deliveries(None if folder is None else folder.with_suffix(".deliveries"))
         self._enter(first, alignment)
         if folder is not None:
             for path in sorted(folder.glob("*.alignment")):
-                self._open(_read(path))
+                alignment, rows = _read(path)
+                if rows == self._rows():  # an order of other rows would put people's values to others
+                    self._open(alignment)
 
     def of(self, alignment: str) -> Gate:
         """Return the gate before one order of rows; before the first for an unknown one, whose policy then refuses the plan."""
@@ -65,7 +69,7 @@ class Views:
         if alignment.identity in self._gates:
             return self._gates[alignment.identity]
         if self._folder is not None:
-            _write(alignment, self._folder / f"{alignment.identity}.alignment")
+            _write(alignment, self._rows(), self._folder / f"{alignment.identity}.alignment")
         return self._open(alignment)
 
     def _open(self, alignment: Alignment) -> Gate:
@@ -82,6 +86,16 @@ class Views:
         self._enter(gate, alignment)
         return gate
 
+    def _rows(self) -> str:
+        """Name this party's rows, in the order of its table: kept orders count rows, and are for no others."""
+        if self._named is None:
+            state = hashlib.sha256(b"colonnade rows v1")
+            for one in [] if self.ids is None else self.ids.cast(pa.large_string()).fill_null("").to_pylist():
+                encoded = one.encode()
+                state.update(len(encoded).to_bytes(8, "big") + encoded)
+            self._named = state.hexdigest()
+        return self._named
+
     def _enter(self, gate: Gate, alignment: Alignment | None) -> None:
         gate.views = self
         self._gates[gate.terms.alignment] = gate
@@ -89,12 +103,13 @@ class Views:
             self._alignments[alignment.identity] = alignment
 
 
-def _write(alignment: Alignment, path: Path) -> None:
+def _write(alignment: Alignment, rows: str, path: Path) -> None:
     """Write to a file of our own and put it in place at once: a crash leaves the whole order or none."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     ids = alignment.ids if alignment.ids is not None else pa.nulls(alignment.people)
     table = pa.table({"order": pa.array(alignment.order), "id": ids})
-    table = table.replace_schema_metadata({"identity": alignment.identity, "union": str(int(alignment.union))})
+    facts = {"identity": alignment.identity, "union": str(int(alignment.union)), "rows": rows}
+    table = table.replace_schema_metadata(facts)
     part = path.with_suffix(".part")
     with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
         feather.write_feather(table, file)
@@ -103,10 +118,11 @@ def _write(alignment: Alignment, path: Path) -> None:
     part.replace(path)
 
 
-def _read(path: Path) -> Alignment:
+def _read(path: Path) -> tuple[Alignment, str]:
     table: Any = feather.read_table(path)
     order = table.column("order").to_numpy().astype(np.int64)
     ids = table.column("id").combine_chunks()
     identity = table.schema.metadata[b"identity"].decode()
     union = table.schema.metadata.get(b"union") == b"1"
-    return Alignment(identity, len(order), order, None if pa.types.is_null(ids.type) else ids, union)
+    rows = table.schema.metadata.get(b"rows", b"").decode()
+    return Alignment(identity, len(order), order, None if pa.types.is_null(ids.type) else ids, union), rows

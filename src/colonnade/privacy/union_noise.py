@@ -133,11 +133,16 @@ class UnionNoise:
         return None if shares < 1 else self._loss(self.part, self.share, shares)
 
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
-        """Return the loss if a record is replaced: both move the step, ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² ≤ twice as far in squares."""
+        """Return the loss if a record is replaced, by any other one.
+
+        An own part moves ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² in squares, at most twice as far as one record. The cross part alone has no such
+        sign (it lacks the squares), so its two records count as far apart as they can be: twice as far, four times in squares.
+        """
         shares = 2 - max(colluders, self.collusion)
         if shares < 1:
             return None
-        return Loss.of_zcdp(summed_gaussian_rho(self.moved(), self.share, shares, self.entries_of(self.part)))
+        moved = 2 * self.moved() if self.part == "cross" else self.moved()
+        return Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.entries_of(self.part)))
 
     def _whole(self, share: Fraction) -> Loss:
         return total(self._loss(part, share, self.honest) for part in ("cross", *self.row_bounds))

@@ -111,9 +111,12 @@ class UnionSide:
         points = _distinct(own, other)
         if places is not None:
             filler = SeedStream(self._secret.derive("colonnade union filler v1").expose())
-            extra = np.frombuffer(filler.bytes((places - len(points)) * POINT_BYTES), dtype=np.uint8)
+            most = places - max(
+                len(own), len(other)
+            )  # as many as any overlap could ask for, so that time tells nothing
+            extra = np.frombuffer(filler.bytes(most * POINT_BYTES), dtype=np.uint8)
             strangers = self._blinding.multiply(hash_to_points(extra.reshape(-1, POINT_BYTES)))
-            points = np.concatenate([points, strangers])
+            points = np.concatenate([points, strangers[: places - len(points)]])
         return self.shuffle(self.uncover(points, seed), "union")
 
     def shuffle(self, points: Points, purpose: str) -> Points:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, PolicyRefusal, ReleaseLost
+from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
 from colonnade.node.matching import UNION
 from colonnade.party.alignment import Alignment
 from colonnade.party.identifiers import normal_ids
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from colonnade.party.gate import Gate
 
 __all__ = ["AligningPart"]
+
+SALT = 16
 
 LISTED = " list"
 """How the label of a row ends that stands for one run with one list."""
@@ -60,16 +62,19 @@ class AligningPart:
     def begin(self) -> list[bytes]:
         """Refuse, or record and pay, durably; return this party's ids in their normal form."""
         self._refuse_a_kept_one()
+        self._refuse_an_undeclared_size()
+        listed = self._listed()
+        self._check_policy(listed)
+        ledger, label = self._gate.ledger, label_of(self._plan, self._step)
+        fingerprint = _fingerprint(listed, self._gate.randomness.bytes(SALT))
+        ledger.record_alignment(self._new_request(), fingerprint, label=f"{label}{LISTED}")
+        # from here on a refusal may tell something about the list: it counts as an attempt, which policies bound
         self._ids = self._normal_ids()
         if len(self._ids) > self._statistic.capacity:
             raise BadInput(
                 f"Party {self._gate.terms.party!r} has more ids than the capacity that the plan gives its list.",
                 remedy="Align with a larger capacity=.",
             )
-        fingerprint = self._fingerprint()
-        self._check_policy(fingerprint)
-        ledger, label = self._gate.ledger, label_of(self._plan, self._step)
-        ledger.record_alignment(self._new_request(), fingerprint, label=f"{label}{LISTED}")
         if self._statistic.matching.size == "public":
             ledger.record_nonprivate(self._new_request(), self._body, label=f"{label} size")
         self._pay(label)
@@ -80,6 +85,8 @@ class AligningPart:
         matching = self._statistic.matching
         if matching.size == "hidden":
             return int(matching.places)
+        if matching.size == "declared":  # what was declared, and not what was found: nothing here depends on a list
+            return min(self._declared(), int(matching.places))
         if self._statistic.mechanism is None:
             return common
         assert self._noise is not None  # the run begins first
@@ -156,17 +163,27 @@ class AligningPart:
             raise PolicyRefusal("This party was opened without its id column.", remedy="Open it with ids=.")
         return normal_ids(ids, self._statistic.rules, party=self._gate.terms.party)
 
-    def _fingerprint(self) -> bytes:
-        """Hash the list, under this ledger's own name, whatever the order of its rows and the rules of the plan."""
+    def _declared(self) -> int:
+        """How many people were declared public when this party was opened; not what a later alignment found."""
+        assert self._gate.views is not None  # a gate in a conversation stands before a guard
+        return self._gate.views.first.terms.people
+
+    def _refuse_an_undeclared_size(self) -> None:
+        if self._statistic.matching.size == "declared" and not self._declared():
+            raise PlanMismatch("No number of people was declared public when this party was opened.")
+
+    def _listed(self) -> bytes:
+        """Hash the list, whatever the order of its rows and the rules of the plan. Secret: it would confirm a guess."""
         assert self._gate.views is not None
-        listed = self._gate.views.ids.cast(pa.large_string()).to_pylist()
-        state = hmac.new(digest("colonnade list v1", self._gate.ledger.identity), digestmod=hashlib.sha256)
-        for one in sorted(listed):
+        if self._gate.views.ids is None:
+            raise PolicyRefusal("This party was opened without its id column.", remedy="Open it with ids=.")
+        state = hashlib.sha256(b"colonnade list v2")
+        for one in sorted(self._gate.views.ids.cast(pa.large_string()).fill_null("").to_pylist()):
             encoded = one.encode()
             state.update(len(encoded).to_bytes(8, "big") + encoded)
         return state.digest()
 
-    def _check_policy(self, fingerprint: bytes) -> None:
+    def _check_policy(self, listed: bytes) -> None:
         policy, ledger = self._gate.policy, self._gate.ledger
         since = ledger.now() - timedelta(days=policy.alignment_period)
         recent = [
@@ -179,8 +196,16 @@ class AligningPart:
                 f"This party has matched its list {len(recent)} times in {policy.alignment_period:g} days, and does so no more.",
                 remedy="Use an alignment that is kept: repeated alignments tell who comes and goes.",
             )
-        if any(entry.body != fingerprint for entry in recent):
+        if any(entry.body != _fingerprint(listed, (entry.body or b"")[:SALT]) for entry in recent):
             raise PolicyRefusal(
                 f"This party's list has changed since it was matched, less than {policy.alignment_period:g} days ago.",
                 remedy="Use the alignment that is kept, or wait: comparing the two would tell who came or went.",
             )
+
+
+def _fingerprint(listed: bytes, salt: bytes) -> bytes:
+    """Return a salt and what it makes of a list: the row's hash leaves this party in the head of its ledger.
+
+    Without a salt that stays here, whoever knows a list but for one id could try both and see which gives that hash.
+    """
+    return salt + hmac.new(salt, listed, hashlib.sha256).digest()[: 32 - SALT]

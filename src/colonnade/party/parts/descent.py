@@ -98,7 +98,8 @@ class DescentPart:
     def _checked_batches(self, key: bytes) -> Batches:
         """Look at every batch before the first step: what peers learn is accounted by how often a person takes part."""
         terms = self._statistic.terms
-        batches = Batches(key, terms.people, terms.rate, terms.steps, terms.sampling)
+        own = digest("colonnade batches v2", key, self._step.name)  # no other step ever draws these coins
+        batches = Batches(own, terms.people, terms.rate, terms.steps, terms.sampling)
         if batches.largest_participation() > terms.noise.participations:
             raise PolicyRefusal(
                 "By this key somebody takes part in more steps than the study is accounted for.",

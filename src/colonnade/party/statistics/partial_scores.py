@@ -4,7 +4,6 @@ A model is public once it is released, so its weights stand in the plan. Numbers
 to indicators, a missing number is 0 and a missing level no level, as everywhere.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,8 @@ from colonnade.schema import Category, Numeric, Schema
 __all__ = ["PartialScores", "ScoreCoding", "numbers_parameter", "wholes_parameter"]
 
 LARGEST_HEIGHT = 1 << 20
+LARGEST_NUMBER = 2.0**200
+"""Of weights and the like, and of what they are divided by: sums and quotients of such numbers are finite."""
 Array = NDArray[np.float64]
 
 
@@ -64,7 +65,8 @@ class PartialScores:
             some = weights[:, place : place + width]
             if isinstance(column, Numeric):
                 half = column.high / 2 - column.low / 2
-                _add_numbers(table.values(name)[start:stop], column.midpoint, some[:, 0] / half, nonprivate)
+                coded = (table.values(name)[start:stop] - column.midpoint) / half  # within [−1, 1] before any weight
+                _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
             else:
                 _add_levels(table.codes(name)[start:stop], np.ascontiguousarray(some), nonprivate)
             place += width
@@ -101,7 +103,7 @@ class ScoreCoding:
         self.row_bound = row_bound
         self.largest = np.array(numbers_parameter(parameters.get("largest")))
         self.heights = np.array(wholes_parameter(parameters.get("heights")), dtype=np.int64)
-        if not len(self.largest) == len(self.heights) == self.width or not np.all(self.largest > 0):
+        if not len(self.largest) == len(self.heights) == self.width or not np.all(self.largest >= 1 / LARGEST_NUMBER):
             raise PlanMismatch("The plan describes another number of scores than it has weights for.")
         if np.any(self.heights < 1) or np.any(self.heights > min(scale, LARGEST_HEIGHT)):
             raise BadInput("The height of a score is at least 1 and at most the scale.")
@@ -122,11 +124,11 @@ class ScoreCoding:
 
 
 def numbers_parameter(value: object) -> tuple[float, ...]:
-    """Return a list of finite numbers."""
+    """Return a list of numbers of ordinary size: a product that overflows would be no number, and no clamp holds that."""
     if not isinstance(value, tuple) or any(
-        type(entry) not in (float, int) or not math.isfinite(entry) for entry in value
+        type(entry) not in (float, int) or not abs(entry) <= LARGEST_NUMBER for entry in value
     ):
-        raise BadInput("A step has a parameter that must be a list of numbers.")
+        raise BadInput("A step has a parameter that must be a list of numbers of ordinary size.")
     return tuple(float(entry) for entry in value)
 
 
@@ -138,11 +140,11 @@ def wholes_parameter(value: object) -> tuple[int, ...]:
 
 
 @njit(cache=True, nogil=True)
-def _add_numbers(values: Any, middle: float, weights: Any, out: Any) -> None:
+def _add_numbers(coded: Any, weights: Any, out: Any) -> None:
     for output in range(len(weights)):
         weight = weights[output]
-        for i in range(len(values)):
-            out[output, i] += weight * (values[i] - middle)
+        for i in range(len(coded)):
+            out[output, i] += weight * coded[i]
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ from colonnade.node.joint import Joint
 from colonnade.node.score_table import ScoreTable
 from colonnade.party.statistics.categories import only_parameters
 from colonnade.party.statistics.parameters import seed_parameter, whole_parameter
-from colonnade.party.statistics.partial_scores import PartialScores, numbers_parameter, wholes_parameter
+from colonnade.party.statistics.partial_scores import LARGEST_NUMBER, PartialScores, numbers_parameter, wholes_parameter
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
@@ -56,8 +56,8 @@ class ScoreHistogram:
             raise PlanMismatch("A histogram has one score.")
         (self.low,) = numbers_parameter((parameters.get("low"),))
         (self.step,) = numbers_parameter((parameters.get("step"),))
-        if self.step <= 0:
-            raise BadInput("The step of a histogram is positive.")
+        if self.step < 1 / LARGEST_NUMBER:
+            raise BadInput("The step of a histogram is positive, and of ordinary size.")
         self.parts = whole_parameter(parameters.get("parts"))
         self.seed = seed_parameter(parameters.get("seed"))
         self.owner = step.party if plan.unit == "party" else None

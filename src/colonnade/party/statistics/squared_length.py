@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.party.statistics.categories import only_parameters
 from colonnade.party.statistics.parameters import whole_parameter
-from colonnade.party.statistics.partial_scores import PartialScores, numbers_parameter
+from colonnade.party.statistics.partial_scores import LARGEST_NUMBER, PartialScores, numbers_parameter
 from colonnade.party.table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.mechanisms import Mechanism
@@ -34,7 +34,7 @@ class SquaredLength:
         self.scores = PartialScores(step.columns, schema, numbers_parameter(parameters.get("weights")))
         (self.largest,) = numbers_parameter((parameters.get("largest"),))
         self.height = whole_parameter(parameters.get("height"))
-        if self.scores.outputs != 1 or self.largest <= 0 or plan.people * self.height >= 2**62:
+        if self.scores.outputs != 1 or self.largest < 1 / LARGEST_NUMBER or plan.people * self.height >= 2**62:
             raise BadInput("A sum of squares has one row of weights, a largest magnitude, and fits eight bytes.")
         self.people = plan.people
 

@@ -1,0 +1,158 @@
+"""Plans that no honest coordinator writes: each would have told something for nothing, and is refused or tells nothing."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import colonnade as cn
+from colonnade.coordinator.algorithms.gradient_descent import GRADIENT
+from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
+from colonnade.node.gradient_terms import GradientTerms
+from colonnade.node.key_run import KeyRun
+from colonnade.party.parts.aligning import AligningPart
+from colonnade.party.policy import Policy, Terms
+from colonnade.party.statistics.partial_scores import numbers_parameter
+from colonnade.plan import Plan, Step
+from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
+from tests.federations import BANK
+from tests.party.test_gate import replaced
+from tests.party.test_gradient import PLAN as DESCENT
+
+PARTIES = ("bank", "telco", "a", "b", "c")
+TERMS = Terms(party="bank", schema=BANK, federation="f", alignment="a", people=100, parties=PARTIES)
+
+
+def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="test") -> Plan:
+    return Plan(
+        task=task,
+        method="m",
+        parameters={},
+        unit="person",
+        price=None,
+        federation="f",
+        alignment="a",
+        people=100,
+        parties=parties,
+        compute_nodes=nodes,
+        threshold=threshold,
+        collusion=collusion,
+        steps=steps,
+    )
+
+
+def a_step(statistic: str, party: str = "bank", columns=("age",), name: str = "x", **parameters) -> Step:
+    return Step(name=name, party=party, statistic=statistic, columns=columns, parameters=parameters, price=None)
+
+
+def test_a_plan_that_asks_parties_it_does_not_name_is_refused():
+    """Fewer parties named would be fewer colluders to cover with noise."""
+    plan = a_plan(a_step("rows"), a_step("rows", party="telco"), parties=("bank",))
+    with pytest.raises(PlanMismatch, match="does not name"):
+        Policy().admit(plan, plan.steps[0], TERMS)
+
+
+@pytest.mark.parametrize("statistic", ["coreset-rows", "coreset-sample", "coreset-total", "coreset-scores"])
+@pytest.mark.parametrize("allowed", ["alignment", "pca", "test"])
+def test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself(statistic, allowed):
+    plan = a_plan(a_step(statistic), task=allowed)
+    with pytest.raises(NonPrivateRefused):
+        Policy(nonprivate=(allowed,)).admit(plan, plan.steps[0], TERMS)
+
+
+def test_a_study_called_coreset_may_not_show_an_exact_size():
+    plan = a_plan(a_step("matching", columns=(), size="public", capacity=100), task="coreset")
+    with pytest.raises(NonPrivateRefused):
+        Policy(nonprivate=("coreset",)).admit(plan, plan.steps[0], TERMS)
+
+
+def test_naming_few_nodes_lowers_no_floor():
+    """Three of five parties as nodes: two of them that collude would hold enough shares to read raw rows."""
+    plan = a_plan(a_step("gram"), nodes=("a", "b", "c"), threshold=1, collusion=1)
+    with pytest.raises(PolicyRefusal):
+        Policy(min_collusion=2).admit(plan, plan.steps[0], TERMS)
+
+
+def test_a_second_descent_in_a_plan_is_refused_because_it_would_draw_the_same_batches():
+    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.statistic == GRADIENT)
+    with pytest.raises(PlanMismatch, match="one descent"):
+        GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), GRADIENT)
+
+
+def test_nobody_but_a_data_party_agrees_on_a_key():
+    steps = [a_step("group-key", party=party, columns=(), name="key") for party in ("bank", "coordinator")]
+    with pytest.raises(PlanMismatch, match="data parties"):
+        KeyRun.members(a_plan(*steps), "key")
+
+
+@pytest.mark.parametrize("number", [1.7e308, -1e300, float("nan"), float("inf"), 2.0**201])
+def test_weights_that_could_overflow_past_a_clamp_are_refused(number):
+    with pytest.raises(BadInput):
+        numbers_parameter((1.0, number))
+
+
+@pytest.mark.parametrize("tiny", [1e-320, 0.0, -1.0])
+def test_what_scores_are_divided_by_is_of_ordinary_size(tiny):
+    from tests.party.test_score_statistics import coding, squared
+
+    with pytest.raises((BadInput, PlanMismatch)):
+        coding([[1.0, 1.0]], [tiny], [10])
+    with pytest.raises((BadInput, PlanMismatch)):
+        squared(3, [1.0], largest=tiny)
+
+
+def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
+    """Any earlier order made the number of people look declared, and the exact overlap was then told for nothing."""
+    with unaligned() as f:
+        f.align("cohort", ids=["nobody at all"])
+        assert f.people == 1
+        part = AligningPart.__new__(AligningPart)
+        part._gate = f.transport._endpoints["bank"]._views.of(f.alignment)
+        part._statistic = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), mechanism=None)
+        with pytest.raises(PlanMismatch, match="declared public"):
+            part._refuse_an_undeclared_size()
+        assert part.places(30) == 0
+    with unaligned(aligned=True) as f:
+        declared = f.people
+        f.align("intersection", size="declared")
+        assert f.people == declared
+
+
+def test_a_refusal_of_a_list_counts_as_an_attempt_and_tells_no_number():
+    with unaligned(policies=dict.fromkeys(LISTS, Policy(max_alignments=1))) as f:
+        with pytest.raises(BadInput) as caught:
+            f.align(size="hidden", kind="whole", capacity=100)
+        assert "60" not in str(caught.value)
+        with pytest.raises(PolicyRefusal, match="matched its list"):
+            f.align(size="hidden", capacity=100)
+
+
+def test_rows_of_one_list_have_fingerprints_of_their_own():
+    with unaligned() as f:
+        f.align(size="hidden", capacity=100)
+        f.align(size="hidden", capacity=100, repeat=2)
+        ledger = f.transport._endpoints["bank"]._gate.ledger
+        bodies = [
+            entry.body for entry in ledger.entries() if entry.kind == "alignment" and entry.label.endswith(" list")
+        ]
+        assert len(bodies) == len(set(bodies)) == 2
+
+
+def test_an_order_that_was_kept_for_other_rows_is_not_used(tmp_path):
+    def simulate(flip: bool) -> cn.Federation:
+        frames = {name: table(ids) for name, ids in LISTS.items()}
+        frames["bank"] = frames["bank"].iloc[::-1].reset_index(drop=True) if flip else frames["bank"]
+        return cn.Federation.simulate(
+            {name: cn.Party(frame, schema=SCHEMA) for name, frame in frames.items()},
+            id="id",
+            budget=cn.Budget(epsilon=3.0, delta=1e-5),
+            aligned=False,
+            ledger_dir=tmp_path,
+        )
+
+    with simulate(False) as f:
+        f.align(size="hidden", capacity=100)
+        name = f.alignment
+    with simulate(True) as f, pytest.raises(PlanMismatch):
+        cn.Federation(f.transport, parties=f.parties, alignment=name)
+    with simulate(False) as f:
+        assert cn.Federation(f.transport, parties=f.parties, alignment=name).people > 0
