@@ -68,7 +68,7 @@ def test_a_study_called_coreset_may_not_show_an_exact_size():
 def test_naming_few_nodes_lowers_no_floor():
     """Three of five parties as nodes: two of them that collude would hold enough shares to read raw rows."""
     plan = a_plan(a_step("gram"), nodes=("a", "b", "c"), threshold=1, collusion=1)
-    with pytest.raises(PolicyRefusal):
+    with pytest.raises(PolicyRefusal, match="shares secrets between fewer nodes"):
         Policy(min_collusion=2).admit(plan, plan.steps[0], TERMS)
 
 

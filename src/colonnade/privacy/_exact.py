@@ -16,6 +16,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from mpmath.ctx_iv import MPIntervalContext  # here and not where it is used: parties in threads would import it half
+from mpmath.libmp import mpf_shift, round_ceiling, round_floor, to_int
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
@@ -73,8 +75,6 @@ def of_real(expression: Callable[[Any], Any]) -> Enclosure:
 
 
 def _scaled(expression: Callable[[Any], Any], precision: int, bits: int) -> tuple[int, int]:
-    from mpmath.libmp import mpf_shift, round_ceiling, round_floor, to_int
-
     context = _context()
     context.prec = precision
     left, right = context.convert(expression(context))._mpi_
@@ -86,8 +86,6 @@ def _scaled(expression: Callable[[Any], Any], precision: int, bits: int) -> tupl
 
 def _context() -> Any:
     if not hasattr(_local, "context"):
-        from mpmath.ctx_iv import MPIntervalContext
-
         _local.context = MPIntervalContext()
     return _local.context
 
