@@ -89,6 +89,15 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Return what one party is asked for."""
         return tuple(step for step in self.steps if step.party == party)
 
+    def require_named(self) -> None:
+        """Refuse a plan that asks somebody whom it does not name.
+
+        Whoever shares rows without holding data could share anything; a node must not come to hold a key; and fewer parties
+        named are fewer colluders to cover with noise.
+        """
+        if not {step.party for step in self.steps} <= set(self.parties):
+            raise PlanMismatch("The plan asks somebody whom it does not name as one of its data parties.")
+
     def step(self, party: str, name: str) -> Step:
         """Return one step; a step that is not in the plan was not agreed to."""
         for step in self.steps:

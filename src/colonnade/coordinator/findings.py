@@ -11,7 +11,7 @@ from colonnade.plan import Plan
 from colonnade.result import PrivacyStatement
 from colonnade.transport.transcript import Transcript
 
-__all__ = ["Findings", "findings_of", "statement_of"]
+__all__ = ["Findings", "Papers", "findings_of", "statement_of"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,32 @@ class Findings:
     privacy: PrivacyStatement
     transcript: Transcript
     receipt: str
+
+
+class Papers:
+    """What shows the papers of the study that it came from, under the names that every estimator has them by."""
+
+    findings: Findings
+
+    @property
+    def privacy_(self) -> PrivacyStatement:
+        """Who could see what, at what price."""
+        return self.findings.privacy
+
+    @property
+    def transcript_(self) -> Transcript:
+        """What was said."""
+        return self.findings.transcript
+
+    @property
+    def receipt_(self) -> str:
+        """A line to keep."""
+        return self.findings.receipt
+
+    @property
+    def plan_(self) -> Plan:
+        """What was asked."""
+        return self.findings.plan
 
 
 def statement_of(plan: Plan, quote: Quote, mechanisms: dict[str, str], *, local: bool) -> PrivacyStatement:

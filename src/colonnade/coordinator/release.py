@@ -4,17 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from colonnade.coordinator.algorithms.moments import Moments
-from colonnade.coordinator.findings import Findings
-from colonnade.plan import Plan
-from colonnade.result import PrivacyStatement
+from colonnade.coordinator.findings import Findings, Papers
 from colonnade.schema import Column
-from colonnade.transport.transcript import Transcript
 
 __all__ = ["MomentsRelease"]
 
 
 @dataclass(frozen=True, eq=False)
-class MomentsRelease:
+class MomentsRelease(Papers):
     """One noisy Gram matrix and its papers; made by `Federation.moments`.
 
     Parameters
@@ -38,26 +35,6 @@ class MomentsRelease:
     moments: Moments
     columns: Mapping[str, Column]
     findings: Findings
-
-    @property
-    def privacy_(self) -> PrivacyStatement:
-        """Who could see what, at what price."""
-        return self.findings.privacy
-
-    @property
-    def transcript_(self) -> Transcript:
-        """What was said."""
-        return self.findings.transcript
-
-    @property
-    def receipt_(self) -> str:
-        """A line to keep."""
-        return self.findings.receipt
-
-    @property
-    def plan_(self) -> Plan:
-        """What was asked."""
-        return self.findings.plan
 
     def __repr__(self) -> str:
         return f"MomentsRelease({len(self.columns)} columns, {self.moments.count:,} people)"

@@ -8,17 +8,14 @@ import numpy as np
 import pandas as pd
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings
-from colonnade.plan import Plan
-from colonnade.result import PrivacyStatement
+from colonnade.coordinator.findings import Findings, Papers
 from colonnade.schema import Column
-from colonnade.transport.transcript import Transcript
 
 __all__ = ["Delivery"]
 
 
 @dataclass(frozen=True, eq=False)
-class Delivery:
+class Delivery(Papers):
     """Individual scores that one party holds now, and nobody else does.
 
     Whoever coordinates learns that they were delivered. In a simulation the party is in this process, and `read` returns what it
@@ -42,26 +39,11 @@ class Delivery:
     schema_: Mapping[str, Column]
 
     @property
-    def privacy_(self) -> PrivacyStatement:
-        """Who could see what: nothing is guaranteed towards the recipient."""
-        return self.findings.privacy
-
-    @property
-    def transcript_(self) -> Transcript:
-        """What was said."""
-        return self.findings.transcript
-
-    @property
     def receipt_(self) -> str:
         """A line to keep."""
         return (
             f"{self.findings.receipt}; individual scores opened to {self.to}, outside the differential-privacy promise"
         )
-
-    @property
-    def plan_(self) -> Plan:
-        """What was asked."""
-        return self.findings.plan
 
     @property
     def method(self) -> str:

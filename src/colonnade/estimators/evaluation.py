@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from colonnade.coordinator.algorithms.metrics import Metric
-from colonnade.coordinator.findings import Findings
+from colonnade.coordinator.findings import Findings, Papers
 from colonnade.errors import BadInput
-from colonnade.plan import Plan, Unit
-from colonnade.result import PrivacyStatement
+from colonnade.plan import Unit
 from colonnade.schema import Column
-from colonnade.transport.transcript import Transcript
 
 __all__ = ["Asked", "Evaluation"]
 
@@ -28,7 +26,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Papers):
     """How good a model is on a federation, privately.
 
     Parameters
@@ -73,26 +71,6 @@ class Evaluation:
     def names(self) -> tuple[str, ...]:
         """What was measured."""
         return tuple(metric.name for metric in self.metrics)
-
-    @property
-    def privacy_(self) -> PrivacyStatement:
-        """Who could see what, at what price."""
-        return self.findings.privacy
-
-    @property
-    def transcript_(self) -> Transcript:
-        """What was said."""
-        return self.findings.transcript
-
-    @property
-    def receipt_(self) -> str:
-        """A line to keep."""
-        return self.findings.receipt
-
-    @property
-    def plan_(self) -> Plan:
-        """What was asked."""
-        return self.findings.plan
 
     @property
     def method(self) -> str:

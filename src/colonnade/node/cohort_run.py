@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
-from colonnade.node.conversation import Meeting, Member
+from colonnade.node.conversation import Conversation, Meeting, Member
 from colonnade.node.matching import COHORT, IdRules
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -35,7 +35,7 @@ class CohortPart(Protocol):
         """Keep the order of a public list, durably, once, and return what is public of it."""
 
 
-class CohortRun:
+class CohortRun(Conversation):
     """One party's side of agreeing to a public list.
 
     Parameters
@@ -70,16 +70,6 @@ class CohortRun:
         if len(rules) != 1 or len({one.parameters.get("listed") for one in steps}) != 1:
             raise PlanMismatch("The parties are shown different lists, or compare ids differently.")
         return tuple(sorted(one.party for one in steps))
-
-    @property
-    def deciding_turn(self) -> None:
-        """The part keeps what must be kept by itself."""
-        return
-
-    @property
-    def opens(self) -> bool:
-        """Nothing is opened."""
-        return False
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""

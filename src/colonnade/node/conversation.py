@@ -54,14 +54,14 @@ class Conversation(Protocol):
     def deciding_turn(self) -> int | None:
         """The turn whose answer must be kept before it leaves, because it opens something that is opened once.
 
-        ``None`` where nothing is opened, or where the part keeps what must be kept by itself.
+        ``None``, unless a kind says otherwise: nothing is opened, or the part keeps by itself what must be kept.
         """
-        ...
+        return None
 
     @property
     def opens(self) -> bool:
         """Whether the answer of the deciding turn is itself what is opened, and is kept as such."""
-        ...
+        return False
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. ``inputs`` are public, from the coordinator, and as trustworthy as it is."""

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.node.conversation import Meeting, Member
+from colonnade.node.conversation import Conversation, Meeting, Member
 from colonnade.node.gradient_terms import LARGEST_WEIGHT, GradientTerms
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -78,7 +78,7 @@ class StepLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 _Kind = TypeVar("_Kind", Place, StepLetter)
 
 
-class GradientRun:
+class GradientRun(Conversation):
     """One member's side of one run.
 
     Parameters
@@ -112,16 +112,6 @@ class GradientRun:
         terms = GradientTerms.read(plan, step)
         terms.arithmetic  # noqa: B018  # the headroom proof
         return terms.members
-
-    @property
-    def deciding_turn(self) -> None:
-        """The part itself keeps how far it has gone."""
-        return
-
-    @property
-    def opens(self) -> bool:
-        """Every step is opened once because it is shared once, with noise of its own."""
-        return False
 
     @property
     def point(self) -> int | None:

@@ -67,8 +67,7 @@ class GradientTerms:
         parts = {step.party: step for step in plan.steps if step.name == name}
         if len(parts) < 2 or any(step.statistic != GRADIENT for step in parts.values()):
             raise PlanMismatch("A gradient is computed by two data parties or more.")
-        if not set(parts) <= set(plan.parties):  # whoever shares rows without holding data could share anything
-            raise PlanMismatch("A gradient step is put to somebody who is not one of the plan's data parties.")
+        plan.require_named()
         if any(
             step.statistic == GRADIENT and step.name != name for step in plan.steps
         ):  # they would share their batches

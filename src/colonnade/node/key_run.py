@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
 from colonnade.errors import PlanMismatch, ProtocolError
-from colonnade.node.conversation import Meeting, Member
+from colonnade.node.conversation import Conversation, Meeting, Member
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Posted, Reply, Settled
 from colonnade.secure.group_secret import GroupSecret
@@ -39,7 +39,7 @@ class KeyKeeper(Protocol):
         """Keep the key, durably, once."""
 
 
-class KeyRun:
+class KeyRun(Conversation):
     """One party's side of agreeing on a key.
 
     Parameters
@@ -74,19 +74,8 @@ class KeyRun:
         steps = [one for one in plan.steps if one.name == step]
         if len(steps) < 2 or any(one.statistic != "group-key" or one.columns or one.price is not None for one in steps):
             raise PlanMismatch("A key is agreed on by two or more parties, and costs and releases nothing.")
-        if not {one.party for one in steps} <= set(plan.parties):  # a node, or the coordinator as one, must not hold it
-            raise PlanMismatch("A key is agreed on by somebody who is not one of the plan's data parties.")
+        plan.require_named()
         return tuple(sorted(one.party for one in steps))
-
-    @property
-    def deciding_turn(self) -> None:
-        """Nothing is opened."""
-        return
-
-    @property
-    def opens(self) -> bool:
-        """Nothing is opened."""
-        return False
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. The coordinator has no say in a key."""

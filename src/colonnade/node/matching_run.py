@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.node.conversation import Meeting, Member
+from colonnade.node.conversation import Conversation, Meeting, Member
 from colonnade.node.matching import Matching
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -77,7 +77,7 @@ class MatchLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     tags: Blob | None = None
 
 
-class MatchingRun:
+class MatchingRun(Conversation):
     """One party's side of a matching.
 
     Parameters
@@ -115,16 +115,6 @@ class MatchingRun:
     def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
         """Return the parties that have the step."""
         return Matching.read(plan, step).members
-
-    @property
-    def deciding_turn(self) -> None:
-        """The part keeps what must be kept by itself."""
-        return
-
-    @property
-    def opens(self) -> bool:
-        """Nothing is opened."""
-        return False
 
     @property
     def leads(self) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.node.conversation import Meeting, Member
+from colonnade.node.conversation import Conversation, Meeting, Member
 from colonnade.node.sum_run import SumTerms, agreed_masks, inputs_digest
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
@@ -58,7 +58,7 @@ def batch_of(plan: Plan, turn: int, rows: int) -> NDArray[np.int64]:
     return public_subset(plan, f"batch {turn}", rows, max(SMALLEST_BATCH, -(-rows // BATCHES)))
 
 
-class SagaRun:
+class SagaRun(Conversation):
     """One data party's side of vertical SAGA.
 
     Parameters
@@ -90,16 +90,6 @@ class SagaRun:
     def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
         """Return the data parties."""
         return SumTerms.read(plan, step).owners
-
-    @property
-    def deciding_turn(self) -> None:
-        """The part keeps by itself what must be kept."""
-        return
-
-    @property
-    def opens(self) -> bool:
-        """Nothing is opened by one party alone."""
-        return False
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""

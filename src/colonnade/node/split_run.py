@@ -35,6 +35,7 @@ class SplitRun(KeyRun):
         steps = [one for one in plan.steps if one.name == step]
         if len(steps) < 2 or any(one.statistic != SPLIT or one.columns or one.price is not None for one in steps):
             raise PlanMismatch("People are divided by two or more parties together, and nothing is released.")
+        plan.require_named()
         if len({share_of(plan, one.party, step) for one in steps}) != 1:
             raise PlanMismatch("The parties are asked for different divisions.")
         return tuple(sorted(one.party for one in steps))

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanMismatch, ProtocolError
-from colonnade.node.conversation import Meeting, Member
+from colonnade.node.conversation import Conversation, Meeting, Member
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply
 from colonnade.result import COORDINATOR
@@ -93,7 +93,7 @@ class SumTerms:
         return cls(owners, str(recipient), SumRing.for_headroom(bound, len(owners)))
 
 
-class SumRun:
+class SumRun(Conversation):
     """One data party's side of a secure sum.
 
     Parameters
@@ -126,16 +126,6 @@ class SumRun:
     def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
         """Return the data parties of the sum; the ring is chosen here, so a sum that could wrap is refused."""
         return SumTerms.read(plan, step).owners
-
-    @property
-    def deciding_turn(self) -> None:
-        """The part keeps by itself what must be kept."""
-        return
-
-    @property
-    def opens(self) -> bool:
-        """Nothing is opened by one party alone."""
-        return False
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""

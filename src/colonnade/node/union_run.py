@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.node.conversation import Meeting, Member
+from colonnade.node.conversation import Conversation, Meeting, Member
 from colonnade.node.matching import Matching
 from colonnade.node.matching_run import MatchingPart
 from colonnade.plan import Plan
@@ -55,7 +55,7 @@ class UnionLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     evaluated: Blob
 
 
-class UnionRun:
+class UnionRun(Conversation):
     """One party's side.
 
     Parameters
@@ -94,16 +94,6 @@ class UnionRun:
     def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
         """Return the two parties that have the step."""
         return Matching.read(plan, step).members
-
-    @property
-    def deciding_turn(self) -> None:
-        """The part keeps what must be kept by itself."""
-        return
-
-    @property
-    def opens(self) -> bool:
-        """Nothing is opened."""
-        return False
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""

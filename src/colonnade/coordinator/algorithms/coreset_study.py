@@ -23,7 +23,7 @@ from colonnade.coordinator.algorithms.importance_sampling import (
     weigh,
 )
 from colonnade.coordinator.algorithms.moments import Feature, features_of
-from colonnade.coordinator.algorithms.relay import agree_on_key, forget_key
+from colonnade.coordinator.algorithms.relay import agree_on_key, forget_key, key_steps
 from colonnade.coordinator.algorithms.secure_sum import open_sum
 from colonnade.coordinator.algorithms.vertical_saga import BlockCoefficients, vertical_saga
 from colonnade.errors import BadInput, ProtocolError
@@ -129,7 +129,7 @@ class CoresetStudy:
         names = [*names, *TRAININGS[self.training]]
         keys = () if self.uniform else self.parties
         return (
-            *(Step(name="key", party=party, statistic="group-key", columns=(), price=None) for party in keys),
+            *key_steps(keys, "key"),
             *(self._step(party, name, statistic) for party in self.parties for name, statistic in names),
         )
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from colonnade.coordinator.algorithms.moments import Feature, features_of
 from colonnade.coordinator.algorithms.optimisers import Average, OptimiserName, Settling, clipped, optimiser_of
-from colonnade.coordinator.algorithms.relay import Relay, agree_on_key, forget_key
+from colonnade.coordinator.algorithms.relay import Relay, agree_on_key, forget_key, key_steps
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.node.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT, GradientTerms
 from colonnade.plan import Plan, Step
@@ -170,8 +170,7 @@ class GradientDescent:
 
     def steps(self) -> tuple[Step, ...]:
         """Return each party's part in agreeing on the key and in the descent."""
-        keys = (Step(name=KEY, party=party, statistic="group-key", columns=(), price=None) for party in self.parties)
-        return (*keys, *(self._step(party) for party in self.parties))
+        return (*key_steps(self.parties, KEY), *(self._step(party) for party in self.parties))
 
     def rounds(self, plan: Plan) -> Rounds:
         """Run the descent, or return what the parties have kept of it."""

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 
 from colonnade.errors import ProtocolError, ReleaseLost
 from colonnade.node.key_run import SETTLES, KeyRun
-from colonnade.plan import Plan
+from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Array, Blob, Conclude, Greeted, Post, Posted, Recall, Reply, Settled
 from colonnade.protocol.rounds import Rounds
 
-__all__ = ["Relay", "agree_on_key", "forget_key"]
+__all__ = ["Relay", "agree_on_key", "forget_key", "key_steps", "settle"]
 
 
 class Relay:
@@ -79,25 +79,43 @@ def _by_receiver(replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
     return relayed
 
 
+def key_steps(parties: Iterable[str], name: str) -> tuple[Step, ...]:
+    """Return the steps by which parties agree on a key: they cost and release nothing."""
+    return tuple(Step(name=name, party=party, statistic="group-key", columns=(), price=None) for party in parties)
+
+
 def agree_on_key(plan: Plan, step: str) -> Rounds:
     """Have the parties of a ``group-key`` step agree on their key, if they have not before."""
-    members = KeyRun.members(plan, step)
+    lost = ReleaseLost(
+        "The parties agreed on the key of this study before, and not all of them kept it.",
+        remedy="Run the study again with the next repeat=.",
+    )
+    yield from settle(plan, step, KeyRun.members(plan, step), lost)
+
+
+def settle(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> Rounds:
+    """Relay a conversation by which members come to keep a common key, or what follows from it, if they have not before.
+
+    Parameters
+    ----------
+    plan, step, members
+        What is run, and by whom.
+    lost
+        What is raised if only some of them kept it: it is never settled a second time.
+    """
     kept = yield {member: Recall(plan=plan, step=step) for member in members}
     settled = [member for member in members if isinstance(kept[member], Settled)]
     if len(settled) == len(members):
         return
     if settled:
-        raise ReleaseLost(
-            "The parties agreed on the key of this study before, and not all of them kept it.",
-            remedy="Run the study again with the next repeat=.",
-        )
+        raise lost
     relay = Relay(plan, step, members)
     yield from relay.greet()
     for _ in range(1, SETTLES):
         yield from relay.turn()
     replies = yield from relay.last()
     if any(not isinstance(reply, Settled) for reply in replies.values()):
-        raise ProtocolError("A party did not settle on the key.")
+        raise ProtocolError("A party did not settle on the key, or on what follows from it.")
 
 
 def forget_key(plan: Plan, step: str) -> Rounds:

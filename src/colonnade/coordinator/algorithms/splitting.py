@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from colonnade.coordinator.algorithms.relay import Relay
-from colonnade.errors import BadInput, ProtocolError, ReleaseLost
-from colonnade.node.key_run import SETTLES
+from colonnade.coordinator.algorithms.relay import settle
+from colonnade.errors import BadInput, ReleaseLost
 from colonnade.node.split_run import SPLIT, SplitRun
 from colonnade.plan import Plan, Step
-from colonnade.protocol.messages import Recall, Settled
 from colonnade.protocol.rounds import Rounds
 
 __all__ = ["Splitting"]
@@ -47,20 +45,8 @@ class Splitting:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Have the parties divide their people, if they have not before."""
-        members = SplitRun.members(plan, STEP)
-        kept = yield {member: Recall(plan=plan, step=STEP) for member in members}
-        settled = [member for member in members if isinstance(kept[member], Settled)]
-        if len(settled) == len(members):
-            return
-        if settled:
-            raise ReleaseLost(
-                "The parties divided their people before, and not all of them kept the parts.",
-                remedy="Split again with the next repeat=.",
-            )
-        relay = Relay(plan, STEP, members)
-        yield from relay.greet()
-        for _ in range(1, SETTLES):
-            yield from relay.turn()
-        replies = yield from relay.last()
-        if any(not isinstance(reply, Settled) for reply in replies.values()):
-            raise ProtocolError("A party did not keep its parts.")
+        lost = ReleaseLost(
+            "The parties divided their people before, and not all of them kept the parts.",
+            remedy="Split again with the next repeat=.",
+        )
+        yield from settle(plan, STEP, SplitRun.members(plan, STEP), lost)

@@ -23,7 +23,7 @@ from colonnade.coordinator.algorithms.clustering_budget import ClusteringPrices,
 from colonnade.coordinator.algorithms.joint_opening import open_jointly
 from colonnade.coordinator.algorithms.pair_counts import pair_tables_of
 from colonnade.coordinator.algorithms.pair_tables import PairTables, consistent_tables, plausible_total
-from colonnade.coordinator.algorithms.relay import agree_on_key, forget_key
+from colonnade.coordinator.algorithms.relay import agree_on_key, forget_key, key_steps
 from colonnade.coordinator.algorithms.sketch_tables import sketched_tables
 from colonnade.coordinator.algorithms.weighted_clustering import weighted_kmeans, weighted_kmedian
 from colonnade.coordinator.algorithms.weighted_grid import Grid, fitted_grid, independent_grid
@@ -211,9 +211,7 @@ class VerticalClustering:
     def _keys(self) -> tuple[Step, ...]:
         if self.weight_step[1] != "membership-sketches":
             return ()
-        return tuple(
-            Step(name=KEY, party=block.party, statistic="group-key", columns=(), price=None) for block in self.blocks
-        )
+        return key_steps((block.party for block in self.blocks), KEY)
 
     def _sketches(self, release: Released) -> NDArray[np.uint16]:
         sketches = release.array("value")
