@@ -37,8 +37,8 @@ def neighbours(person: int) -> tuple[dict, dict]:
 
 def record(study, tables, monkeypatch):
     """Run a study and keep every message and every mechanism's input."""
-    from colonnade.party.statistics.histogram import Histogram
-    from colonnade.party.statistics.reports import Reports
+    from colonnade.party.steps.histogram import Histogram
+    from colonnade.party.steps.reports import Reports
 
     inputs = []
     for statistic in (Histogram, Reports):

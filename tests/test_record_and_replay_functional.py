@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
-from colonnade.node.coefficients import cross_entries, own_entries, widths_of
+from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Greeted, Opened, Posted, Released
+from colonnade.steps.coefficient_entries import cross_entries, own_entries, widths_of
 from colonnade.transport.transcript import Recorded
 from tests.federations import federation
 from tests.party.test_coefficients import silent

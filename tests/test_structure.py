@@ -18,7 +18,7 @@ import colonnade as cn
 from colonnade import errors
 from colonnade.errors import ColonnadeError
 from colonnade.estimators.study import Study
-from colonnade.privacy import mechanisms
+from colonnade.privacy import laws as mechanisms
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "colonnade"
@@ -84,7 +84,7 @@ def concrete_estimators() -> list[type]:
 
 def mechanism_classes() -> list[type]:
     found = {}
-    for info in pkgutil.iter_modules(mechanisms.__path__, "colonnade.privacy.mechanisms."):
+    for info in pkgutil.iter_modules(mechanisms.__path__, "colonnade.privacy.laws."):
         for kind in vars(module(info.name)).values():
             if inspect.isclass(kind) and kind.__module__ == info.name and hasattr(kind, "release"):
                 found[kind.__name__] = kind
@@ -255,7 +255,7 @@ def test_the_coordinator_is_kept_from_data_and_noise_by_a_contract():
         one for one in contracts if one["type"] == "forbidden" and "colonnade.coordinator" in one["source_modules"]
     ]
     banned = {name for one in forbidden for name in one["forbidden_modules"]}
-    assert {"colonnade.party", "colonnade.privacy.mechanisms", "colonnade.privacy.samplers"} <= banned
+    assert {"colonnade.party", "colonnade.privacy.laws", "colonnade.privacy.samplers"} <= banned
     assert not any(one.get("ignore_imports") or one.get("allow_indirect_imports") for one in contracts)
 
 

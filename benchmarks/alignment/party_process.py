@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 
 import colonnade as cn
-from colonnade.node.conversation import Member
-from colonnade.party.alignment import read_ids
+from colonnade.conversations.conversation import Member
 from colonnade.party.guard import serve
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.table.row_order import read_ids
 from colonnade.secure.keys import Identity, PublicIdentity
 
 SCHEMA = cn.Schema(value=cn.Numeric(0, 1))

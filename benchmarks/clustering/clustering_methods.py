@@ -20,9 +20,9 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import v_measure_score
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.weighted_clustering import weighted_kmeans
-from colonnade.privacy.partition_sketch import SKETCHES, least_phantoms
-from colonnade.privacy.projection import project_to_simplex
+from colonnade.estimation.projection import project_to_simplex
+from colonnade.estimation.weighted_clustering import weighted_kmeans
+from colonnade.privacy.laws.partition_sketch import SKETCHES, least_phantoms
 
 OURS = {
     "secure": {"method": "secure"},

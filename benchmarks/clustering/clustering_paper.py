@@ -9,9 +9,9 @@ from itertools import combinations, product
 
 import numpy as np
 
-from colonnade.coordinator.algorithms.sketch_tables import kappa
-from colonnade.privacy.partition_sketch import least_floor, least_phantoms
-from colonnade.privacy.projection import project_to_simplex
+from colonnade.estimation.projection import project_to_simplex
+from colonnade.estimation.sketch_tables import kappa
+from colonnade.privacy.laws.partition_sketch import least_floor, least_phantoms
 
 SWEEPS = 60
 

@@ -6,12 +6,12 @@ from clustering_sets import Points, a_federation, in_order
 from sklearn.cluster import KMeans
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.clustering_budget import clustering_prices
-from colonnade.coordinator.algorithms.pair_tables import consistent_tables
-from colonnade.coordinator.algorithms.sketch_tables import sketched_tables
-from colonnade.coordinator.algorithms.weighted_grid import fitted_grid
-from colonnade.privacy.mechanisms.partition_sketches import PairSide, PartitionSketches
-from colonnade.privacy.partition_sketch import sketching
+from colonnade.estimation.clustering_budget import clustering_prices
+from colonnade.estimation.pair_tables import consistent_tables
+from colonnade.estimation.sketch_tables import sketched_tables
+from colonnade.estimation.weighted_grid import fitted_grid
+from colonnade.privacy.laws.partition_sketch import sketching
+from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
-from colonnade.coordinator.algorithms.moments import Moments
-from colonnade.node.coefficients import own_entries
+from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.estimation.moments import Moments
 from colonnade.privacy import samplers
-from colonnade.privacy.functional_noise import CoefficientNoise, Holding, emphasis_for
+from colonnade.privacy.laws.functional_noise import CoefficientNoise, Holding, emphasis_for
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.schema import Column
+from colonnade.steps.coefficient_entries import own_entries
 
 Array = np.ndarray
 

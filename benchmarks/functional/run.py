@@ -41,15 +41,15 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
-from colonnade.coordinator.algorithms.logistic_from_moments import logistic_from_moments
-from colonnade.coordinator.algorithms.pooled_correlations import pooled_correlations
-from colonnade.coordinator.algorithms.regression_from_moments import linear_from_moments
+from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.datasets.public import PublicData, adult, kc_house
+from colonnade.estimation.logistic_from_moments import logistic_from_moments
+from colonnade.estimation.pooled_correlations import pooled_correlations
+from colonnade.estimation.regression_from_moments import linear_from_moments
 from colonnade.estimators.design import design
-from colonnade.node.joint import Joint
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Column
+from colonnade.steps.joint import Joint
 
 HERE = Path(__file__).parent
 SETS = "COLONNADE_FUNCTIONAL_SETS"

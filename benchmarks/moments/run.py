@@ -32,8 +32,8 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.moments import Moments, features_of, own_units
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
+from colonnade.estimation.moments import Moments, features_of, own_units
 from colonnade.estimators.design import design
 
 HERE = Path(__file__).parent

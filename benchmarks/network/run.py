@@ -28,9 +28,9 @@ from statistics import median
 import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription
+from colonnade.service.provisioning import provision
 from colonnade.transport.direct import Direct, UnixEndpoint
 from colonnade.transport.flare import FlareTransport
-from colonnade.transport.provisioning import provision
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

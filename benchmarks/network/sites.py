@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from colonnade.cli import federation as federation_command
-from colonnade.cli.party_folder import PartyFolder
 from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.service.party_folder import PartyFolder
 
 HOST = "localhost"
 PARTIES = ("first", "second", "third")
@@ -108,7 +108,7 @@ def echo_behind(path: Path) -> int:
 
 def relay(name: str, guard: Path, address: str, kit: Path) -> int:
     """Fork a relay; return its id."""
-    from colonnade.transport.relay import Relay
+    from colonnade.service.relay import Relay
 
     pid = os.fork()
     if pid:

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.sketched_moments import SketchedMoments
+from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
+from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.price import Price
-from colonnade.privacy.unbiased_power import UnbiasedPower
 
 HERE = Path(__file__).parent
 SEED = 20_240_611

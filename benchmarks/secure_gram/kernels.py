@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.node.degree_check import CheckedProduct
+from colonnade.conversations.degree_check import CheckedProduct
 from colonnade.secure.products import Products, ShareProduct, entry_pairs
 from colonnade.secure.residues import FAST, PORTABLE, Arithmetic, Elements, gram_bound
 from colonnade.secure.shamir import Dealing, default_threshold, reconstruct

@@ -38,7 +38,7 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.node.joint import Joint
+from colonnade.steps.joint import Joint
 
 HERE = Path(__file__).parent
 SEED = 20_240_602

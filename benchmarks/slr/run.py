@@ -38,11 +38,11 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.optimisers import Average, Sgd, clipped
-from colonnade.privacy.gradient_noise import participation_bound
+from colonnade.estimation.optimisers import Average, Sgd, clipped
+from colonnade.privacy.laws.gradient_noise import participation_bound
+from colonnade.privacy.laws.sampled_gaussian import largest_step_rho
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
-from colonnade.privacy.sampled_gaussian import largest_step_rho
 from colonnade.secure.batches import Batches
 
 HERE = Path(__file__).parent

@@ -37,14 +37,14 @@ import numpy as np
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.gram_release import GramRelease
-from colonnade.coordinator.algorithms.moments import Moments, features_of
-from colonnade.coordinator.algorithms.pca_from_moments import pca_from_moments
-from colonnade.node.joint import Joint
+from colonnade.coordinator.protocols.gram_release import GramRelease
+from colonnade.estimation.moments import Moments, features_of
+from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.privacy import samplers
 from colonnade.privacy.calibration import analytic_gaussian_sigma, ledger_rho
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
+from colonnade.steps.joint import Joint
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it

@@ -12,11 +12,11 @@ import pandas as pd
 from scipy.linalg import eigh
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.moments import features_of
 from colonnade.datasets.public import DATA_VARIABLE, adult, nsl_kdd
-from colonnade.party.sources import Source
-from colonnade.party.statistics.coding import Coding
-from colonnade.party.table import PrivateTable
+from colonnade.estimation.moments import features_of
+from colonnade.party.steps.coding import Coding
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 
 DELTA = 1e-5
 WIDE = 1_000

@@ -6,11 +6,11 @@ from scipy import stats
 
 from colonnade.audit.distinguish import Finding, audit, distinguish
 from colonnade.errors import BadInput
-from colonnade.privacy.channel import Channel, best_channel
-from colonnade.privacy.mechanisms import Mechanism
-from colonnade.privacy.mechanisms.gaussian import DiscreteGaussian
-from colonnade.privacy.mechanisms.laplace import DiscreteLaplace
-from colonnade.privacy.mechanisms.response import RandomizedResponse
+from colonnade.privacy.laws import Mechanism
+from colonnade.privacy.laws.channel import Channel, best_channel
+from colonnade.privacy.laws.gaussian import DiscreteGaussian
+from colonnade.privacy.laws.laplace import DiscreteLaplace
+from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.price import Price
 from tests import kit
 

@@ -5,8 +5,8 @@ import pytest
 
 from colonnade.audit import shared_keys
 from colonnade.audit.shared_keys import MendedSketches, PaperSketches, attack, certain_loss, largest_common
-from colonnade.privacy.mechanisms import partition_sketches
-from colonnade.privacy.partition_sketch import least_floor, least_phantoms
+from colonnade.privacy.laws import partition_sketches
+from colonnade.privacy.laws.partition_sketch import least_floor, least_phantoms
 from colonnade.privacy.price import Price
 from tests import kit
 

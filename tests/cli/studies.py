@@ -7,7 +7,7 @@ import pandas as pd
 from typer.testing import CliRunner, Result
 
 from colonnade.cli import app
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 
 CANARY = "Xq7canaryZ"
 PEOPLE = 400

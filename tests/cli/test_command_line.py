@@ -126,7 +126,7 @@ def test_output_survives_a_terminal_that_knows_only_ascii(tmp_path: Path) -> Non
 
 
 def test_help_does_not_import_what_only_a_verb_needs() -> None:
-    heavy = {"dp_accounting", "rich.table", "colonnade.cli.demo_studies", "colonnade.cli.study_file"}
+    heavy = {"dp_accounting", "rich.table", "colonnade.cli.demo_studies", "colonnade.service.study_file"}
     program = (
         "import sys, colonnade; before = set(sys.modules); import colonnade.cli; print(*set(sys.modules) - before)"
     )

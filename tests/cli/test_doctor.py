@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from colonnade.cli import doctor
-from colonnade.cli.party_folder import PartyFolder
 from colonnade.errors import LedgerCorrupt
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy import samplers
 from colonnade.protocol.papers import Coordinator, Papers
+from colonnade.service.party_folder import PartyFolder
 from tests.cli.studies import call
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import app
-from colonnade.cli.study_file import read
+from colonnade.service.study_file import read
 from tests.cli.studies import call
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def test_every_file_that_a_document_names_exists(document: str) -> None:
 
 
 def test_the_table_of_what_exists_lists_every_estimator_and_method() -> None:
-    from colonnade.cli.study_file import _estimators
+    from colonnade.service.study_file import _estimators
 
     table = text("README.md")
     for name, kind in _estimators().items():

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.cli import second_opinion
-from colonnade.cli.second_opinion import SLACK, distribution_epsilon
-from colonnade.party.ledger import SqliteLedger
+from colonnade.audit import second_opinion
+from colonnade.audit.second_opinion import SLACK, distribution_epsilon
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.price import Budget
 from tests.cli.studies import call, make, refused

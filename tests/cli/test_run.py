@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from tests.cli.studies import (
     CANARY,
     PEOPLE,

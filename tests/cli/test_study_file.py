@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.cli.study_file import read
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.schema import Category, Numeric
+from colonnade.service.study_file import read
 from tests.cli.studies import STUDY, edited, rewrite
 
 
@@ -133,7 +133,7 @@ def test_a_misspelt_estimator_is_suggested(tmp_path: Path) -> None:
 
 def test_every_public_estimator_can_be_named_in_a_study_file() -> None:
     import colonnade as cn
-    from colonnade.cli.study_file import _estimators
+    from colonnade.service.study_file import _estimators
 
     assert _estimators()["PatternCount"] is cn.PatternCount
 

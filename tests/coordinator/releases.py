@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from colonnade.coordinator.algorithms.moments import Feature, Moments, features_of
+from colonnade.estimation.moments import Feature, Moments, features_of
 from colonnade.schema import Category, Column, Numeric
 
 COLUMNS: dict[str, Column] = {

@@ -9,12 +9,12 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.aligning import TASK
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, ReleaseLost
-from colonnade.party.parts.aligning import AligningPart
-from colonnade.party.statistics.aligning import ListMatching
+from colonnade.party.steps.aligning import ListMatching
+from colonnade.party.steps.aligning_part import AligningPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Described, Post, Posted
 from tests import kit
-from tests.node.list_stage import list_plan
+from tests.conversations.list_stage import list_plan
 
 SCHEMA = cn.Schema(value=cn.Numeric(0, 1), group=cn.Category(["no", "yes"]))
 LISTS = {

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.coordinator.algorithms.importance_sampling import (
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.estimation.importance_sampling import (
     allocate,
     checked_totals,
     kmeans_size,
@@ -15,7 +16,6 @@ from colonnade.coordinator.algorithms.importance_sampling import (
     regression_size,
     weigh,
 )
-from colonnade.errors import BadInput, ProtocolError
 from tests.kit import ALPHA, chi_square_p, generator
 
 

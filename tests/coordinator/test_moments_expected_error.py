@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from colonnade.coordinator.algorithms.expected_error import (
+from colonnade.errors import BadInput
+from colonnade.estimation.expected_error import (
     expected_coefficient_error,
     expected_components_error,
     expected_table_error,
     gram_variance,
 )
-from colonnade.coordinator.algorithms.logistic_from_moments import logistic_from_moments
-from colonnade.coordinator.algorithms.moments import features_of, noise_variance
-from colonnade.coordinator.algorithms.pca_from_moments import pca_from_moments
-from colonnade.errors import BadInput
+from colonnade.estimation.logistic_from_moments import logistic_from_moments
+from colonnade.estimation.moments import features_of, noise_variance
+from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.schema import Category, Numeric
 from tests import kit
 from tests.coordinator.releases import release

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.coordinator.algorithms.moments import (
+from colonnade.errors import BadInput
+from colonnade.estimation.moments import (
     INTERCEPT,
     Feature,
     Moments,
@@ -15,8 +16,7 @@ from colonnade.coordinator.algorithms.moments import (
     own_units,
     row_bound,
 )
-from colonnade.coordinator.algorithms.noise_propagation import operator_norm, product_covariance, quadratic_variance
-from colonnade.errors import BadInput
+from colonnade.estimation.noise_propagation import operator_norm, product_covariance, quadratic_variance
 from colonnade.schema import Category, Numeric
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, own, people, release

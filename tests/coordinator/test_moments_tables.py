@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from colonnade.coordinator.algorithms.maximum_entropy import LARGEST_JOINT, joint_errors, maximum_entropy
-from colonnade.coordinator.algorithms.pair_tables import (
+from colonnade.errors import BadInput
+from colonnade.estimation.maximum_entropy import LARGEST_JOINT, joint_errors, maximum_entropy
+from colonnade.estimation.pair_tables import (
     PairTables,
     consistent_tables,
     plausible_total,
     project_to_margins,
 )
-from colonnade.errors import BadInput
-from colonnade.privacy.projection import project_to_simplex
+from colonnade.estimation.projection import project_to_simplex
 from tests import kit
 
 CELLS = st.floats(-1e6, 1e6, allow_nan=False)

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from colonnade.coordinator.algorithms.expected_error import gram_variance
-from colonnade.coordinator.algorithms.logistic_from_moments import logistic_from_moments
-from colonnade.coordinator.algorithms.moments import Feature, Moments, features_of, noise_variance, own_units, row_bound
-from colonnade.coordinator.algorithms.pca_from_moments import pca_from_moments
 from colonnade.datasets.public import PublicData, adult, nsl_kdd
+from colonnade.estimation.expected_error import gram_variance
+from colonnade.estimation.logistic_from_moments import logistic_from_moments
+from colonnade.estimation.moments import Feature, Moments, features_of, noise_variance, own_units, row_bound
+from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.privacy.calibration import zcdp_rho
 from tests import kit
 

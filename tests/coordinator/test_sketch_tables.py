@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.coordinator.algorithms.clustering_budget import (
+from colonnade.errors import BadInput
+from colonnade.estimation.clustering_budget import (
     ClusteringPrices,
     automatic_clusters,
     clustering_prices,
     weight_noise,
 )
-from colonnade.coordinator.algorithms.pair_tables import consistent_tables, plausible_total
-from colonnade.coordinator.algorithms.sketch_likelihood import evidence_of, ring_times
-from colonnade.coordinator.algorithms.sketch_tables import (
+from colonnade.estimation.pair_tables import consistent_tables, plausible_total
+from colonnade.estimation.sketch_likelihood import evidence_of, ring_times
+from colonnade.estimation.sketch_tables import (
     cell_spread,
     corrected_cardinality,
     kappa,
@@ -22,11 +23,10 @@ from colonnade.coordinator.algorithms.sketch_tables import (
     sketched_table,
     sketched_tables,
 )
-from colonnade.errors import BadInput
 from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.laws.partition_sketch import SKETCHES, Sketching, sketching
+from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.mechanisms.partition_sketches import PairSide, PartitionSketches
-from colonnade.privacy.partition_sketch import SKETCHES, Sketching, sketching
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from tests import kit

@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.union_release import UnionRelease
+from colonnade.coordinator.protocols.union_release import UnionRelease
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
-from colonnade.party.statistics.union import UnionCross, UnionOwn
+from colonnade.party.steps.union import UnionCross, UnionOwn
 from colonnade.privacy import samplers
 from colonnade.privacy.price import Price
 from tests import kit

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given, settings
 from scipy.optimize import minimize
 
-from colonnade.coordinator.algorithms.clustering_budget import (
+from colonnade.errors import BadInput
+from colonnade.estimation.clustering_budget import (
     ClusteringPrices,
     automatic_clusters,
     clustering_prices,
     weight_noise,
 )
-from colonnade.coordinator.algorithms.maximum_entropy import maximum_entropy
-from colonnade.coordinator.algorithms.pair_tables import PairTables
-from colonnade.coordinator.algorithms.weighted_clustering import (
+from colonnade.estimation.maximum_entropy import maximum_entropy
+from colonnade.estimation.pair_tables import PairTables
+from colonnade.estimation.weighted_clustering import (
     geometric_median,
     median_cost,
     weighted_kmeans,
     weighted_kmedian,
 )
-from colonnade.coordinator.algorithms.weighted_grid import dense_grid, fitted_grid, independent_grid
-from colonnade.errors import BadInput
+from colonnade.estimation.weighted_grid import dense_grid, fitted_grid, independent_grid
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price

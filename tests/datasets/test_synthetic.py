@@ -8,9 +8,9 @@ from sklearn.metrics import roc_auc_score
 
 from colonnade.datasets import Federated, gaussian_mixture, public_generator, three_organisations
 from colonnade.errors import BadInput
-from colonnade.party.alignment import common_order, read_ids
-from colonnade.party.sources import Source
-from colonnade.party.table import PrivateTable, require_plausible
+from colonnade.party.table.private_table import PrivateTable, require_plausible
+from colonnade.party.table.row_order import common_order, read_ids
+from colonnade.party.table.sources import Source
 from colonnade.schema import Category, Numeric
 
 

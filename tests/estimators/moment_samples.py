@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.moments import Moments
+from colonnade.estimation.moments import Moments
 from tests import kit
 from tests.federations import SCHEMAS, frames, joined
 

@@ -10,12 +10,12 @@ from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.coreset_study import CoresetStudy
-from colonnade.coordinator.algorithms.relay import Relay
-from colonnade.coordinator.algorithms.weighted_clustering import weighted_kmeans
+from colonnade.coordinator.protocols.coreset_study import CoresetStudy
+from colonnade.coordinator.protocols.relay import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
-from colonnade.party.statistics.coreset import CoresetDraws, CoresetTotal, drawn_rows
-from colonnade.party.statistics.scored_rows import ScoredRows
+from colonnade.estimation.weighted_clustering import weighted_kmeans
+from colonnade.party.steps.coreset import CoresetDraws, CoresetTotal, drawn_rows
+from colonnade.party.steps.scored_rows import ScoredRows
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
 from colonnade.transport.transcript import Recorded

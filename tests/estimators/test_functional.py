@@ -7,11 +7,11 @@ from sklearn import linear_model
 from sklearn.base import clone
 
 import colonnade as cn
-from colonnade.cli import study_file
-from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
-from colonnade.coordinator.algorithms.moments import Moments
-from colonnade.coordinator.algorithms.pooled_correlations import pooled_correlations
+from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.pooled_correlations import pooled_correlations
 from colonnade.privacy.price import Price
+from colonnade.service import study_file
 from tests import kit
 from tests.estimators.moment_samples import federation, numbers, split
 from tests.federations import SCHEMAS, frames, joined

@@ -252,9 +252,9 @@ def blank(data: bytes) -> tuple:
 
 def record(tables, method, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and what was counted, by party."""
-    from colonnade.party.statistics.histogram import Histogram
-    from colonnade.party.statistics.reports import Reports
-    from colonnade.privacy.mechanisms.local_clustering import LocalClustering
+    from colonnade.party.steps.histogram import Histogram
+    from colonnade.party.steps.reports import Reports
+    from colonnade.privacy.laws.local_clustering import LocalClustering
 
     counted, draw = {}, LocalClustering.release
 

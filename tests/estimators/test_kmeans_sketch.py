@@ -184,8 +184,8 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
 
 def record(tables, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and the memberships, by party."""
-    from colonnade.party.statistics.membership_sketches import MembershipSketches
-    from colonnade.privacy.mechanisms.local_clustering import LocalClustering
+    from colonnade.party.steps.membership_sketches import MembershipSketches
+    from colonnade.privacy.laws.local_clustering import LocalClustering
 
     counted, draw, real = {}, LocalClustering.release, MembershipSketches.compute
 

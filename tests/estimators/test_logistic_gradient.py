@@ -8,18 +8,18 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.cli import study_file
-from colonnade.coordinator.algorithms.gradient_descent import GradientDescent
-from colonnade.coordinator.algorithms.optimisers import Adam, Average, Settling, Sgd, clipped, optimiser_of
+from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.estimation.optimisers import Adam, Average, Settling, Sgd, clipped, optimiser_of
 from colonnade.estimators.design import design
-from colonnade.node.gradient_terms import GRADIENT, KEY, GradientTerms
-from colonnade.party.parts.descent import DescentPart
+from colonnade.party.steps.descent_part import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
+from colonnade.service import study_file
+from colonnade.steps.gradient_terms import GRADIENT, KEY, GradientTerms
 from colonnade.transport.transcript import Recorded
+from tests.conversations.sites import Lost, Site
 from tests.federations import TEST_KEY, federation
-from tests.node.sites import Lost, Site
 
 SCHEMAS = {
     "bank": cn.Schema(age=cn.Numeric(18, 95), default=cn.Category(["no", "yes"])),

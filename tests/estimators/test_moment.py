@@ -145,7 +145,7 @@ def test_a_preview_spends_nothing_and_warns_of_an_event_level():
 
 
 def test_a_ledger_marks_an_event_level_release(tmp_path):
-    from colonnade.party.ledger import SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
 
     frames = tables(parties=1)
     with cn.Federation.simulate(

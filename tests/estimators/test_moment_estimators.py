@@ -9,11 +9,11 @@ from sklearn import decomposition, discriminant_analysis, linear_model
 from sklearn.base import clone
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.moments import features_of
+from colonnade.estimation.moments import features_of
 from colonnade.estimators.design import design
-from colonnade.party.sources import Source
-from colonnade.party.statistics.coding import Coding
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.coding import Coding
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from tests.estimators.moment_samples import (
     GENEROUS,
     PRICE,

@@ -15,7 +15,7 @@ import colonnade as cn
 from colonnade.audit.distinguish import distinguish
 from colonnade.privacy import samplers
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
 from colonnade.privacy.price import Price
 from tests import kit
 from tests.estimators.moment_samples import (

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.sketched_moments import SketchedMoments
-from colonnade.coordinator.algorithms.sketching import best_size
+from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
+from colonnade.estimation.sketching import best_size
 from colonnade.privacy.calibration import gaussian_party_price, ledger_rho
 from colonnade.privacy.price import Price
 from tests import kit

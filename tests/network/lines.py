@@ -17,8 +17,8 @@ HOST = "localhost"
 
 RELAY = """
 import os, sys
-from colonnade.node.log import Log
-from colonnade.transport.relay import Relay
+from colonnade.event_log import Log
+from colonnade.service.relay import Relay
 folder, address, kits, host, *names = sys.argv[1:]
 for name in names:
     if os.fork() == 0:

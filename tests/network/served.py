@@ -11,7 +11,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import federation as federation_command
-from colonnade.cli.party_folder import PartyFolder, read_papers
+from colonnade.service.party_folder import PartyFolder, read_papers
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.network.lines import HOST, Started, free_port, until
 
@@ -19,7 +19,7 @@ MEMBERS = """
 import ctypes, os, sys, signal
 from pathlib import Path
 import typer
-import colonnade.cli.serving, colonnade.cli.supervisor, colonnade.party.serving
+import colonnade.service.processes, colonnade.service.supervisor, colonnade.service.opening
 import colonnade.party.guard
 from colonnade.cli.party import serve
 

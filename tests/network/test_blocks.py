@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.node.log import EVENTS, FIELDS, Log
+from colonnade.event_log import EVENTS, FIELDS, Log
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.transport.blocks import BLOCK, LARGEST_BLOCK, Answer, Call, Status, Verb
 
-relay = pytest.importorskip("colonnade.transport.relay", reason="needs the extra colonnade[network]")
+relay = pytest.importorskip("colonnade.service.relay", reason="needs the extra colonnade[network]")
 
 SESSION = b"s" * 16
 

@@ -11,7 +11,7 @@ from tests.network.lines import HOST, free_port, relays, until
 from tests.transport.contract import PARTIES, TransportContract, echoes
 from tests.transport.test_direct import Server
 
-provisioning = pytest.importorskip("colonnade.transport.provisioning", reason="needs the extra colonnade[network]")
+provisioning = pytest.importorskip("colonnade.service.provisioning", reason="needs the extra colonnade[network]")
 flare = pytest.importorskip("colonnade.transport.flare", reason="needs the extra colonnade[network]")
 
 

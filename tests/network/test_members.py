@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.cli.serving import _refuse_the_network
 from colonnade.errors import BadInput, BudgetExceeded, ProtocolError
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.service.processes import _refuse_the_network
 from tests.cli.studies import call
 from tests.network.lines import Started, until
 from tests.network.served import MEMBERS, Site, simulated

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.cli import federation as federation_command
-from colonnade.cli.party_folder import PartyFolder, read_papers
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.party.policy import Policy
-from colonnade.party.serving import stricter
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Post, Propose, Refused
 from colonnade.protocol.papers import Floor, Papers
 from colonnade.secure.keys import Identity
+from colonnade.service.opening import stricter
+from colonnade.service.party_folder import PartyFolder, read_papers
 from colonnade.transport.direct import Direct
 from tests.network.served import Site
 

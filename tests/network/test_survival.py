@@ -12,7 +12,7 @@ import pytest
 import colonnade as cn
 from colonnade.cli import coordinator as coordinator_command
 from colonnade.errors import ColonnadeError, PartyAway, ProtocolError, ReleaseLost
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Post
 from tests.network.lines import Started, until

@@ -164,7 +164,7 @@ def _cost(nano=100_000_000):
 
 
 def _open(path, **keywords):
-    from colonnade.party.ledger import SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
 
     return SqliteLedger.open(path, **keywords)
 
@@ -281,6 +281,6 @@ TASKS = {
 
 
 if __name__ == "__main__":
-    import colonnade.party.ledger  # noqa: F401  # once, before the forks
+    import colonnade.party.ledger.ledger  # noqa: F401  # once, before the forks
 
     _serve()

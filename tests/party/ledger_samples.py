@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import NANO, Budget
 from tests.party.ledger_children import BODY, answer_of, seed_of

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.party.alignment import Alignment, align, common_ids, common_order, read_ids
-from colonnade.party.sources import Source
+from colonnade.party.table.row_order import Alignment, align, common_ids, common_order, read_ids
+from colonnade.party.table.sources import Source
 from tests import kit
 from tests.party.test_sources import CANARY, KINDS, everything_said, make
 

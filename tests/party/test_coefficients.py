@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
-from colonnade.node.coefficients import Entries, cross_entries, own_entries
-from colonnade.node.joint import Joint
-from colonnade.party.sources import Source
-from colonnade.party.statistics.coefficients import Coefficients
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.coefficients import Coefficients
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
-from colonnade.privacy.functional_noise import CoefficientNoise
+from colonnade.privacy.laws.functional_noise import CoefficientNoise
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.products import entry_pairs
+from colonnade.steps.coefficient_entries import Entries, cross_entries, own_entries
+from colonnade.steps.joint import Joint
 from tests import kit
 
 SCHEMA = Schema(

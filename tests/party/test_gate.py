@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.layout import layout
-from colonnade.coordinator.algorithms.pattern_counts import IndependentCounts, ResponseCounts
+from colonnade.coordinator.protocols.layout import layout
+from colonnade.coordinator.protocols.pattern_counts import IndependentCounts, ResponseCounts
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard

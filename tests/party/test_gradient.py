@@ -11,13 +11,13 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
-from colonnade.node.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT
-from colonnade.party.parts.descent import DescentPart
-from colonnade.party.sources import Source
-from colonnade.party.statistics.gradient import Gradient
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.descent_part import DescentPart
+from colonnade.party.steps.gradient import Gradient
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from colonnade.secure.batches import Batches
 from colonnade.secure.framing import digest
+from colonnade.steps.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT
 from tests import kit
 from tests.federations import SCHEMAS, federation, frames
 

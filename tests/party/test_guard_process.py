@@ -22,9 +22,9 @@ COLUMNS = ["bank.segment", "telco.plan"]
 CHILD = """
 import sys
 import pyarrow as pa, pandas as pd
-from colonnade.party.alignment import read_ids
+from colonnade.party.table.row_order import read_ids
 from colonnade.party.guard import serve
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party, _test_randomness
 from colonnade.privacy.price import Budget
 from tests.federations import SCHEMAS, TEST_KEY, frames

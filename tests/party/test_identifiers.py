@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch
-from colonnade.node.matching import IdRules
-from colonnade.party.identifiers import normal_ids
+from colonnade.party.table.identifiers import normal_ids
+from colonnade.steps.matching_terms import IdRules
 
 PLAIN = IdRules()
 

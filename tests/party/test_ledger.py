@@ -17,8 +17,8 @@ import hypothesis.strategies as st
 import pytest
 
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
-from colonnade.party.ledger import SqliteLedger
-from colonnade.party.ledger_rows import Ceiling
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.rows import Ceiling
 from colonnade.privacy.loss import NOTHING, ORDERS, Loss, total
 from colonnade.privacy.price import NANO, Budget
 from tests.party.ledger_children import BODY

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from colonnade.errors import ColonnadeError, LedgerCorrupt
-from colonnade.party import ledger_rows
-from colonnade.party.ledger import SqliteLedger
-from colonnade.party.ledger_rows import FACTS, SCHEMA, Facts, row_hash
-from colonnade.party.ledger_tally import Tally
+from colonnade.party.ledger import rows as ledger_rows
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.rows import FACTS, SCHEMA, Facts, row_hash
+from colonnade.party.ledger.tally import Tally
 from colonnade.privacy.loss import GRID, NOTHING, Loss
 from colonnade.privacy.price import NANO
 from tests.party.ledger_children import BODY

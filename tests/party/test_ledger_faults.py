@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from colonnade.errors import LedgerCorrupt, ReleaseLost
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.price import NANO, Budget
 from tests import kit

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, LedgerCorrupt, ProtocolError
-from colonnade.party import ledger as ledger_module
-from colonnade.party import ledger_file
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger import file as ledger_file
+from colonnade.party.ledger import ledger as ledger_module
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.loss import GRID, NOTHING
 from colonnade.privacy.price import NANO, Budget
 from tests.party.ledger_children import BODY

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from colonnade.errors import BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.price import Budget
 from tests.party.ledger_children import BODY

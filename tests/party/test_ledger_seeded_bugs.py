@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 
 from colonnade.errors import ColonnadeError
-from colonnade.party import ledger, ledger_file, ledger_rows, ledger_tally
-from colonnade.party.ledger import SqliteLedger
-from colonnade.party.ledger_file import LedgerFile
-from colonnade.party.ledger_rows import SCHEMA, Ceiling
-from colonnade.party.ledger_tally import Tally
+from colonnade.party.ledger import file as ledger_file
+from colonnade.party.ledger import ledger
+from colonnade.party.ledger import rows as ledger_rows
+from colonnade.party.ledger import tally as ledger_tally
+from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.rows import SCHEMA, Ceiling
+from colonnade.party.ledger.tally import Tally
 from colonnade.privacy.loss import NOTHING, Loss
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage

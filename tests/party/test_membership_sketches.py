@@ -6,9 +6,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
-from colonnade.party.statistics.membership_sketches import MembershipSketches
+from colonnade.party.steps.membership_sketches import MembershipSketches
 from colonnade.plan import Plan, Step
-from colonnade.privacy.partition_sketch import sketching
+from colonnade.privacy.laws.partition_sketch import sketching
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from tests.party.test_memberships import CENTRES, FRAME, SCHEMA, table

@@ -6,12 +6,12 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, ProtocolError
-from colonnade.party.sources import Source
-from colonnade.party.statistics.histogram import Histogram
-from colonnade.party.statistics.joint import PairTables
-from colonnade.party.statistics.memberships import Membership, category_of, nothing_earlier
-from colonnade.party.statistics.reports import Reports
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.histogram import Histogram
+from colonnade.party.steps.joint import PairTables
+from colonnade.party.steps.memberships import Membership, category_of, nothing_earlier
+from colonnade.party.steps.reports import Reports
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from tests.estimators.clustering_samples import coded, federated, groups, joined, split

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.sources import Source
-from colonnade.party.statistics.values import Total, Values
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.values import Total, Values
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
-from colonnade.privacy.mechanisms.values import PerturbedValues
+from colonnade.privacy.laws.values import PerturbedValues
+from colonnade.privacy.laws.whole_values import Carrier, WholeValues
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.privacy.whole_values import Carrier, WholeValues
 from colonnade.schema import Category, Numeric, Schema
 from tests import kit
 

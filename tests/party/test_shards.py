@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.party import shards
-from colonnade.party.sources import Source
-from colonnade.party.statistics.reports import Reports
-from colonnade.party.statistics.values import Values
-from colonnade.party.table import PrivateTable
-from colonnade.privacy.mechanisms.response import RandomizedResponse
-from colonnade.privacy.mechanisms.values import PerturbedValues
+from colonnade.party.steps.reports import Reports
+from colonnade.party.steps.values import Values
+from colonnade.party.table import shards
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
+from colonnade.privacy.laws.response import RandomizedResponse
+from colonnade.privacy.laws.values import PerturbedValues
 from tests.federations import TEST_KEY
 
 SCHEMA = cn.Schema(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.sources import Source
-from colonnade.party.statistics.sketch import Sketch, ValueSketch
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.sketch import Sketch, ValueSketch
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.calibration import analytic_gaussian_sigma, ledger_rho
 from colonnade.privacy.price import Price

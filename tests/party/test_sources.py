@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.party.sources import Source
+from colonnade.party.table.sources import Source
 
 CANARY = "canary-4242"
 KINDS = ["pandas", "arrow", "polars", "parquet", "csv"]

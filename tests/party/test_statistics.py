@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.party.sources import Source
-from colonnade.party.statistics.histogram import Histogram
-from colonnade.party.statistics.reports import Reports, chosen
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.histogram import Histogram
+from colonnade.party.steps.reports import Reports, chosen
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness

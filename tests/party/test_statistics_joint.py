@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.sources import Source
-from colonnade.party.statistics.coding import LARGEST_SCALE, Coding
-from colonnade.party.statistics.joint import Gram, PairTables
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps.coding import LARGEST_SCALE, Coding
+from colonnade.party.steps.joint import Gram, PairTables
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema

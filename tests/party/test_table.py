@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.party.encoding import CategoryEncoder, NumericEncoder
-from colonnade.party.sources import Source
-from colonnade.party.table import PrivateTable, require_plausible, require_schema
+from colonnade.party.table.encoding import CategoryEncoder, NumericEncoder
+from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
+from colonnade.party.table.sources import Source
 from colonnade.protocol import codec
 from colonnade.schema import Category, Numeric, Schema
 from tests import kit

@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch
-from colonnade.party.alignment import Alignment
+from colonnade.party.table.row_order import Alignment
 from tests.federations import federation
 from tests.party.test_gate import gate_of, guards
 

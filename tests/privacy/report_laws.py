@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from colonnade.privacy.channel import Channel
+from colonnade.privacy.laws.channel import Channel
 from colonnade.privacy.price import NANO
 
 

@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.privacy import functional_noise
-from colonnade.privacy.functional_noise import CoefficientNoise, Holding, coefficients_l1, emphasis_for
+from colonnade.privacy.laws import functional_noise
+from colonnade.privacy.laws.functional_noise import CoefficientNoise, Holding, coefficients_l1, emphasis_for
 from colonnade.privacy.neighbours import Neighbours
 from colonnade.privacy.price import Price
 from colonnade.privacy.samplers import LARGEST_SCALE

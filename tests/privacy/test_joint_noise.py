@@ -14,9 +14,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.privacy import joint_noise
 from colonnade.privacy.curves import skellam_rdp, sum_correction, summed_gaussian_rho
-from colonnade.privacy.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.laws import joint_noise
+from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
 from colonnade.privacy.loss import ORDERS, Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.samplers import LARGEST_MEAN, LARGEST_SCALE, LARGEST_SIGMA_SQUARED

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput
-from colonnade.privacy import mechanisms
-from colonnade.privacy.channel import Channel
+from colonnade.privacy import laws as mechanisms
+from colonnade.privacy.laws import Mechanism
+from colonnade.privacy.laws.channel import Channel
+from colonnade.privacy.laws.gaussian import DiscreteGaussian
+from colonnade.privacy.laws.laplace import DiscreteLaplace
+from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.mechanisms import Mechanism
-from colonnade.privacy.mechanisms.gaussian import DiscreteGaussian
-from colonnade.privacy.mechanisms.laplace import DiscreteLaplace
-from colonnade.privacy.mechanisms.response import RandomizedResponse
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from tests import kit

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from colonnade.errors import BadInput
-from colonnade.privacy import partition_sketch
 from colonnade.privacy.calibration import kov_delta, kov_epsilon_each
-from colonnade.privacy.loss import ORDERS, Loss
-from colonnade.privacy.partition_sketch import (
+from colonnade.privacy.laws import partition_sketch
+from colonnade.privacy.laws.partition_sketch import (
     GAMMA,
     SKETCHES,
     Sketching,
@@ -22,6 +21,7 @@ from colonnade.privacy.partition_sketch import (
     least_phantoms,
     sketching,
 )
+from colonnade.privacy.loss import ORDERS, Loss
 from colonnade.privacy.price import Price
 
 ONE = 2**64

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
-from colonnade.privacy import _sketch_kernels as kernels
-from colonnade.privacy.mechanisms import partition_sketches as module
-from colonnade.privacy.mechanisms.partition_sketches import (
+from colonnade.privacy.laws import _sketch_kernels as kernels
+from colonnade.privacy.laws import partition_sketches as module
+from colonnade.privacy.laws.partition_sketch import Sketching, sketch_law
+from colonnade.privacy.laws.partition_sketches import (
     PairSide,
     PartitionSketches,
     phantom_values,
     real_values,
 )
-from colonnade.privacy.partition_sketch import Sketching, sketch_law
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from tests import kit
 

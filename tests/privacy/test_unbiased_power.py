@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
+from colonnade.estimation.unbiased_power import NoiseLaw, UnbiasedPower
 from colonnade.privacy.calibration import discrete_laplace_variance
 from colonnade.privacy.samplers import discrete_laplace
-from colonnade.privacy.unbiased_power import NoiseLaw, UnbiasedPower
 from tests import kit
 
 TWO = Fraction(2)  # ε = ½ at change 1

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.privacy.joint_noise import GramNoise
+from colonnade.privacy.laws.joint_noise import GramNoise
+from colonnade.privacy.laws.union_noise import UnionNoise
 from colonnade.privacy.loss import total
 from colonnade.privacy.price import Price
-from colonnade.privacy.union_noise import UnionNoise
 
 PARTS = ("cross", "a", "b")
 

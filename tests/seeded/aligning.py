@@ -5,19 +5,20 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.node import matching_run
-from colonnade.party import identifiers, policy
-from colonnade.party.ledger import SqliteLedger
-from colonnade.party.parts.aligning import AligningPart
-from colonnade.party.statistics.union import UnionCross
-from colonnade.party.table import PrivateTable
+from colonnade.conversations import matching as matching_run
+from colonnade.party import policy
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.steps.aligning_part import AligningPart
+from colonnade.party.steps.union import UnionCross
+from colonnade.party.table import identifiers
+from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.secure import matching, points
 from colonnade.secure.hidden_map import HiddenMap
 from colonnade.secure.union import UnionSide
+from tests.conversations import test_matching_run as runs
 from tests.coordinator import test_align as aligned
 from tests.coordinator import test_union_studies as unions
-from tests.node import test_matching_run as runs
 from tests.party import test_identifiers as ids
 from tests.secure import test_hidden_map as maps
 from tests.secure import test_matching as matchings

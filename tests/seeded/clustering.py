@@ -4,13 +4,13 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coordinator.algorithms import clustering_budget, weighted_clustering
+from colonnade.estimation import clustering_budget, weighted_clustering
 from colonnade.party import gate as gate_module
-from colonnade.party.statistics.memberships import Membership
-from colonnade.party.table import PrivateTable
-from colonnade.privacy import clustering_schedule as schedules
-from colonnade.privacy.mechanisms import local_clustering
-from colonnade.privacy.mechanisms.local_clustering import LocalClustering
+from colonnade.party.steps.memberships import Membership
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.privacy.laws import clustering_schedule as schedules
+from colonnade.privacy.laws import local_clustering
+from colonnade.privacy.laws.local_clustering import LocalClustering
 from tests.coordinator import test_weighted_clustering as grids
 from tests.estimators import test_kmeans as studies
 from tests.party import test_local_clustering as local

@@ -5,20 +5,20 @@ from functools import partial
 
 import numpy as np
 
+from colonnade.conversations import sums as sum_run
 from colonnade.coordinator import statement
-from colonnade.coordinator.algorithms import coreset_study, importance_sampling
+from colonnade.coordinator.protocols import coreset_study
 from colonnade.errors import ProtocolError
+from colonnade.estimation import importance_sampling
 from colonnade.estimators import coreset_options, study
-from colonnade.node import sum_run
-from colonnade.party.parts import sum as sum_part
 from colonnade.party.policy import Policy
-from colonnade.party.statistics import cluster_scores, leverage
-from colonnade.party.statistics import coreset as coreset_statistic
-from colonnade.party.statistics.coreset import CoresetDraws, CoresetRows
+from colonnade.party.steps import cluster_scores, leverage, sum_part
+from colonnade.party.steps import coreset as coreset_statistic
+from colonnade.party.steps.coreset import CoresetDraws, CoresetRows
 from colonnade.secure.summation import PairwiseMasks, SumRing
+from tests.conversations import test_sum_run as sums
 from tests.coordinator import test_importance_sampling as sampling
 from tests.estimators import test_coreset as studies
-from tests.node import test_sum_run as sums
 from tests.party import test_cluster_scores as clusters
 from tests.party import test_leverage as blocks
 from tests.secure import test_summation as masks

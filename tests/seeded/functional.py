@@ -4,13 +4,13 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coordinator.algorithms import pooled_correlations as repair
-from colonnade.node import coefficients as entries
-from colonnade.party.statistics import coefficients as statistic
-from colonnade.party.statistics.coefficients import Coefficients
-from colonnade.privacy.functional_noise import CoefficientNoise
+from colonnade.estimation import pooled_correlations as repair
+from colonnade.party.steps import coefficients as statistic
+from colonnade.party.steps.coefficients import Coefficients
+from colonnade.privacy.laws.functional_noise import CoefficientNoise
+from colonnade.steps import coefficient_entries as entries
+from tests.conversations import test_functional_secrecy as secrecy
 from tests.estimators import test_functional as studies
-from tests.node import test_functional_secrecy as secrecy
 from tests.party import test_coefficients as coefficients
 from tests.privacy import test_functional_noise as sensitivities
 from tests.seeded.bug import Bug, replaced, wrapped

@@ -5,7 +5,7 @@ from functools import partial
 import colonnade as cn
 from colonnade.party import gate, guard, party
 from colonnade.party.gate import Gate
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol import codec
@@ -66,7 +66,7 @@ def _quotes_without_looking(self, plan):
 
 def _unknown_parameters_pass(patch):
     for one in ("histogram", "reports", "joint"):
-        patch.setattr(f"colonnade.party.statistics.{one}.only_parameters", lambda step, allowed: step.parameters)
+        patch.setattr(f"colonnade.party.steps.{one}.only_parameters", lambda step, allowed: step.parameters)
 
 
 def _one_at_a_time(self, requests):

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from colonnade.node.gradient_run import GradientRun
-from colonnade.node.gradient_terms import GradientTerms
-from colonnade.party.parts.descent import DescentPart
+from colonnade.conversations.gradient import GradientRun
 from colonnade.party.policy import Policy
-from colonnade.party.statistics.gradient import Gradient
-from colonnade.privacy import sampled_gaussian, samplers
-from colonnade.privacy.gradient_noise import GradientNoise
+from colonnade.party.steps.descent_part import DescentPart
+from colonnade.party.steps.gradient import Gradient
+from colonnade.privacy import samplers
+from colonnade.privacy.laws import sampled_gaussian
+from colonnade.privacy.laws.gradient_noise import GradientNoise
 from colonnade.protocol.messages import unpack
 from colonnade.secure.batches import Batches
 from colonnade.secure.products import ShareProduct
 from colonnade.secure.stream import SeedStream
-from tests.node import test_gradient_run as runs
+from colonnade.steps.gradient_terms import GradientTerms
+from tests.conversations import test_gradient_run as runs
 from tests.party import test_gradient as parts
 from tests.privacy import test_gradient_noise as noises
 from tests.privacy import test_sampled_gaussian as sampled

@@ -25,10 +25,10 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
 
 
 def _bugs() -> list[Bug]:
+    from colonnade.conversations.ledger_heads import LedgerHeads
     from colonnade.coordinator.journal import StudyJournal
-    from colonnade.node.heads import LedgerHeads
-    from colonnade.party import serving
     from colonnade.protocol.papers import Papers
+    from colonnade.service import opening as serving
     from tests.network import test_papers as papers
 
     return [

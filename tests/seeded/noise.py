@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from colonnade.privacy import randomness, samplers
-from colonnade.privacy.channel import Channel
-from colonnade.privacy.mechanisms import response
-from colonnade.privacy.mechanisms.gaussian import DiscreteGaussian
-from colonnade.privacy.mechanisms.laplace import DiscreteLaplace
-from colonnade.privacy.mechanisms.response import RandomizedResponse
+from colonnade.privacy.laws import response
+from colonnade.privacy.laws.channel import Channel
+from colonnade.privacy.laws.gaussian import DiscreteGaussian
+from colonnade.privacy.laws.laplace import DiscreteLaplace
+from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.price import Price
 from tests.audit import test_distinguish as audits
 from tests.privacy import test_mechanisms as laws

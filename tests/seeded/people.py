@@ -5,15 +5,15 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.party import alignment
-from colonnade.party.encoding import CategoryEncoder, NumericEncoder, flatten, numbers_in
-from colonnade.party.statistics import coding, joint
-from colonnade.party.statistics.histogram import Histogram
-from colonnade.party.statistics.reports import Reports
-from colonnade.privacy.channel import best_channel
+from colonnade.party.steps import coding, joint
+from colonnade.party.steps.histogram import Histogram
+from colonnade.party.steps.reports import Reports
+from colonnade.party.table import row_order as alignment
+from colonnade.party.table.encoding import CategoryEncoder, NumericEncoder, flatten, numbers_in
 from colonnade.privacy.curves import poisson_sampled_nano
+from colonnade.privacy.laws.channel import best_channel
+from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.mechanisms.response import RandomizedResponse
 from tests import test_record_and_replay as replay
 from tests.party import test_alignment as alignments
 from tests.party import test_statistics as statistics

@@ -4,16 +4,16 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coordinator.algorithms.power_moments import SketchedSquare
-from colonnade.coordinator.algorithms.sketched_moments import SketchedMoments
+from colonnade.coordinator.protocols.power_moments import SketchedSquare
+from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
+from colonnade.estimation import unbiased_power
 from colonnade.party.policy import Policy
-from colonnade.party.statistics.sketch import Sketch
-from colonnade.party.statistics.values import Values
-from colonnade.party.table import PrivateTable
-from colonnade.privacy import unbiased_power
-from colonnade.privacy.mechanisms.gaussian import DiscreteGaussian
-from colonnade.privacy.mechanisms.values import PerturbedValues
-from colonnade.privacy.whole_values import WholeValues
+from colonnade.party.steps.sketch import Sketch
+from colonnade.party.steps.values import Values
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.privacy.laws.gaussian import DiscreteGaussian
+from colonnade.privacy.laws.values import PerturbedValues
+from colonnade.privacy.laws.whole_values import WholeValues
 from colonnade.secure.signs import Signs
 from tests.estimators import test_moment as moments
 from tests.estimators import test_sketch as sketches

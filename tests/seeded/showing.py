@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 import colonnade as cn
-from colonnade.coordinator.algorithms import power_moments
+from colonnade.coordinator.protocols import power_moments
 from colonnade.party.gate import Gate
 from colonnade.report import markup, promise
 from tests.estimators import test_preview as previews

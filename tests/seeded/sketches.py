@@ -4,13 +4,12 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coordinator.algorithms import sketch_tables
+from colonnade.estimation import sketch_tables
 from colonnade.party import gate
-from colonnade.party.statistics import membership_sketches
-from colonnade.party.statistics.membership_sketches import MembershipSketches
-from colonnade.privacy import partition_sketch
-from colonnade.privacy.mechanisms import partition_sketches
-from colonnade.privacy.partition_sketch import Sketching, SketchLaw
+from colonnade.party.steps import membership_sketches
+from colonnade.party.steps.membership_sketches import MembershipSketches
+from colonnade.privacy.laws import partition_sketch, partition_sketches
+from colonnade.privacy.laws.partition_sketch import Sketching, SketchLaw
 from colonnade.result import Opening
 from tests.audit import test_shared_keys as attacks
 from tests.coordinator import test_sketch_tables as tables

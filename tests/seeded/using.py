@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 
 import colonnade as cn
-from colonnade.coordinator.algorithms.score_gram import ScoreMoments
+from colonnade.coordinator.protocols.score_gram import ScoreMoments
 from colonnade.estimators import loading, model_file, study
-from colonnade.node.score_table import DROPPED, ScoreTable
-from colonnade.party import deliveries
-from colonnade.party.parts import sum as sum_parts
-from colonnade.party.parts.split import SplitPart
 from colonnade.party.policy import Policy
-from colonnade.party.statistics import partial_scores
-from colonnade.party.statistics.partial_scores import ScoreCoding
-from colonnade.party.statistics.score_table import ScoreHistogram
-from colonnade.party.statistics.squared_length import SquaredLength
+from colonnade.party.steps import partial_scores
+from colonnade.party.steps import sum_part as sum_parts
+from colonnade.party.steps.partial_scores import ScoreCoding
+from colonnade.party.steps.score_table import ScoreHistogram
+from colonnade.party.steps.split_part import SplitPart
+from colonnade.party.steps.squared_length import SquaredLength
+from colonnade.party.table import deliveries
 from colonnade.secure.summation import PairwiseMasks
+from colonnade.steps.score_bins import DROPPED, ScoreTable
 from tests.estimators import test_evaluation as evaluation
 from tests.estimators import test_prediction as prediction
 from tests.estimators import test_saved_models as saved

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
 from colonnade.errors import BadInput
-from colonnade.privacy.mechanisms import Mechanism
+from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.randomness import Randomness
 
 __all__ = ["Finding", "audit", "distinguish"]

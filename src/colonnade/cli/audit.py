@@ -66,22 +66,22 @@ class _Claiming:
 
 
 def _response(epsilon: float, _: float) -> Any:
-    from colonnade.privacy.channel import best_channel
-    from colonnade.privacy.mechanisms.response import RandomizedResponse
+    from colonnade.privacy.laws.channel import best_channel
+    from colonnade.privacy.laws.response import RandomizedResponse
     from colonnade.privacy.price import Price
 
     return RandomizedResponse(best_channel(CATEGORIES, Price.of(epsilon)))
 
 
 def _laplace(epsilon: float, _: float) -> Any:
-    from colonnade.privacy.mechanisms.laplace import DiscreteLaplace
+    from colonnade.privacy.laws.laplace import DiscreteLaplace
     from colonnade.privacy.price import Price
 
     return DiscreteLaplace(Price.of(epsilon), 1)
 
 
 def _gaussian(epsilon: float, delta: float) -> Any:
-    from colonnade.privacy.mechanisms.gaussian import DiscreteGaussian
+    from colonnade.privacy.laws.gaussian import DiscreteGaussian
     from colonnade.privacy.price import Price
 
     if not delta > 0:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from colonnade.cli import screen
-from colonnade.cli.toml_parts import as_table, parse_text, refuse_unknown, text_of
+from colonnade.service.toml_parts import as_table, parse_text, refuse_unknown, text_of
 
 __all__ = ["app", "resume", "run", "status"]
 
@@ -108,7 +108,7 @@ def _run(path: Path, text: str, output: Path | None, patience: float | None) -> 
 
 def _read(path: Path, text: str) -> Asked:
     """Read a study file; from the text that was kept of it, where that is taken up again."""
-    from colonnade.cli.study_file import align_of, studies_of
+    from colonnade.service.study_file import align_of, studies_of
 
     document = parse_text(text, path.name)
     refuse_unknown(document, ("federation", "kit", "state", "listen", "align", "study"), "the file")

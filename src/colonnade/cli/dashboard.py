@@ -19,7 +19,7 @@ def dashboard(
     port: Annotated[int, typer.Option(help="The port on 127.0.0.1.", min=1, max=65_535)] = 8_642,
 ) -> None:
     """Show budgets, studies, refusals and alerts in a browser. Reads only; reachable from this machine only."""
-    from colonnade.party.ledger import SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.report.dashboard.app import Sources
     from colonnade.report.dashboard.app import dashboard as application
 

@@ -50,7 +50,7 @@ def doctor(
     ] = None,
 ) -> None:
     """Check Python, packages, randomness, samplers, keys, clock, ports, disk, compiler, algebra; with --party, a member too."""
-    from colonnade.cli.doctor_member import member_checks
+    from colonnade.service.member_checks import member_checks
 
     members = [] if party is None else member_checks(party, Unfit)
     results = [_examined(name, check) for name, check in (*checks(directory), *members)]
@@ -189,7 +189,7 @@ def ports() -> str:
 def disk(directory: Path) -> str:
     """Write a ledger in the directory as a party would, synced to disk, and read it back."""
     from colonnade.errors import ColonnadeError
-    from colonnade.party.ledger import SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.privacy.loss import Loss
     from colonnade.privacy.price import Budget
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from colonnade.cli import screen
-from colonnade.cli.party_folder import PartyFolder, read_papers
-from colonnade.cli.toml_parts import parse, refuse_unknown, text_of, within
 from colonnade.errors import BadInput
 from colonnade.protocol.papers import COORDINATOR, Alignment, Coordinator, Floor, Papers, Signatory
+from colonnade.service.party_folder import PartyFolder, read_papers
+from colonnade.service.toml_parts import parse, refuse_unknown, text_of, within
 
 __all__ = ["app", "check", "init", "renew", "sign"]
 
@@ -42,7 +42,7 @@ def init(
 
     With two parties and no compute node among the cards, the coordinator becomes the third node, with an identity of its own.
     """
-    from colonnade.transport.provisioning import provision
+    from colonnade.service.provisioning import provision
 
     members = dict(_card(path) for path in card)
     if len(members) != len(card):
@@ -102,7 +102,7 @@ def renew(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True, help="Where `init` put papers and kits.")],
 ) -> None:
     """Make new certificates for every site; the papers, and what was signed, stay as they are."""
-    from colonnade.transport.provisioning import provision
+    from colonnade.service.provisioning import provision
 
     papers = read_papers(folder / "federation.toml")
     where = papers.coordinator
@@ -119,8 +119,8 @@ def _card(path: Path) -> tuple[str, Signatory]:
 
 
 def _listed(cohort: Path, column: str) -> Alignment:
-    from colonnade.party.alignment import align
-    from colonnade.party.serving import cohort_of
+    from colonnade.party.table.row_order import align
+    from colonnade.service.opening import cohort_of
 
     ids = cohort_of(cohort, column)
     order = align(ids, ids, party="cohort", mode="cohort")

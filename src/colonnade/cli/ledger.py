@@ -11,7 +11,7 @@ from colonnade.cli import screen
 from colonnade.errors import BadInput, LedgerCorrupt
 
 if TYPE_CHECKING:
-    from colonnade.party.ledger import SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
 
 __all__ = ["app", "show", "verify"]
 
@@ -50,7 +50,7 @@ def _files(path: Path) -> list[Path]:
 
 @contextmanager
 def _opened(file: Path) -> "Iterator[SqliteLedger]":
-    from colonnade.party.ledger import SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
 
     screen.heading(file.name)
     with SqliteLedger.open(file) as ledger:
@@ -79,7 +79,7 @@ def _show(ledger: "SqliteLedger") -> None:
 
 def _second_opinion(ledger: "SqliteLedger") -> None:
     """Print the total twice; refuse a ledger that shows less than was released."""
-    from colonnade.cli.second_opinion import SLACK, distribution_epsilon
+    from colonnade.audit.second_opinion import SLACK, distribution_epsilon
 
     delta = ledger.budget.delta
     losses = [entry.loss for entry in ledger.entries() if entry.loss is not None]

@@ -85,7 +85,7 @@ def save_all(finished: list[Any], folder: Path) -> None:
 
 @contextmanager
 def _opened(path: Path, part: str) -> Iterator[Any]:
-    from colonnade.cli import study_file
+    from colonnade.service import study_file
 
     asked = study_file.read(path)
     if part not in ("all", "train", "test") or (part != "all" and asked.split is None):

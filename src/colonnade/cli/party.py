@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from colonnade.cli import screen
+from colonnade.cli import refusal, screen
 from colonnade.errors import BadInput, ColonnadeError
 
 __all__ = ["app", "card", "init", "serve", "status"]
@@ -35,7 +35,7 @@ def init(
     ] = None,
 ) -> None:
     """Make keys, a policy with safe defaults, and a schema to be filled in from the data's column names and types."""
-    from colonnade.cli.party_folder import PartyFolder
+    from colonnade.service.party_folder import PartyFolder
 
     if node == (data is not None):
         raise BadInput("A party has --data; a compute node has none, and says --node.")
@@ -56,7 +56,7 @@ def card(folder: Folder) -> None:
 
     import msgspec
 
-    from colonnade.cli.party_folder import PartyFolder
+    from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder)
     entries = {"name": member.name, **msgspec.structs.asdict(member.card())}
@@ -73,10 +73,10 @@ def serve(
     ] = False,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
-    from colonnade.cli import serving
-    from colonnade.cli.party_folder import PartyFolder, read_papers
-    from colonnade.cli.supervisor import Supervisor
-    from colonnade.node.log import Log
+    from colonnade.event_log import Log
+    from colonnade.service import processes as serving
+    from colonnade.service.party_folder import PartyFolder, read_papers
+    from colonnade.service.supervisor import Supervisor
     from colonnade.transport.kit import Kit, require_engine
 
     require_engine()  # imported by the relay alone: the guard's process never has it
@@ -94,6 +94,7 @@ def serve(
             "relay": lambda: serving.run_relay(member),
         },
         log,
+        refusal.report,
     )
     raise typer.Exit(supervisor.run())
 
@@ -106,7 +107,7 @@ def status(
     ] = False,
 ) -> None:
     """Show whether guard and relay are running, who is connected, what was last asked, bytes and budget."""
-    from colonnade.cli.party_folder import PartyFolder
+    from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder.resolve())
     account, relay = _account(member), _read(member.path / "relay.status")

@@ -28,8 +28,8 @@ def report(
 
 def _of_study_file(source: Path, target: Path) -> Path:
     """Report on studies that were run: what they released is kept, and is returned at no further price."""
-    from colonnade.cli import study_file
     from colonnade.report import document
+    from colonnade.service import study_file
 
     asked = study_file.read(source)
     with asked.federation(spend=False) as federation, screen.progress():

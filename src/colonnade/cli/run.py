@@ -18,7 +18,7 @@ StudyPath = Annotated[
 
 def preview(study: StudyPath) -> None:
     """Show what a study file would cost and how exact it would be. Spends nothing."""
-    from colonnade.cli import study_file
+    from colonnade.service import study_file
 
     asked = study_file.read(study)
     with asked.federation(spend=False) as federation:
@@ -45,7 +45,7 @@ def run(
 
     All of them are previewed first, so that a mistake in the last does not cost the price of the first.
     """
-    from colonnade.cli import study_file
+    from colonnade.service import study_file
 
     asked = study_file.read(study)
     with asked.federation(spend=True, change_cap=change_cap) as federation:

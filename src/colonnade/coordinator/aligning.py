@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from colonnade.coordinator import driver
-from colonnade.coordinator.algorithms.aligning import CohortAlgorithm, MatchingAlgorithm
 from colonnade.coordinator.driver import Progress
 from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.progress import progress_bar
+from colonnade.coordinator.protocols.alignment import CohortAlgorithm, MatchingAlgorithm
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.node.matching import LARGEST_CAPACITY, MATCHING, UNION, IdRules
 from colonnade.plan import RELATION, Plan
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Described, GetDescription
 from colonnade.protocol.rounds import Algorithm
+from colonnade.steps.matching_terms import LARGEST_CAPACITY, MATCHING, UNION, IdRules
 from colonnade.transport.base import Transport
 
 __all__ = ["TASK", "Aligned", "Aligning", "Mode", "Size", "aligning_plan"]

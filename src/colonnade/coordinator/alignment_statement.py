@@ -1,9 +1,9 @@
 """What agreeing on an order of rows shows to whom: the openings behind its statement, and what they rest on, in words."""
 
-from colonnade.node.matching import COHORT, MATCHING, Matching, is_aligning
 from colonnade.plan import Plan
 from colonnade.privacy.loss import NOTHING, Loss
 from colonnade.result import Opening
+from colonnade.steps.matching_terms import COHORT, MATCHING, Matching, is_aligning
 
 __all__ = ["alignment_openings", "alignment_words"]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from colonnade.conversations.conversation import Member
+from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.ledger_heads import LedgerHeads
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.node.conversation import Member
-from colonnade.node.endpoint import ComputeNode
-from colonnade.node.heads import LedgerHeads
-from colonnade.node.log import Log
+from colonnade.event_log import Log
 from colonnade.protocol import codec
 from colonnade.protocol.papers import COORDINATOR, Papers
 from colonnade.schema import Schema

@@ -7,11 +7,11 @@ from typing import Any, Self, cast
 
 import pandas as pd
 
+from colonnade.conversations.split import PARTS, part_identity
 from colonnade.coordinator import driver
-from colonnade.coordinator.algorithms.splitting import Splitting
 from colonnade.coordinator.driver import Outcome
+from colonnade.coordinator.protocols.split import Splitting
 from colonnade.errors import PolicyRefusal, ProtocolError, SchemaMismatch
-from colonnade.node.split_run import PARTS, part_identity
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Described, GetDescription
 from colonnade.transport.base import Transport

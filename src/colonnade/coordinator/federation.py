@@ -7,16 +7,17 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 import pandas as pd
 
+from colonnade.conversations.registry import uses_compute_nodes
 from colonnade.coordinator import driver
 from colonnade.coordinator.accounts import account_row, person_loss
-from colonnade.coordinator.algorithms.gram_release import GramRelease
-from colonnade.coordinator.algorithms.union_release import UnionRelease
 from colonnade.coordinator.aligning import Aligned, Aligning
 from colonnade.coordinator.connection import check_schemas, open_connection
 from colonnade.coordinator.dividing import Dividing
 from colonnade.coordinator.driver import Outcome, Progress, Quote
 from colonnade.coordinator.findings import Findings, findings_of
 from colonnade.coordinator.journal import Journal
+from colonnade.coordinator.protocols.gram_release import GramRelease
+from colonnade.coordinator.protocols.union_release import UnionRelease
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import (
     BadInput,
@@ -24,9 +25,8 @@ from colonnade.errors import (
     ProtocolError,
     SchemaMismatch,
 )
-from colonnade.node.kinds import uses_compute_nodes
 from colonnade.plan import RELATION, Parameter, Plan, Unit
-from colonnade.privacy.joint_noise import Law
+from colonnade.privacy.laws.joint_noise import Law
 from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from colonnade.conversations.registry import uses_compute_nodes
 from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.coordinator.statement import assumptions_of, is_sketch, openings_of
-from colonnade.node.kinds import uses_compute_nodes
 from colonnade.plan import Plan
 from colonnade.result import PrivacyStatement
 from colonnade.transport.transcript import Transcript

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from colonnade.conversations.ledger_heads import LedgerHeads
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.node.heads import LedgerHeads
-from colonnade.node.log import Log
+from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request

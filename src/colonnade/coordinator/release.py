@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from colonnade.coordinator.algorithms.moments import Moments
 from colonnade.coordinator.findings import Findings, Papers
+from colonnade.estimation.moments import Moments
 from colonnade.schema import Column
 
 __all__ = ["MomentsRelease"]

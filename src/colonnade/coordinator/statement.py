@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
+from colonnade.conversations.registry import discloses, is_conversation
 from colonnade.coordinator.alignment_statement import alignment_openings, alignment_words
 from colonnade.coordinator.driver import Quote
-from colonnade.node.gradient_terms import GRADIENT, GradientTerms
-from colonnade.node.joint import Joint, is_joint
-from colonnade.node.kinds import discloses, is_conversation
 from colonnade.plan import EVENT, Plan, Step
+from colonnade.privacy.laws.partition_sketch import sketching
 from colonnade.privacy.loss import NOTHING, Loss
-from colonnade.privacy.partition_sketch import sketching
 from colonnade.result import COORDINATOR, Opening
+from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
+from colonnade.steps.joint import Joint, is_joint
 
 __all__ = ["assumptions_of", "is_sketch", "openings_of"]
 

@@ -8,19 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from colonnade.coordinator.algorithms.moments import features_of
 from colonnade.coordinator.driver import Quote
 from colonnade.errors import ColonnadeError
-from colonnade.node.joint import Joint, is_joint
+from colonnade.estimation.moments import features_of
 from colonnade.plan import Plan, Step
-from colonnade.privacy.channel import best_channel
+from colonnade.privacy.laws.channel import best_channel
+from colonnade.privacy.laws.whole_values import WholeValues
 from colonnade.privacy.loss import NOTHING
-from colonnade.privacy.whole_values import WholeValues
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Propose
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.mail import OVERHEAD
 from colonnade.secure.shamir import check_repetitions
+from colonnade.steps.joint import Joint, is_joint
 
 __all__ = ["Traffic", "foreseen"]
 

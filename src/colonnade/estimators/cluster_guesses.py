@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.clustering_metrics import LocalCells, best_guesser
-from colonnade.coordinator.algorithms.moments import Feature
+from colonnade.coordinator.protocols.clustering_metrics import LocalCells, best_guesser
+from colonnade.estimation.moments import Feature
 
 __all__ = ["Guesser", "guesser_of"]
 

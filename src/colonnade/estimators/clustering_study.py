@@ -8,27 +8,27 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.additive_scores import party_scores
-from colonnade.coordinator.algorithms.clustering_budget import (
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.clustering_metrics import ClusteringEvaluation
+from colonnade.coordinator.protocols.prediction import Prediction
+from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
+from colonnade.errors import BadInput
+from colonnade.estimation.additive_scores import party_scores
+from colonnade.estimation.clustering_budget import (
     ClusteringPrices,
     WeightMethod,
     automatic_clusters,
     clustering_prices,
     weight_noise,
 )
-from colonnade.coordinator.algorithms.clustering_metrics import ClusteringEvaluation
-from colonnade.coordinator.algorithms.moments import Feature, features_of
-from colonnade.coordinator.algorithms.prediction import Prediction
-from colonnade.coordinator.algorithms.sketch_likelihood import LARGEST_SKETCHED
-from colonnade.coordinator.algorithms.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
-from colonnade.coordinator.federation import Federation
-from colonnade.errors import BadInput
+from colonnade.estimation.moments import Feature, features_of
+from colonnade.estimation.sketch_likelihood import LARGEST_SKETCHED
 from colonnade.estimators.cluster_guesses import guesser_of
 from colonnade.estimators.design import design
 from colonnade.estimators.evaluation import Asked
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study, refuse_recipient, require_matching
-from colonnade.privacy.clustering_schedule import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from colonnade.coordinator.algorithms.coreset_study import CoresetFindings, CoresetStudy
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimators.coreset_options import CORESET_TASK, automatic_size, checked_size, coreset_outlook
 from colonnade.estimators.preview import Expectation

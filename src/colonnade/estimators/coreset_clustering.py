@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.coreset_models import joined_clusters, sampled_clusters
-from colonnade.coordinator.algorithms.coreset_study import CoresetFindings, CoresetStudy
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput
+from colonnade.estimation.coreset_models import joined_clusters, sampled_clusters
 from colonnade.estimators.coreset_options import checked_size
 
 if TYPE_CHECKING:

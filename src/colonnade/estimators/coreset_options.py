@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from colonnade.coordinator.algorithms.coreset_study import CoresetStudy
-from colonnade.coordinator.algorithms.importance_sampling import Task, kmeans_size, regression_size
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.coreset_study import CoresetStudy
 from colonnade.errors import BadInput, NonPrivateRefused
+from colonnade.estimation.importance_sampling import Task, kmeans_size, regression_size
 from colonnade.plan import Plan
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.coreset_models import CodedModel, own_model, sampled_regression
-from colonnade.coordinator.algorithms.coreset_study import CoresetFindings, CoresetStudy
-from colonnade.coordinator.algorithms.moments import Feature, features_of
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput
+from colonnade.estimation.coreset_models import CodedModel, own_model, sampled_regression
+from colonnade.estimation.moments import Feature, features_of
 from colonnade.estimators.coreset_options import checked_size
 from colonnade.schema import Column
 

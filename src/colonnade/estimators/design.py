@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.moments import Feature
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation.moments import Feature
 from colonnade.schema import Category, Column, Level, Numeric
 
 __all__ = ["design"]

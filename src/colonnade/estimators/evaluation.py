@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from colonnade.coordinator.algorithms.metrics import Metric
 from colonnade.coordinator.findings import Findings, Papers
 from colonnade.errors import BadInput
+from colonnade.estimation.metrics import Metric
 from colonnade.plan import Unit
 from colonnade.schema import Column
 

@@ -6,10 +6,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
-from colonnade.coordinator.algorithms.moments import Feature, Moments
-from colonnade.coordinator.algorithms.pooled_correlations import pooled_correlations
+from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.errors import BadInput
+from colonnade.estimation.moments import Feature, Moments
+from colonnade.estimation.pooled_correlations import pooled_correlations
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.schema import Column

@@ -7,18 +7,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.descent_error import expected_prediction_error
-from colonnade.coordinator.algorithms.gradient_descent import SCALE, Descent, GradientDescent, Schedule
-from colonnade.coordinator.algorithms.logistic_from_moments import LogisticFit
-from colonnade.coordinator.algorithms.moments import own_units
-from colonnade.coordinator.algorithms.optimisers import Sgd, optimiser_of
-from colonnade.coordinator.algorithms.typical_moments import EVEN, NARROW, SPREAD, TYPICAL
+from colonnade.coordinator.protocols.gradient_descent import SCALE, Descent, GradientDescent, Schedule
 from colonnade.errors import BadInput
+from colonnade.estimation.descent_error import expected_prediction_error
+from colonnade.estimation.logistic_from_moments import LogisticFit
+from colonnade.estimation.moments import own_units
+from colonnade.estimation.optimisers import Sgd, optimiser_of
+from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL
 from colonnade.estimators.preview import Expectation, ExpectedError
-from colonnade.node.gradient_terms import GradientTerms
 from colonnade.plan import Parameter
 from colonnade.privacy.price import Price
 from colonnade.schema import Column
+from colonnade.steps.gradient_terms import GradientTerms
 
 __all__ = ["descent_expectation", "descent_model", "descent_parameters", "gradient_descent"]
 

@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from colonnade.coordinator.algorithms.coreset_study import CoresetStudy
-from colonnade.coordinator.algorithms.moments import features_of
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.coreset_study import CoresetStudy
+from colonnade.estimation.moments import features_of
 from colonnade.estimators.clustering_study import LARGEST_SEED, ClusteringStudy, own_units, whole
 from colonnade.estimators.coreset_clustering import clustering_coreset, coreset_centres
 from colonnade.estimators.coreset_options import coreset_outlook
 from colonnade.estimators.export import nearest_pipeline
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import require_fitted
-from colonnade.privacy.clustering_schedule import LARGEST_CLUSTERS
+from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS
 from colonnade.privacy.neighbours import Unit
 
 __all__ = ["KMeans"]

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
-from colonnade.coordinator.algorithms.additive_scores import coded_weights, party_scores
-from colonnade.coordinator.algorithms.coreset_models import Penalty
-from colonnade.coordinator.algorithms.coreset_study import CoresetStudy
-from colonnade.coordinator.algorithms.expected_error import CoefficientError
-from colonnade.coordinator.algorithms.moment_metrics import RegressionEvaluation
-from colonnade.coordinator.algorithms.moments import Moments, own_units
-from colonnade.coordinator.algorithms.prediction import Prediction
-from colonnade.coordinator.algorithms.regression_from_moments import linear_from_moments
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.coreset_study import CoresetStudy
+from colonnade.coordinator.protocols.moment_metrics import RegressionEvaluation
+from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.errors import SchemaMismatch
+from colonnade.estimation.additive_scores import coded_weights, party_scores
+from colonnade.estimation.coreset_models import Penalty
+from colonnade.estimation.expected_error import CoefficientError
+from colonnade.estimation.moments import Moments, own_units
+from colonnade.estimation.regression_from_moments import linear_from_moments
 from colonnade.estimators.coreset_options import coreset_outlook
 from colonnade.estimators.coreset_regression import check_penalty, coreset_regression, regression_coreset
 from colonnade.estimators.design import design
@@ -36,7 +36,7 @@ from colonnade.estimators.functional_study import (
 from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, require_ridge
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
-from colonnade.privacy.joint_noise import Law
+from colonnade.privacy.laws.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm

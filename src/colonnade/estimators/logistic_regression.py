@@ -9,17 +9,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coordinator.algorithms.additive_scores import coded_weights, party_scores
-from colonnade.coordinator.algorithms.classification_metrics import ClassifierEvaluation
-from colonnade.coordinator.algorithms.expected_error import CoefficientError
-from colonnade.coordinator.algorithms.gradient_descent import Descent, GradientDescent
-from colonnade.coordinator.algorithms.histogram_prices import histogram_price
-from colonnade.coordinator.algorithms.logistic_from_moments import LogisticFit, logistic_from_moments
-from colonnade.coordinator.algorithms.moments import Feature, Moments, own_units
-from colonnade.coordinator.algorithms.prediction import Prediction
-from colonnade.coordinator.algorithms.score_histogram import ScoreHistogramRelease, bins_for
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.classification_metrics import ClassifierEvaluation
+from colonnade.coordinator.protocols.gradient_descent import Descent, GradientDescent
+from colonnade.coordinator.protocols.prediction import Prediction
+from colonnade.coordinator.protocols.score_histogram import ScoreHistogramRelease, bins_for
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation.additive_scores import coded_weights, party_scores
+from colonnade.estimation.expected_error import CoefficientError
+from colonnade.estimation.histogram_prices import histogram_price
+from colonnade.estimation.logistic_from_moments import LogisticFit, logistic_from_moments
+from colonnade.estimation.moments import Feature, Moments, own_units
 from colonnade.estimators.design import design
 from colonnade.estimators.evaluation import Asked
 from colonnade.estimators.export import logistic_pipeline
@@ -41,13 +41,13 @@ from colonnade.estimators.gradient_study import (
 from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, require_ridge
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
-from colonnade.node.gradient_terms import GRADIENT, GradientTerms
 from colonnade.plan import Parameter
-from colonnade.privacy.joint_noise import Law
+from colonnade.privacy.laws.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Category, Column
+from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
 
 __all__ = ["LogisticRegression"]
 
@@ -89,7 +89,7 @@ class LogisticRegression(MomentStudy):
         steps (``steps``), in each of which a person takes part with probability 0.01 (``rate``), by secret coins
         (``sampling="poisson"``; with ``"balanced"`` everyone takes part equally often, without amplification). Also
         ``score_bound``, ``learning_rate``, ``weight_norm`` and ``tolerance`` (stop early; nothing is refunded):
-        `colonnade.coordinator.algorithms.gradient_descent.Schedule`.
+        `colonnade.coordinator.protocols.gradient_descent.Schedule`.
 
     Attributes
     ----------

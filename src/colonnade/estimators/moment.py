@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, ClassVar
 
-from colonnade.coordinator.algorithms.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.calibration import gaussian_party_price
+from colonnade.privacy.laws.whole_values import Change, valid_change
 from colonnade.privacy.neighbours import Unit, party_price
 from colonnade.privacy.price import Price
-from colonnade.privacy.whole_values import Change, valid_change
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column
 

@@ -6,13 +6,17 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.algorithms.expected_error import CoefficientError
-from colonnade.coordinator.algorithms.functional_release import FunctionalRelease
-from colonnade.coordinator.algorithms.gram_release import GramRelease
-from colonnade.coordinator.algorithms.moments import Moments
-from colonnade.coordinator.algorithms.perturbed_rows import PerturbedRows
-from colonnade.coordinator.algorithms.sketched_moments import DEFAULT_SCALE, SketchedMoments
-from colonnade.coordinator.algorithms.typical_moments import (
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.coordinator.protocols.gram_release import GramRelease
+from colonnade.coordinator.protocols.perturbed_rows import PerturbedRows
+from colonnade.coordinator.protocols.sketched_moments import DEFAULT_SCALE, SketchedMoments
+from colonnade.coordinator.protocols.union_release import UnionRelease
+from colonnade.coordinator.release import MomentsRelease
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation.expected_error import CoefficientError
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.typical_moments import (
     EVEN,
     NARROW,
     SPREAD,
@@ -22,19 +26,15 @@ from colonnade.coordinator.algorithms.typical_moments import (
     sketched_grams,
     typical_matrix,
 )
-from colonnade.coordinator.algorithms.union_release import UnionRelease
-from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.release import MomentsRelease
-from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimators.preview import ExpectedError
 from colonnade.estimators.study import Study
-from colonnade.node.joint import Joint
 from colonnade.plan import Parameter
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.joint_noise import Law
+from colonnade.privacy.laws.joint_noise import Law
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column
+from colonnade.steps.joint import Joint
 
 __all__ = ["MomentStudy", "coefficient_errors", "require_ridge"]
 

@@ -6,20 +6,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from colonnade.coordinator.algorithms.layout import layout
-from colonnade.coordinator.algorithms.pair_counts import PairCounts
-from colonnade.coordinator.algorithms.pattern_counts import CountTable, IndependentCounts, ResponseCounts
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
+from colonnade.coordinator.protocols.layout import layout
+from colonnade.coordinator.protocols.pair_counts import PairCounts
+from colonnade.coordinator.protocols.pattern_counts import CountTable, IndependentCounts, ResponseCounts
 from colonnade.errors import BadInput
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
-from colonnade.node.joint import Joint
 from colonnade.plan import Parameter
 from colonnade.privacy.neighbours import Unit, party_price
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Category
+from colonnade.steps.joint import Joint
 
 __all__ = ["PatternCount"]
 

@@ -8,17 +8,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coordinator.algorithms.additive_scores import party_scores
-from colonnade.coordinator.algorithms.gram_release import GramRelease
-from colonnade.coordinator.algorithms.moment_metrics import ComponentsEvaluation
-from colonnade.coordinator.algorithms.moments import Moments, features_of
-from colonnade.coordinator.algorithms.noise_propagation import operator_norm
-from colonnade.coordinator.algorithms.pca_from_moments import pca_from_moments
-from colonnade.coordinator.algorithms.perturbed_rows import DEFAULT_SCALE, PerturbedRows
-from colonnade.coordinator.algorithms.prediction import Prediction
-from colonnade.coordinator.algorithms.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, typical_matrix
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.gram_release import GramRelease
+from colonnade.coordinator.protocols.moment_metrics import ComponentsEvaluation
+from colonnade.coordinator.protocols.perturbed_rows import DEFAULT_SCALE, PerturbedRows
+from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.errors import BadInput
+from colonnade.estimation.additive_scores import party_scores
+from colonnade.estimation.moments import Moments, features_of
+from colonnade.estimation.noise_propagation import operator_norm
+from colonnade.estimation.pca_from_moments import pca_from_moments
+from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, typical_matrix
 from colonnade.estimators.design import design
 from colonnade.estimators.evaluation import Asked
 from colonnade.estimators.export import components_pipeline
@@ -26,7 +26,7 @@ from colonnade.estimators.moment_study import MomentStudy
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.joint_noise import Law
+from colonnade.privacy.laws.joint_noise import Law
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm

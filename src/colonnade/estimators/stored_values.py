@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from colonnade.coordinator.algorithms.logistic_from_moments import LogisticFit
-from colonnade.coordinator.algorithms.moments import Feature
 from colonnade.errors import BadInput
+from colonnade.estimation.logistic_from_moments import LogisticFit
+from colonnade.estimation.moments import Feature
 from colonnade.plan import Plan
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from colonnade.coordinator.algorithms.prediction import Prediction
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings, statement_of
+from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.coordinator.traffic import foreseen
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimators.coreset_options import prepare_nonprivate

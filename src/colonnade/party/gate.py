@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.conversations.registry import discloses, is_conversation
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError
-from colonnade.node.kinds import discloses, is_conversation
-from colonnade.node.matching import is_aligning
-from colonnade.party import shards
-from colonnade.party.ledger import SqliteLedger
-from colonnade.party.parts import PARTS
-from colonnade.party.parts.words import label_of, prepare
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.statistics import Earlier, JointStatistic, OpenStatistic, Statistic, nothing_earlier
-from colonnade.party.table import PrivateTable
+from colonnade.party.steps import Earlier, JointStatistic, OpenStatistic, Statistic, nothing_earlier
+from colonnade.party.steps.ledger_words import label_of, prepare
+from colonnade.party.steps.parts import PARTS
+from colonnade.party.table import shards
+from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
+from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.mechanisms import Mechanism
 from colonnade.privacy.randomness import Randomness
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Released, Settled, pack, unpack
+from colonnade.steps.matching_terms import is_aligning
 
 if TYPE_CHECKING:
-    from colonnade.party.views import Views
+    from colonnade.party.row_orders import Views
 
 __all__ = ["Gate", "Quoted"]
 

@@ -15,12 +15,12 @@ from typing import BinaryIO, cast
 
 import pandas as pd
 
+from colonnade.conversations.conversation import Member
+from colonnade.conversations.endpoint import Runs, check_membership
+from colonnade.conversations.registry import is_conversation
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
-from colonnade.node.conversation import Member
-from colonnade.node.endpoint import Runs, check_membership
-from colonnade.node.kinds import is_conversation
 from colonnade.party.gate import Gate
-from colonnade.party.views import Views
+from colonnade.party.row_orders import Views
 from colonnade.plan import Plan
 from colonnade.privacy.loss import total
 from colonnade.protocol import codec

@@ -10,17 +10,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from colonnade.conversations.conversation import Member
+from colonnade.conversations.endpoint import ComputeNode
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.node.conversation import Member
-from colonnade.node.endpoint import ComputeNode
-from colonnade.party.alignment import align, common_ids, read_ids, unaligned
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
-from colonnade.party.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.sources import Source
-from colonnade.party.table import PrivateTable, require_plausible, require_schema
-from colonnade.party.views import Views
+from colonnade.party.row_orders import Views
+from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
+from colonnade.party.table.row_order import align, common_ids, read_ids, unaligned
+from colonnade.party.table.sources import Source
 from colonnade.privacy.price import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import codec

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from colonnade.conversations.registry import uses_compute_nodes
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
-from colonnade.node.kinds import uses_compute_nodes
-from colonnade.node.matching import LARGEST_CAPACITY, MODES, is_aligning
-from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS, Earlier, nothing_earlier
+from colonnade.party.steps import JOINT_STATISTICS, STATISTICS, Earlier, nothing_earlier
 from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price, nano_epsilon
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
+from colonnade.steps.matching_terms import LARGEST_CAPACITY, MODES, is_aligning
 
 __all__ = ["Policy", "Terms"]
 

@@ -205,7 +205,7 @@ class Agreed(Message, frozen=True, tag="agreed"):
     """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for.
 
     ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name.
-    ``head`` says where its ledger stands, signed (`colonnade.node.heads`); empty in a simulation.
+    ``head`` says where its ledger stands, signed (`colonnade.conversations.ledger_heads`); empty in a simulation.
     """
 
     plan_hash: bytes

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.node.gradient_terms import GRADIENT, GradientTerms
-from colonnade.node.joint import Joint, is_joint
-from colonnade.party.statistics import JOINT_STATISTICS, STATISTICS
+from colonnade.party.steps import JOINT_STATISTICS, STATISTICS
 from colonnade.plan import Plan, Step
-from colonnade.privacy.gradient_noise import GradientNoise
-from colonnade.privacy.joint_noise import GramNoise
+from colonnade.privacy.laws.gradient_noise import GradientNoise
+from colonnade.privacy.laws.joint_noise import GramNoise
+from colonnade.privacy.laws.union_noise import UnionNoise
 from colonnade.privacy.loss import ORDERS
 from colonnade.privacy.price import NANO
-from colonnade.privacy.union_noise import UnionNoise
 from colonnade.schema import Column, Schema
+from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
+from colonnade.steps.joint import Joint, is_joint
 
 __all__ = ["Noise", "noises", "proof_of"]
 

@@ -28,7 +28,7 @@ Adversary
 Numerics
     128-bit shares: a wrong id is taken for a common one with probability 2⁻¹²⁸ each.
 Checked by
-    tests/secure/test_matching.py, tests/node/test_matching_run.py
+    tests/secure/test_matching.py, tests/conversations/test_matching_run.py
 """
 
 import hashlib

@@ -33,7 +33,7 @@ Adversary
 Numerics
     Points are equal or not; two ids have one name only if their hashes collide.
 Checked by
-    tests/secure/test_union.py, tests/node/test_union_run.py
+    tests/secure/test_union.py, tests/conversations/test_union_run.py
 """
 
 import numpy as np

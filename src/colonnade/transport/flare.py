@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from colonnade.errors import BadInput, PartyAway, ProtocolError
-from colonnade.node.log import Log
+from colonnade.event_log import Log
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.transport.blocks import BLOCK, Answer, Call, Status, Verb
 from colonnade.transport.engine import COORDINATOR_CELL, Line

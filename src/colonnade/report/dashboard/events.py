@@ -1,4 +1,4 @@
-"""What a log says, read back: the fixed vocabulary of `colonnade.node.log`, and nothing that is not in it."""
+"""What a log says, read back: the fixed vocabulary of `colonnade.event_log`, and nothing that is not in it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from colonnade.node.log import EVENTS, FIELDS
+from colonnade.event_log import EVENTS, FIELDS
 
 __all__ = ["Event", "read_events"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colonnade.errors import ColonnadeError, LedgerCorrupt
-from colonnade.party.ledger import Entry, SqliteLedger
+from colonnade.party.ledger.ledger import Entry, SqliteLedger
 from colonnade.privacy.loss import total
 from colonnade.report.dashboard.events import Event, read_events
 

@@ -1,0 +1,237 @@
+"""One run of a gradient descent at one member: a handshake, then two turns a step.
+
+::
+
+    turn 0        out: hello
+    turn 1        in: everyone's hello      out: where I can go on, to the other data parties; paid for by now
+    turn 2        in: their places          out: where I stand, and the last weights I know of
+    turn 3 + 2k   in: weights               out: my batch's rows and scores, and my noise, as shares, to the nodes
+    turn 4 + 2k   in: everyone's shares     out: my share of Σ v·x plus everyone's noise
+
+Weights are public and chosen by the coordinator, who may choose any: parties clip what they make of them.
+
+*Why no degree check.* Exactly N = 2t + 1 nodes compute, and an opening takes all their shares. Noise is dealt by
+polynomials of degree 2t: any N values lie on one, so there is nothing to check, and a single honest dealer's polynomial makes
+the N opened shares uniform but for their interpolated sum. That sum is all that is learnt: Σ_i λ_i·v(i)·x(i) plus noise.
+A party that deals values v(i) of no low degree turns an honest party's row into the linear functional x ↦ Σ_i λ_i·v(i)·x(i)
+of a random polynomial x of degree t, of which the adversary knows at most t values. Given these, such a functional either is
+k·x(0) plus known terms, for some k, or is uniform whatever x(0) is. In the first case the party could as well have shared the
+score k by the book, which is the amplification that every statement excludes (parties are semi-honest in their inputs); in
+the second it has spoilt a step. With N > 2t + 1 this would fail: the redundant shares carry no noise of their own.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.errors import ProtocolError
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
+from colonnade.secure.framing import digest
+from colonnade.secure.mail import Session
+from colonnade.secure.products import ShareProduct
+from colonnade.secure.residues import Elements
+from colonnade.secure.shamir import Dealing, expand
+from colonnade.secure.stream import subseed
+from colonnade.steps.gradient_terms import LARGEST_WEIGHT, GradientTerms
+
+__all__ = ["GradientRun", "Learner", "Place", "StepLetter"]
+
+Integers = NDArray[np.int64]
+
+_SEED = 32
+_FIRST_STEP = 3
+
+
+class Learner(Protocol):
+    """What a data party brings to a descent; a dataless node brings none."""
+
+    def begin(self) -> tuple[int, bytes]:
+        """Pay, durably; return the first step that was never shared here, and a fingerprint of the key of the batches."""
+
+    def last_weights(self) -> Integers | None:
+        """Return the last weights that this party knows of from earlier runs; public."""
+
+    def share(self, position: int, weights: Integers) -> tuple[Integers, Integers]:
+        """Return what is shared in a step, never twice: scores and rows of its batch, a column each, and fresh noise."""
+
+
+class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One data party to another: the first step that I have not shared, and by which key I choose batches."""
+
+    first: int
+    key: bytes
+
+
+class StepLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One data party to one node: its shares of a step, as 32-byte seeds or as elements; the node's point decides which."""
+
+    rows: Blob
+    noise: Blob
+
+
+_Kind = TypeVar("_Kind", Place, StepLetter)
+
+
+class GradientRun(Conversation):
+    """One member's side of one run.
+
+    Parameters
+    ----------
+    member, plan, step, run
+        Who we are, and what is being run.
+    part
+        What a data party brings, or ``None`` at a dataless node.
+    secret
+        32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
+    """
+
+    on_shares: ClassVar[bool] = True
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: Learner | None, secret: bytes
+    ) -> None:
+        self.terms = GradientTerms.read(plan, step)
+        self._me = member.name
+        self._part = part
+        self._secret = secret
+        self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
+        self._session: Session | None = None
+        self._own = Place(first=0, key=b"")
+        self._first = 0
+        self._kept: tuple[Elements, Elements] | None = None
+
+    @classmethod
+    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
+        """Return who takes part; the arithmetic is chosen here, so that a plan in which something could wrap is refused."""
+        terms = GradientTerms.read(plan, step)
+        terms.arithmetic  # noqa: B018  # the headroom proof
+        return terms.members
+
+    @property
+    def point(self) -> int | None:
+        """Our point, or ``None`` if we hold data and do not compute."""
+        return self.terms.nodes.index(self._me) + 1 if self._me in self.terms.nodes else None
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn."""
+        if number == 0:
+            return self._meeting.greet()
+        if number == 1:
+            self._session = self._meeting.meet(letters)
+            return self._announce()
+        if number == 2:
+            return self._agree(letters)
+        position, opening = divmod(number - _FIRST_STEP, 2)
+        position += self._first
+        if position >= self.terms.steps:
+            raise ProtocolError("All steps of this descent were taken.", remedy="Conclude the study.")
+        return self._open(number - 1, letters) if opening else self._deal(number, inputs, position)
+
+    # Where to begin -----------------------------------------------------------------------------------------------------
+
+    def _announce(self) -> Posted:
+        if self._part is None:
+            return Posted(letters={})
+        first, key = self._part.begin()
+        self._own = Place(first=first, key=key)
+        return Posted(letters={peer: self._sealed(peer, 1, self._own) for peer in self._peers()})
+
+    def _agree(self, letters: Mapping[str, Blob]) -> Placed:
+        if self._part is None:
+            return Placed(position=0, weights=None)
+        places = [self._opened(peer, 1, letters, Place) for peer in self._peers()]
+        if any(place.key != self._own.key for place in places):
+            raise ProtocolError("The data parties choose batches by different keys.")
+        self._first = max(self._own.first, *(place.first for place in places))
+        known = self._part.last_weights()
+        return Placed(position=self._own.first, weights=None if known is None else pack(known))
+
+    # A step -------------------------------------------------------------------------------------------------------------
+
+    def _deal(self, turn: int, inputs: Mapping[str, Array], position: int) -> Posted:
+        if self._part is None:
+            return Posted(letters={})
+        values, noise = self._part.share(position, self._weights(inputs))
+        rows, noises = self._dealing("rows", self.terms.threshold, turn), self._dealing("noise", self._double, turn)
+        shared = rows.shares(0, values.T), noises.shares(0, noise)
+        sealed = {}
+        for point, node in enumerate(self.terms.nodes, start=1):
+            if node == self._me:
+                self._kept = shared[0][point - 1], shared[1][point - 1]
+                continue
+            letter = StepLetter(rows=self._parcel(rows, shared[0], point), noise=self._parcel(noises, shared[1], point))
+            sealed[node] = self._sealed(node, turn, letter)
+        return Posted(letters=sealed)
+
+    def _open(self, turn: int, letters: Mapping[str, Blob]) -> Reply:
+        """Multiply, add the noise of every data party, and open; a node that lacks any of them does not open."""
+        if self.point is None:
+            return Posted(letters={})
+        received = [self._received(owner, turn, letters) for owner in self.terms.owners]
+        arithmetic = self.terms.arithmetic
+        scores = arithmetic.add(*(rows[:1] for rows, _ in received))
+        columns = np.concatenate([rows[1:] for rows, _ in received])
+        product = ShareProduct(arithmetic, [1, self.terms.columns])
+        product.add([scores, columns])
+        return Opened(share=pack(product.masked([noise for _, noise in received])), own=None)
+
+    def _received(self, owner: str, turn: int, letters: Mapping[str, Blob]) -> tuple[Elements, Elements]:
+        if owner == self._me:
+            kept, self._kept = self._kept, None
+            if kept is None:
+                raise ProtocolError("A step is opened after it was shared.")
+            return kept
+        letter = self._opened(owner, turn, letters, StepLetter)
+        shape = (self.terms.widths[owner] + 1, self.terms.capacity)
+        rows = self._element(letter.rows, self.terms.threshold, shape)
+        return rows, self._element(letter.noise, self._double, (self.terms.columns,))
+
+    def _element(self, parcel: Blob, degree: int, shape: tuple[int, ...]) -> Elements:
+        assert self.point is not None
+        if self.point > degree:
+            return self.terms.arithmetic.from_bytes(parcel.view, shape)
+        if len(parcel) != _SEED:
+            raise ProtocolError("A letter lacks a seed.")
+        return expand(self.terms.arithmetic, bytes(parcel.view), 0, shape)
+
+    def _parcel(self, dealing: Dealing, shares: tuple[Elements, ...], point: int) -> Blob:
+        if point <= dealing.degree:
+            return Blob(dealing.seeds[point])
+        return Blob(self.terms.arithmetic.to_bytes(shares[point - 1]))
+
+    def _dealing(self, what: str, degree: int, turn: int) -> Dealing:
+        seed = digest("colonnade gradient dealing v1", subseed(self._secret, f"colonnade gradient {what}"), turn)
+        bound = self.terms.largest if what == "rows" else None
+        return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed, bound=bound)
+
+    def _weights(self, inputs: Mapping[str, Array]) -> Integers:
+        weights: NDArray[Any] | None = unpack(inputs["weights"]) if "weights" in inputs else None
+        if weights is None or weights.dtype != np.int64 or weights.shape != (self.terms.columns,):
+            raise ProtocolError("A step takes one whole number a weight.")
+        if np.any(weights > LARGEST_WEIGHT) or np.any(weights < -LARGEST_WEIGHT):
+            raise ProtocolError("A weight is too large.")
+        return weights.astype(np.int64)
+
+    # Letters ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _double(self) -> int:
+        return 2 * self.terms.threshold
+
+    def _peers(self) -> list[str]:
+        return [owner for owner in self.terms.owners if owner != self._me]
+
+    def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
+        assert self._session is not None
+        return Blob(self._session.seal(peer, turn, 0, codec.encode(letter)))
+
+    def _opened(self, sender: str, turn: int, letters: Mapping[str, Blob], kind: type[_Kind]) -> _Kind:
+        if self._session is None or set(letters) != set(self._peers()):
+            raise ProtocolError("The letters of a turn are not one from each data party.")
+        return codec.decode(self._session.open(sender, turn, 0, letters[sender].view), kind)

@@ -1,0 +1,280 @@
+"""The parties of a plan find out who is in all of their lists (`colonnade.secure.matching`), in turns.
+
+::
+
+    turn 0              out: hello
+    turn 1              in: everyone's hello         out: a key for each pair; the leader's first block of blinded ids
+    turn j (2 … C+1)    in: the leader's block j-1   out: that block evaluated; the leader's block j
+    turn C+1+d (1 … D)  in: evaluated blocks         out: block d of each party's map
+    turn C+D+2          in: the last block of maps   out: the leader's tags, one a place of the row order
+    turn C+D+3          in: tags                     out: the alignment's name and its public number of people, once kept
+
+How many turns there are, who writes to whom, and how long every letter is follow from the plan and from the number of places,
+which is what the coordinator is told anyway. Lists are worked through in blocks of fixed length, the filling included.
+
+Everyone who keeps a row order keeps the same one under the same name: the name is a hash of the plan and of the handshake of this
+very run, and who keeps an order for a step takes part in no further run of it.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.errors import ProtocolError
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
+from colonnade.secure.framing import digest
+from colonnade.secure.hidden_map import HiddenMap, Words
+from colonnade.secure.mail import Session
+from colonnade.secure.matching import Follower, Leader, drawn_order, hash_ids, padded
+from colonnade.secure.points import POINT_BYTES, Points
+from colonnade.secure.secret import SEED_BYTES, Secret
+from colonnade.secure.stream import subseed
+from colonnade.steps.matching_terms import Matching
+
+__all__ = ["MatchingPart", "MatchingRun"]
+
+WORD_BYTES = 16
+
+
+class MatchingPart(Protocol):
+    """What a party brings: its list, and somewhere durable to keep the order of its rows."""
+
+    def begin(self) -> list[bytes]:
+        """Pay and record, durably; return this party's ids in their normal form, in the order of its rows."""
+
+    def places(self, common: int) -> int:
+        """Return how many places the order has, if so many people are common: what the coordinator will see."""
+
+    def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
+        """Keep the order, durably, once, and return what is public of it."""
+
+
+class MatchLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One party's letter to another in one turn. Absent parts are empty.
+
+    Parameters
+    ----------
+    key
+        First letter, to a party of a later name: the key under which the two make shares of zero.
+    points
+        A block of the leader's list, blinded, or as the sender evaluated it.
+    salt, table
+        A block of the sender's map, and how its keys are placed.
+    tags
+        One tag a place: which of the receiver's ids it is for.
+    """
+
+    key: bytes = b""
+    points: Blob | None = None
+    salt: int = 0
+    table: Blob | None = None
+    tags: Blob | None = None
+
+
+class MatchingRun(Conversation):
+    """One party's side of a matching.
+
+    Parameters
+    ----------
+    member, plan, step, run
+        Who we are, and what is being run.
+    part
+        Our list.
+    secret
+        32 fresh random bytes, for this run only: every key and every multiplier follows from them.
+    """
+
+    on_shares: ClassVar[bool] = False
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: MatchingPart | None, secret: bytes
+    ) -> None:
+        if part is None:
+            raise ProtocolError("Only a data party has a list.")
+        self._matching = Matching.read(plan, step)
+        self._me = member.name
+        self._part = part
+        self._plan = codec.digest(plan)
+        self._secret = secret
+        self._meeting = Meeting(member, plan, step, run, self.members(plan, step), secret)
+        self._session: Session | None = None
+        self._side: Leader | Follower | None = None
+        self._keys: dict[str, bytes] = {}
+        self._maps: dict[str, list[Words]] = {}
+        self._map: HiddenMap | None = None
+        self._evaluated: Points = np.empty((0, POINT_BYTES), dtype=np.uint8)
+        self._order = np.empty(0, dtype=np.int64)
+
+    @classmethod
+    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
+        """Return the parties that have the step."""
+        return Matching.read(plan, step).members
+
+    @property
+    def leads(self) -> bool:
+        """Whether this party is the one that finds out first."""
+        return self._me == self._matching.leader
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
+        """Take one turn."""
+        if number == 0:
+            return self._meeting.greet()
+        if number == 1:
+            self._begin(letters)
+        else:
+            self._take(number - 1, self._open(number - 1, letters))
+        if number > self._matching.last_turn:
+            raise ProtocolError("A turn after the end of a conversation.")
+        if number == self._matching.last_turn:
+            return self._finish()
+        return Posted(letters=self._compose(number))
+
+    def _begin(self, hellos: Mapping[str, Blob]) -> None:
+        self._session = self._meeting.meet(hellos)
+        ids = self._part.begin()
+        secret = Secret(subseed(self._secret, "colonnade matching"))
+        digests = padded(hash_ids(ids, self._plan), self._matching.capacities[self._me], secret)
+        self._side = (Leader if self.leads else Follower)(digests, len(ids), secret)
+        later = [peer for peer in self._session.peers if peer > self._me]
+        self._keys = {peer: secret.derive("colonnade zero key v1", peer).expose() for peer in later}
+
+    # Letters in ---------------------------------------------------------------------------------------------------------
+
+    def _senders(self, turn: int) -> set[str]:
+        """Who writes to us in a turn."""
+        matching = self._matching
+        others = set(matching.members) - {self._me}
+        if turn == 1:
+            return others
+        if self.leads:
+            return others if turn <= matching.rounds + matching.map_rounds + 1 else set()
+        tells = turn <= matching.rounds or turn == matching.last_turn - 1
+        return {matching.leader} if tells else set()
+
+    def _open(self, turn: int, letters: Mapping[str, Blob]) -> dict[str, MatchLetter]:
+        if self._session is None or set(letters) != self._senders(turn):
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+        return {
+            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), MatchLetter)
+            for sender in sorted(letters)
+        }
+
+    def _take(self, turn: int, letters: Mapping[str, MatchLetter]) -> None:
+        if turn == 1:
+            self._take_keys(letters)
+        for sender, letter in letters.items():
+            if isinstance(self._side, Leader):
+                self._take_as_leader(self._side, turn, sender, letter)
+            elif sender == self._matching.leader:
+                self._take_as_follower(turn, letter)
+        if isinstance(self._side, Follower) and turn <= self._matching.rounds:
+            self._side.hash_own(*self._matching.block(self._me, turn))
+
+    def _take_keys(self, letters: Mapping[str, MatchLetter]) -> None:
+        for sender, letter in letters.items():
+            if (len(letter.key) == SEED_BYTES) != (sender < self._me):
+                raise ProtocolError("A letter lacks a key, or holds one that it should not.")
+            if sender < self._me:
+                self._keys[sender] = letter.key
+
+    def _take_as_leader(self, side: Leader, turn: int, sender: str, letter: MatchLetter) -> None:
+        matching = self._matching
+        if 2 <= turn <= matching.rounds + 1:
+            start, stop = matching.block(self._me, turn - 1)
+            points = _points(letter.points, stop - start)
+            side.take(sender, start, points, self._fresh("check", turn, sender))
+        elif turn > matching.rounds + 1:
+            number = turn - matching.rounds - 1
+            start, stop = matching.map_block(sender, number)
+            self._maps.setdefault(sender, []).append(_words(letter.table, stop - start))
+            if number == matching.map_rounds:
+                table = np.concatenate(self._maps.pop(sender))
+                side.read(sender, HiddenMap(letter.salt, table))
+
+    def _take_as_follower(self, turn: int, letter: MatchLetter) -> None:
+        assert isinstance(self._side, Follower)
+        if turn <= self._matching.rounds:
+            start, stop = self._matching.block(self._matching.leader, turn)
+            points = _points(letter.points, stop - start)
+            self._evaluated = self._side.evaluate(points, self._fresh("check", turn, self._matching.leader))
+        elif letter.tags is None or not self._plausible(len(letter.tags) // WORD_BYTES):
+            raise ProtocolError("The leader's letter has no tags, or more than there can be people.")
+        else:
+            self._order = self._side.rows(_words(letter.tags, len(letter.tags) // WORD_BYTES))
+
+    def _plausible(self, places: int) -> bool:
+        most = self._matching.places
+        return places == most if self._matching.size == "hidden" else places <= most
+
+    # Letters out --------------------------------------------------------------------------------------------------------
+
+    def _compose(self, turn: int) -> dict[str, Blob]:
+        parts = self._leader_parts(turn) if self.leads else self._follower_parts(turn)
+        if turn == 1:
+            members = [peer for peer in self._matching.members if peer != self._me]
+            keys = {peer: self._keys.get(peer, b"") if peer > self._me else b"" for peer in members}
+            parts = {peer: {**parts.get(peer, {}), "key": keys[peer]} for peer in members}
+        assert self._session is not None
+        return {
+            peer: Blob(self._session.seal(peer, turn, 0, codec.encode(MatchLetter(**letter))))  # type: ignore[arg-type]  # each part is its own
+            for peer, letter in sorted(parts.items())
+        }
+
+    def _leader_parts(self, turn: int) -> dict[str, dict[str, object]]:
+        matching = self._matching
+        assert isinstance(self._side, Leader)
+        if turn <= matching.rounds:
+            block = Blob(self._side.blinded(*matching.block(self._me, turn)).tobytes())
+            return {peer: {"points": block} for peer in matching.followers}
+        if turn < matching.last_turn - 1:
+            return {}
+        common = self._side.common(self._keys)
+        drawn = drawn_order(len(common), self._part.places(len(common)), self._secret)
+        self._order = (
+            np.where(drawn >= 0, common[drawn], -1) if len(common) else np.full(len(drawn), -1, dtype=np.int64)
+        )
+        secret = Secret(self._secret)
+        return {
+            peer: {"tags": Blob(self._side.tags(peer, self._order, secret).astype("<u8").tobytes())}
+            for peer in matching.followers
+        }
+
+    def _follower_parts(self, turn: int) -> dict[str, dict[str, object]]:
+        matching, leader = self._matching, self._matching.leader
+        assert isinstance(self._side, Follower)
+        if 2 <= turn <= matching.rounds + 1:
+            return {leader: {"points": Blob(self._evaluated.tobytes())}}
+        if not matching.rounds + 1 < turn < matching.last_turn - 1:
+            return {}
+        if self._map is None:
+            self._map = self._side.write(self._keys)
+        start, stop = matching.map_block(self._me, turn - matching.rounds - 1)
+        table = Blob(self._map.table[start:stop].astype("<u8").tobytes())
+        return {leader: {"table": table, "salt": self._map.salt}}
+
+    def _finish(self) -> Described:
+        assert self._session is not None
+        identity = digest("colonnade alignment v2", self._plan, self._session.transcript).hex()
+        return self._part.keep(identity, self._order)
+
+    def _fresh(self, purpose: str, turn: int, peer: str) -> bytes:
+        """Random bytes that no peer knows when it writes: this run's secret is ours alone."""
+        return subseed(self._secret, f"colonnade {purpose} {peer}", turn)
+
+
+def _points(blob: Blob | None, count: int) -> Points:
+    if blob is None or len(blob) != count * POINT_BYTES:
+        raise ProtocolError("A letter holds another number of points than its place.")
+    return np.frombuffer(blob.view, dtype=np.uint8).reshape(count, POINT_BYTES)
+
+
+def _words(blob: Blob | None, count: int) -> Words:
+    if blob is None or len(blob) != count * WORD_BYTES:
+        raise ProtocolError("A letter holds another number of words than its place.")
+    return np.frombuffer(blob.view, dtype="<u8").reshape(count, 2).astype(np.uint64)

@@ -1,0 +1,391 @@
+"""One run of a joint opening at one member: a state machine that takes turns.
+
+::
+
+    turn 0          out: hello
+    turn 1          in: everyone's hello                          out: first chunk's shares, noise, masks; end of my chain
+    turn j (2 … C)  in: chunk j-1, links j-2                      out: chunk j, my link j-1; in turn 2, all chains' ends
+    turn C+1        in: chunk C, links C-1                        out: my link C
+    turn C+2        in: links C                                   out: my part of every degree check
+    turn C+3        in: everyone's parts; verify them             out: my share of the noised product; my own part
+
+Nothing is opened before every dealing's degree has been checked and every data party's noise is in: `_finish` is the only way
+out, and its order is the argument. Members send letters sealed to one receiver each; the coordinator relays.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.conversations.challenge import Chain, challenge, commitments, follows
+from colonnade.conversations.conversation import Meeting, Member
+from colonnade.conversations.degree_check import CheckedProduct
+from colonnade.conversations.letters import Letter
+from colonnade.errors import ProtocolError
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
+from colonnade.secure.framing import digest
+from colonnade.secure.mail import Session
+from colonnade.secure.residues import Elements
+from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
+from colonnade.secure.stream import subseed
+from colonnade.steps.joint import Joint
+
+__all__ = ["Dealer", "Run"]
+
+_SEED = 32
+
+
+class Dealer(Protocol):
+    """What a data party brings to a run; a dataless node brings none."""
+
+    def begin(self) -> bytes:
+        """Pay, durably, and return a secret of this party's own. Its noise is the same in every run of this step."""
+
+    def rows(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return some people's integer rows, columns along the first axis."""
+
+    def noise(self, entries: int) -> NDArray[np.int64]:
+        """Return this party's share of the noise."""
+
+    def own(self) -> NDArray[np.int64] | None:
+        """Return the part of the release that concerns this party alone, already noised."""
+
+    def opening(self, answer: bytes) -> None:
+        """Keep, durably, what is about to be opened; refuse a second opening of the step."""
+
+
+class Run:
+    """One member's side of one run.
+
+    Parameters
+    ----------
+    member
+        Who we are.
+    plan, step, run
+        What is being run.
+    part
+        What a data party brings, or ``None`` at a dataless node.
+    secret
+        32 fresh random bytes for this run only: the handshake, the masks of the degree check and the chain follow
+        from it. They are *not* kept: a mask used under two challenges would open a combination of rows.
+    """
+
+    on_shares: ClassVar[bool] = True
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
+    ) -> None:
+        self.joint = Joint.read(plan, step)
+        self.chunks = self.joint.chunks
+        self._me = member
+        self._dealer = part
+        self._secret = secret
+        self._arithmetic = self.joint.arithmetic
+        self._meeting = Meeting(member, plan, step, run, self.joint.members, secret)
+        self._session: Session | None = None
+        self._chain = Chain(subseed(secret, "colonnade chain"), len(self.chunks))
+        self._dealing: _Dealt | None = None
+        self._received: dict[str, _Received] = {}
+        self._links: dict[str, bytes] = {}
+        self._heads = b""
+        self._pending: dict[int, list[Elements]] = {}
+        self._product = CheckedProduct(self._arithmetic, self.joint.widths, self.joint.fold)
+        self._checks: dict[str, Elements] = {}
+        self._final_challenge = b""
+        self._verified = False
+
+    @classmethod
+    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
+        """Return who takes part; the arithmetic is chosen here, so that a plan in which something could wrap is refused."""
+        plan.require_named()
+        joint = Joint.read(plan, step)
+        joint.arithmetic  # noqa: B018  # the headroom proof
+        return joint.members
+
+    @property
+    def point(self) -> int | None:
+        """Our point, or ``None`` if we hold data and do not compute."""
+        return self.joint.nodes.index(self._me.name) + 1 if self._me.name in self.joint.nodes else None
+
+    @property
+    def last_turn(self) -> int:
+        """The turn whose answer is our share."""
+        return len(self.chunks) + 3
+
+    @property
+    def deciding_turn(self) -> int:
+        """A compute node decides over the opening with its share; a data party that does not compute decides when it deals."""
+        return 1 if self.point is None else self.last_turn
+
+    @property
+    def opens(self) -> bool:
+        """Whether our answer of the deciding turn is our share of what is opened."""
+        return self.point is not None
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn. A coordinator has no lever on a product but the plan and the letters."""
+        if inputs:
+            raise ProtocolError("A joint opening takes no inputs.")
+        if number == 0:
+            return self._meeting.greet()
+        if number == 1:
+            self._meet(letters)
+        else:
+            self._take(number - 1, self._open(number - 1, letters))
+        if number == self.last_turn:
+            return self._finish()
+        return Posted(letters=self._compose(number))
+
+    # Letters in ---------------------------------------------------------------------------------------------------------
+
+    def _meet(self, hellos: Mapping[str, Blob]) -> None:
+        self._session = self._meeting.meet(hellos)
+        self._deal_first()
+
+    def _deal_first(self) -> None:
+        """Pay and get ready to deal, if we hold data."""
+        if self._dealer is not None:
+            self._dealing = _Dealt(self.joint, self._dealer, self._secret)
+
+    def _senders(self, turn: int) -> set[str]:
+        """Who writes to us in a turn: data parties while there are chunks, nodes always."""
+        if self.point is None:
+            return set()
+        dealers = set(self.joint.owners) if turn <= len(self.chunks) else set()
+        return (dealers | set(self.joint.nodes)) - {self._me.name}
+
+    def _open(self, turn: int, letters: Mapping[str, Blob]) -> dict[str, Letter]:
+        if self._session is None or set(letters) != self._senders(turn):
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+        return {
+            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), Letter)
+            for sender in sorted(letters)
+        }
+
+    def _take(self, turn: int, letters: Mapping[str, Letter]) -> None:
+        if self.point is None:
+            return
+        if turn == 1:
+            self._take_first(letters)
+        if turn <= len(self.chunks):
+            self._take_chunk(turn, letters)
+        if turn == 2 and any(letters[name].heads != self._heads for name in self._other_nodes()):
+            raise ProtocolError("The nodes were told of different challenges.")
+        if 2 <= turn <= len(self.chunks) + 1:
+            self._take_links(turn - 1, {name: letters[name].reveal for name in self._other_nodes()})
+        if turn == len(self.chunks) + 2:
+            self._verify({name: letters[name].check for name in self._other_nodes()})
+
+    def _take_first(self, letters: Mapping[str, Letter]) -> None:
+        assert self.point is not None
+        for owner in self.joint.owners:
+            if owner == self._me.name:
+                assert self._dealing is not None
+                self._received[owner] = self._dealing.kept_by(self.point)
+            else:
+                self._received[owner] = _Received.of(letters[owner], self.joint, self.point)
+        self._links = {name: letters[name].head for name in self._other_nodes()}
+        self._heads = commitments({**self._links, self._me.name: self._chain.head})
+
+    def _take_chunk(self, chunk: int, letters: Mapping[str, Letter]) -> None:
+        start, stop = self.chunks[chunk - 1]
+        shares = []
+        for owner, width in zip(self.joint.owners, self.joint.widths, strict=True):
+            mine = owner == self._me.name
+            parcel = None if mine else letters[owner].share
+            shares.append(self._received[owner].chunk(chunk, parcel, (width, stop - start)))
+        self._pending[chunk] = shares
+
+    def _take_links(self, chunk: int, links: Mapping[str, bytes]) -> None:
+        """All nodes hold the chunk: its challenge is out, it is multiplied and combined, and its shares can go."""
+        for name, link in links.items():
+            follows(link, self._links[name])
+        self._links = dict(links)
+        self._final_challenge = challenge({**links, self._me.name: self._chain.link(chunk)})
+        self._product.combine(self._pending.pop(chunk), self._final_challenge)
+
+    def _verify(self, others: Mapping[str, Mapping[str, Blob]]) -> None:
+        points = {name: number + 1 for number, name in enumerate(self.joint.nodes)}
+        shape = (check_repetitions(self._arithmetic),)
+        for owner in self.joint.owners:
+            if any(owner not in parts for parts in others.values()):
+                raise ProtocolError("A node left a dealing unchecked.")
+            values = {
+                points[name]: self._arithmetic.from_bytes(parts[owner].view, shape) for name, parts in others.items()
+            }
+            values[points[self._me.name]] = self._checks[owner]
+            verify_degree(self._arithmetic, values, self.joint.threshold)
+        self._verified = True
+
+    # Letters out --------------------------------------------------------------------------------------------------------
+
+    def _compose(self, turn: int) -> dict[str, Blob]:
+        assert self._session is not None
+        shares = self._deal(turn)
+        if self.point is not None and turn == len(self.chunks) + 2:
+            self._checks = self._my_checks()
+        sealed = {}
+        for number, node in enumerate(self.joint.nodes):
+            if node == self._me.name or not self._writes(turn):
+                continue
+            letter = self._letter(turn, number + 1, shares, self._checks)
+            sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
+        return sealed
+
+    def _writes(self, turn: int) -> bool:
+        return self.point is not None or (self._dealing is not None and turn <= len(self.chunks))
+
+    def _deal(self, turn: int) -> tuple[Elements, ...]:
+        if self._dealing is None or turn > len(self.chunks):
+            return ()
+        shares = self._dealing.chunk(turn, *self.chunks[turn - 1])
+        if self.point is not None:
+            self._dealing.keep(turn, shares[self.point - 1])
+        return shares
+
+    def _letter(self, turn: int, point: int, shares: tuple[Elements, ...], checks: Mapping[str, Elements]) -> Letter:
+        arithmetic, first = self._arithmetic, turn == 1
+        parts: dict[str, object] = {}
+        if self._dealing is not None and first:
+            parts = self._dealing.first_parts(point)
+        if shares and point > self.joint.threshold:
+            parts["share"] = Blob(arithmetic.to_bytes(shares[point - 1]))
+        if self.point is not None:
+            parts["head"] = self._chain.head if first else b""
+            parts["heads"] = self._heads if turn == 2 else b""
+            parts["reveal"] = self._chain.link(turn - 1) if 2 <= turn <= len(self.chunks) + 1 else b""
+            parts["check"] = {owner: Blob(arithmetic.to_bytes(check)) for owner, check in checks.items()}
+        return Letter(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
+
+    def _finish(self) -> Opened:
+        """Open: only after every dealing has been verified, and with the noise of every data party in the plan."""
+        share = None
+        if self.point is not None:
+            if not self._verified or set(self._received) != set(self.joint.owners):
+                raise ProtocolError("A product is opened only after every dealing was checked.")
+            share = pack(self._product.masked([self._received[owner].noise for owner in self.joint.owners]))
+        own = None if self._dealer is None else self._dealer.own()
+        return Opened(share=share, own=None if own is None else pack(own))
+
+    def _my_checks(self) -> dict[str, Elements]:
+        masks = [self._received[owner].mask for owner in self.joint.owners]
+        parts = self._product.checks(masks, self._final_challenge)
+        return dict(zip(self.joint.owners, parts, strict=True))
+
+    def _other_nodes(self) -> list[str]:
+        return [name for name in self.joint.nodes if name != self._me.name]
+
+
+class _Dealt:
+    """A data party's dealings in one run: the same values as in any other run of the step, by fresh polynomials.
+
+    Were the polynomials those of an earlier run too, a peer that dealt its own anew could subtract one opening from the
+    other: noise and randomisation would cancel, and what is left tells a combination of raw rows.
+    """
+
+    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes) -> None:
+        seed = digest("colonnade dealing v1", dealer.begin(), run_secret)
+        arithmetic, nodes = joint.arithmetic, len(joint.nodes)
+        self._joint = joint
+        self._dealer = dealer
+        self._table = Dealing(
+            arithmetic, nodes=nodes, degree=joint.threshold, seed=subseed(seed, "colonnade table"), bound=joint.largest
+        )
+        self._noise = Dealing(
+            arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=subseed(seed, "colonnade noise shares")
+        )
+        self._mask = Dealing(
+            arithmetic, nodes=nodes, degree=joint.threshold, seed=subseed(run_secret, "colonnade degree mask")
+        )
+        self._noise_shares = self._noise.shares(0, dealer.noise(joint.entries))
+        repetitions = check_repetitions(arithmetic)
+        hidden = arithmetic.decode(
+            expand(arithmetic, subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
+        )
+        self._mask_shares = self._mask.shares(0, hidden)
+        self._kept: dict[int, Elements] = {}
+        self._memory = np.empty((nodes, 0, 0), dtype=np.uint64)
+
+    def chunk(self, number: int, start: int, stop: int) -> tuple[Elements, ...]:
+        """Deal a chunk. The shares are valid until the next one: fresh memory costs more than the arithmetic."""
+        rows = self._dealer.rows(start, stop)
+        if self._memory.shape[1:] != rows.shape:
+            self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
+        return self._table.shares(number, rows.T, self._memory)
+
+    def keep(self, number: int, share: Elements) -> None:
+        self._kept[number] = share.copy()
+
+    def kept_by(self, point: int) -> "_Received":
+        return _Received(
+            self._joint, point, None, self._noise_shares[point - 1], self._mask_shares[point - 1], self._kept
+        )
+
+    def first_parts(self, point: int) -> dict[str, object]:
+        """Shares at the first points of a dealing travel as seeds, the others as elements."""
+        t = self._joint.threshold
+        return {
+            "table": Blob(self._table.seeds[point]) if point <= t else None,
+            "noise": self._parcel(self._noise, self._noise_shares, point, 2 * t),
+            "mask": self._parcel(self._mask, self._mask_shares, point, t),
+        }
+
+    def _parcel(self, dealing: Dealing, shares: tuple[Elements, ...], point: int, degree: int) -> Blob:
+        if point <= degree:
+            return Blob(dealing.seeds[point])
+        return Blob(self._joint.arithmetic.to_bytes(shares[point - 1]))
+
+
+class _Received:
+    """A node's shares of one data party's dealings."""
+
+    def __init__(
+        self,
+        joint: Joint,
+        point: int,
+        table_seed: bytes | None,
+        noise: Elements,
+        mask: Elements,
+        kept: dict[int, Elements] | None = None,
+    ) -> None:
+        self._joint = joint
+        self._point = point
+        self._table_seed = table_seed
+        self._kept = kept
+        self.noise = noise
+        self.mask = mask
+
+    @classmethod
+    def of(cls, letter: Letter, joint: Joint, point: int) -> "_Received":
+        t = joint.threshold
+        seed = _seed(letter.table) if point <= t else None
+        noise = _from_parcel(letter.noise, joint, seeded=point <= 2 * t, count=joint.entries)
+        mask = _from_parcel(letter.mask, joint, seeded=point <= t, count=check_repetitions(joint.arithmetic))
+        return cls(joint, point, seed, noise, mask)
+
+    def chunk(self, number: int, parcel: Blob | None, shape: tuple[int, int]) -> Elements:
+        if self._kept is not None:
+            return self._kept.pop(number)
+        if self._table_seed is not None:
+            return expand(self._joint.arithmetic, self._table_seed, number, shape)
+        if parcel is None:
+            raise ProtocolError("A letter lacks a share.")
+        return self._joint.arithmetic.from_bytes(parcel.view, shape)
+
+
+def _seed(parcel: Blob | None) -> bytes:
+    if parcel is None or len(parcel) != _SEED:
+        raise ProtocolError("A letter lacks a seed.")
+    return bytes(parcel.view)
+
+
+def _from_parcel(parcel: Blob | None, joint: Joint, *, seeded: bool, count: int) -> Elements:
+    if seeded:
+        return expand(joint.arithmetic, _seed(parcel), 0, (count,))
+    if parcel is None:
+        raise ProtocolError("A letter lacks a share.")
+    return joint.arithmetic.from_bytes(parcel.view, (count,))

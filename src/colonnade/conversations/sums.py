@@ -1,0 +1,188 @@
+"""A sum of the data parties' private vectors, opened to the coordinator or to one named party, and no single vector to anyone.
+
+::
+
+    turn 0            out: hello
+    turn j (1 … C)    in: everyone's hello (1), or chunk j-1 (recipient)    out: my masked chunk j
+    turn C+1          in: chunk C (recipient)                               out: done
+
+Vectors are hidden by pairwise masks among the data parties (`colonnade.secure.summation` says what a coalition sees: the sum of
+the others, whatever its size; with two parties and one of them the recipient, the other's vector, as under any protocol). We
+prefer them to shares among compute nodes: there is no threshold above which everything is open, no third node is needed, and
+each value travels once a party in four or eight bytes instead of once a party and node.
+
+A recipient that is a party receives masked chunks as sealed letters, adds its own, and keeps the result: the coordinator relays
+ciphertext and learns how long the vectors are. To the coordinator, masked chunks go as they are.
+
+The coordinator's public inputs (which rows) enter the masks. If it shows different inputs to different parties, masks do not
+cancel, and it cannot pick the vectors apart by adding one party's rows to another's.
+
+The vectors are as private as the sum is: this conversation hides who contributed what, and adds no noise of its own. What the
+sum tells is priced, or allowed by name, where the vectors are made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.plan import Plan
+from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply
+from colonnade.result import COORDINATOR
+from colonnade.secure.framing import digest
+from colonnade.secure.mail import Session
+from colonnade.secure.summation import PairwiseMasks, SumRing
+
+__all__ = ["CHUNK", "SumRun", "SumTerms", "Summand", "agreed_masks", "chunks_of", "inputs_digest"]
+
+CHUNK = 1 << 18
+"""Values a turn, so that memory stays bounded and every message stays small."""
+
+LARGEST_LENGTH = 2**40
+
+
+class Summand(Protocol):
+    """What a data party brings."""
+
+    def begin(self, inputs: Mapping[str, Array]) -> int:
+        """Pay, or record, durably; return how long the vectors are, which the plan and the public inputs decide."""
+
+    def values(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return a stretch of this party's vector; it leaves under masks only."""
+
+    def deliver(self, start: int, sums: NDArray[np.int64]) -> None:
+        """Take a stretch of the sum, at the party to which it is opened."""
+
+
+@dataclass(frozen=True)
+class SumTerms:
+    """A secure sum as the plan describes it.
+
+    Parameters
+    ----------
+    owners
+        Whose vectors are added, in canonical order.
+    recipient
+        To whom the sum is opened: the coordinator, or one of the owners.
+    ring
+        The integers it is computed in; they have room for the sum by proof.
+    """
+
+    owners: tuple[str, ...]
+    recipient: str
+    ring: SumRing
+
+    @classmethod
+    def read(cls, plan: Plan, name: str) -> "SumTerms":
+        """Read a sum from a plan; refuse one that its parties would understand differently, or that could wrap."""
+        steps = [step for step in plan.steps if step.name == name]
+        owners = tuple(sorted(step.party for step in steps))
+        if len(owners) < 2 or len(set(owners)) != len(owners) or not set(owners) <= set(plan.parties):
+            raise PlanMismatch("A secure sum is one step at two or more of the plan's data parties.")
+        terms = {(step.statistic, step.parameters.get("bound"), step.parameters.get("recipient")) for step in steps}
+        if len(terms) != 1:
+            raise PlanMismatch("The parties of a secure sum are asked for different sums.")
+        (_, bound, recipient) = terms.pop()
+        recipient = COORDINATOR if recipient is None else recipient
+        if type(bound) is not int or recipient not in (COORDINATOR, *owners):
+            raise PlanMismatch("A secure sum has a bound, and opens to the coordinator or to one of its parties.")
+        return cls(owners, str(recipient), SumRing.for_headroom(bound, len(owners)))
+
+
+class SumRun(Conversation):
+    """One data party's side of a secure sum.
+
+    Parameters
+    ----------
+    member, plan, step, run
+        Who we are, and what is being run.
+    part
+        The party's vector.
+    secret
+        32 fresh random bytes, for this run only.
+    """
+
+    on_shares: ClassVar[bool] = False
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: Summand | None, secret: bytes
+    ) -> None:
+        if part is None:
+            raise ProtocolError("Only a data party adds to a sum.")
+        self._terms = SumTerms.read(plan, step)
+        self._me = member.name
+        self._part = part
+        self._meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
+        self._session: Session | None = None
+        self._masks: PairwiseMasks | None = None
+        self._chunks: list[tuple[int, int]] = []
+        self._own: NDArray[Any] | None = None
+
+    @classmethod
+    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
+        """Return the data parties of the sum; the ring is chosen here, so a sum that could wrap is refused."""
+        return SumTerms.read(plan, step).owners
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn."""
+        if number == 0:
+            return self._meeting.greet()
+        if number == 1:
+            self._session = self._meeting.meet(letters)
+            self._masks = agreed_masks(self._session, self._terms, inputs_digest(inputs))
+            self._chunks = chunks_of(self._part.begin(inputs))
+        elif number > len(self._chunks) + 1:
+            raise ProtocolError("A turn after the end of a conversation.")
+        elif self._me == self._terms.recipient:
+            self._take(number - 1, letters)
+        if number > len(self._chunks):
+            return Opened(share=None, own=None)
+        return self._send(number)
+
+    def _send(self, number: int) -> Posted:
+        if self._masks is None or self._session is None:
+            raise ProtocolError("A turn before the members have met.")
+        masked = self._masks.masked(number, self._part.values(*self._chunks[number - 1]))
+        recipient = self._terms.recipient
+        if recipient == self._me:
+            self._own = masked
+            return Posted(letters={})
+        if recipient == COORDINATOR:
+            return Posted(letters={COORDINATOR: Blob(masked.view(np.uint8).data)})
+        return Posted(letters={recipient: Blob(self._session.seal(recipient, number, 0, masked))})
+
+    def _take(self, number: int, letters: Mapping[str, Blob]) -> None:
+        """Add up one chunk of everybody's, our own included, and hand it over."""
+        if self._own is None or self._session is None:
+            raise ProtocolError("A turn before the members have met.")
+        if set(letters) != set(self._terms.owners) - {self._me}:
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+        total, ring = self._own, self._terms.ring
+        for sender in sorted(letters):
+            opened = self._session.open(sender, number, 0, letters[sender].view)
+            total += ring.from_bytes(memoryview(opened), len(total))
+        self._own = None
+        self._part.deliver(self._chunks[number - 1][0], ring.decode(total))
+
+
+def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:
+    """Return a hash of public inputs, and of all that were shown before."""
+    fields = ((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items()))
+    return digest("colonnade sum inputs v1", before, *fields)
+
+
+def agreed_masks(session: Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
+    """Return this party's masks; they cancel among parties that were shown the same inputs, and among no others."""
+    secrets = {peer: session.shared(peer, f"colonnade sum masks {seen.hex()}") for peer in session.peers}
+    return PairwiseMasks(terms.ring, session.party, secrets)
+
+
+def chunks_of(length: int) -> list[tuple[int, int]]:
+    """Return the stretches in which a vector travels."""
+    if type(length) is not int or not 1 <= length <= LARGEST_LENGTH:
+        raise ProtocolError("A secure sum has at least one value.")
+    return [(start, min(start + CHUNK, length)) for start in range(0, length, CHUNK)]

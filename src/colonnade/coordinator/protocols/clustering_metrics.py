@@ -1,0 +1,260 @@
+"""How well centres fit people, from noisy histograms of who is nearer to which of two centres.
+
+The loss is the mean squared distance to the nearest centre. That one centre is nearer than another is the sign of a score that
+adds up over parties, and its histogram is exact up to noise; which of *all* centres is nearest is not in any pair of them. So one
+party, the one whose columns separate the centres best, guesses everybody's centre by its own columns, and the histograms of all
+pairs, divided by this guess, say how much a person would gain by moving from the guess g to each other centre:
+
+    mean d_g − Σ_j mean (d_g − d_j)⁺  ≤  loss  ≤  mean d_g − max_j mean (d_g − d_j)⁺,       by guess, and added up.
+
+The two ends meet where at most one other centre is ever better, and with two centres always. Distances are in columns mapped to
+[−1, 1].
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coordinator.protocols.score_histogram import Guess, Histogram, ScoreHistogramRelease
+from colonnade.errors import ProtocolError
+from colonnade.estimation.additive_scores import PartyScores, party_scores
+from colonnade.estimation.histogram_prices import histogram_price
+from colonnade.estimation.metrics import Metric, reach
+from colonnade.plan import Plan, Step
+from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
+from colonnade.privacy.neighbours import Unit, party_price
+from colonnade.privacy.price import Price
+from colonnade.protocol.messages import Released
+from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.schema import Category, Column
+
+__all__ = ["ClusteringEvaluation", "LocalCells", "best_guesser"]
+
+Array = NDArray[np.float64]
+HEIGHT = 1 << 20
+SQUARES = 4
+"""The fourth part of ε pays for the sums of squares, the rest for the histograms."""
+BINS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class LocalCells:
+    """What a clustering says about the parties' own columns: local centres, and how people divide between combinations of them.
+
+    Parameters
+    ----------
+    centres
+        By party, in coded columns.
+    cells, weights
+        Combinations of local centres, a row each, parties in order; and how many people are in each.
+    """
+
+    centres: Mapping[str, Array]
+    cells: NDArray[np.intp]
+    weights: Array
+
+
+def best_guesser(
+    cells: LocalCells, centres: Array, places: Mapping[str, Sequence[int]]
+) -> tuple[str, NDArray[np.intp], float]:
+    """Return whose columns tell most, the guess by its local centre, and where the loss lies between the ends, by the model.
+
+    Everything here is public: it follows from what the model's own study released.
+    """
+    squared = np.zeros((len(cells.cells), len(centres)))
+    for number, (party, local) in enumerate(cells.centres.items()):
+        block = ((local[:, None] - centres[None, :, places[party]]) ** 2).sum(axis=2)
+        squared += block[cells.cells[:, number]]
+    weights = cells.weights / max(float(cells.weights.sum()), 1e-300)
+    nearest = float(weights @ squared.min(axis=1))
+    found = []
+    for number, (party, local) in enumerate(cells.centres.items()):
+        own = cells.cells[:, number]
+        by_cell = np.array([weights[own == cell] @ squared[own == cell] for cell in range(len(local))])
+        guess = by_cell.argmin(axis=1)
+        low, high = _ends(squared, weights, guess[own])
+        within = (nearest - low) / (high - low) if high > low else 0.0
+        found.append((high - low, party, guess, min(max(within, 0.0), 1.0)))
+    _, party, guess, within = min(found, key=lambda one: one[0])
+    return party, guess, within
+
+
+def _ends(squared: Array, weights: Array, guess: NDArray[np.intp]) -> tuple[float, float]:
+    """Return both bounds of the loss for people with known distances and a guess each."""
+    own = squared[np.arange(len(guess)), guess]
+    gains = np.maximum(own[:, None] - squared, 0.0) * weights[:, None]
+    by_guess = [gains[guess == one].sum(axis=0) for one in range(squared.shape[1])]
+    base = float(weights @ own)
+    return base - sum(float(one.sum()) for one in by_guess), base - sum(float(one.max()) for one in by_guess)
+
+
+@dataclass(frozen=True)
+class ClusteringEvaluation:
+    """The loss of some centres.
+
+    Parameters
+    ----------
+    columns, centres
+        The columns, and the centres in coded columns; two or more.
+    guesser, points, guesses
+        Who guesses, by the nearest of which points (in its own coded columns), and the centre that each of them stands for.
+    within
+        Where between its ends the loss is put: a guess that no promise rests on.
+    median
+        Whether the loss is the mean distance and not the mean of its square.
+    price, unit, level
+        What is offered, for whom, and of the intervals.
+    draw
+        Which draw this is.
+    """
+
+    columns: Mapping[str, Column]
+    centres: Array
+    guesser: str
+    points: Array
+    guesses: NDArray[np.intp]
+    within: float
+    median: bool
+    price: Price
+    unit: Unit
+    level: float
+    draw: int = 1
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """All pairs of centres."""
+        return list(combinations(range(len(self.centres)), 2))
+
+    def histogram(self, first: int, second: int) -> ScoreHistogramRelease:
+        """Return the histogram of d_first − d_second, among people whose guess is one of the two."""
+        a, b = self.centres[first], self.centres[second]
+        guess = Guess(self.guesser, self.points, tuple(int(one) for one in self.guesses))
+        return ScoreHistogramRelease(
+            name=f"{first}-{second}",
+            parts=party_scores(self.columns, 2 * (b - a)[None]),
+            offset=float(a @ a - b @ b),
+            label=guess,
+            kept=(first, second),
+            price=histogram_price(Price(self.price.nano - self._squares_nano, self.price.delta), len(self.pairs)),
+            draw=self.draw,
+            largest_bins=BINS,
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party for its sum of squares, and one a party and pair of centres."""
+        reach(self.level)
+        squares = [self._squares(part) for part in self._parts]
+        return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Collect the sums, open the histograms, and work the figures out."""
+        releases = yield from ask_all(plan, "squares")
+        opened = {}
+        for pair in self.pairs:
+            opened[pair] = yield from self.histogram(*pair).rounds(plan)
+        return self.metrics(self._squared(releases, plan.people), opened, plan.people)
+
+    def metrics(
+        self, squared: tuple[float, float], opened: Mapping[tuple[int, int], Histogram], people: int
+    ) -> tuple[Metric, ...]:
+        """Return the loss between its two ends.
+
+        Parameters
+        ----------
+        squared
+            The mean squared distance from the first centre, and its variance.
+        opened
+            The histograms.
+        people
+            How many people there are.
+        """
+        base, doubt = squared
+        gains: dict[tuple[int, int], tuple[float, float, float]] = {}
+        for (first, second), histogram in opened.items():
+            ahead = np.maximum(histogram.scores, 0.0)
+            gains[first, second] = _weighted(histogram, 0, ahead, people)
+            gains[second, first] = _weighted(histogram, 1, ahead - histogram.scores, people)
+            if first == 0:
+                moved, moved_doubt, _ = _weighted(histogram, 1, histogram.scores, people)
+                base, doubt = base - moved, doubt + moved_doubt
+        least, most, rounding = base, base, 0.0
+        for guess in range(len(self.centres)):
+            own = [gains[guess, other] for other in range(len(self.centres)) if other != guess]
+            least -= sum(max(gain, 0.0) for gain, _, _ in own)
+            most -= max(max(gain, 0.0) for gain, _, _ in own)
+            doubt += sum(variance for _, variance, _ in own)
+            rounding += sum(moved for _, _, moved in own)
+        error = reach(self.level) * math.sqrt(doubt) + rounding
+        return self._read(least, most, error)
+
+    def _read(self, least: float, most: float, error: float) -> tuple[Metric, ...]:
+        most = max(most, least)
+        kind = "exact" if len(self.centres) == 2 else "between what pairs of centres leave open"
+        low, high = max(least - error, 0.0), max(most + error, 0.0)
+        value = min(max(least + self.within * (most - least), low), high)
+        if not self.median:
+            return (Metric("loss", value, low, high, kind),)
+        squared = Metric("mean_squared_distance", value, low, high, kind)
+        widest = math.sqrt(sum(4.0 if not isinstance(one, Category) else 2.0 for one in self.columns.values()))
+        bounds = low / widest, math.sqrt(high)
+        middle = min(max(math.sqrt(value), bounds[0]), bounds[1])
+        return (Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
+
+    @property
+    def _squares_nano(self) -> int:
+        return self.price.nano // SQUARES
+
+    @property
+    def _parts(self) -> list[PartyScores]:
+        return party_scores(self.columns, -2 * self.centres[:1])
+
+    def _squares(self, part: PartyScores) -> Step:
+        return Step(
+            name="squares",
+            party=part.party,
+            statistic="squared-length",
+            columns=part.columns,
+            parameters={
+                "weights": tuple(part.weights[0].tolist()),
+                "largest": self._largest(part),
+                "height": HEIGHT,
+            },
+            price=party_price(Price(self._squares_nano, 0.0), len(self._parts), self.unit),
+        )
+
+    def _largest(self, part: PartyScores) -> float:
+        """How large ‖x‖² + w·x can be: 1 + |w| for a number, the largest |1 + w| of its levels for a category."""
+        largest, place = 0.0, 0
+        for name in part.columns:
+            column = self.columns[f"{part.party}.{name}"]
+            width = column.size if isinstance(column, Category) else 1
+            some = part.weights[0, place : place + width]
+            largest += float(np.abs(1 + some).max() if isinstance(column, Category) else 1 + abs(some[0]))
+            place += width
+        return largest
+
+    def _squared(self, releases: Mapping[str, Released], people: int) -> tuple[float, float]:
+        total, variance = float(self.centres[0] @ self.centres[0]), 0.0
+        for part in self._parts:
+            value = releases[part.party].array("value")
+            if value.shape != (1,) or value.dtype != np.int64:
+                raise ProtocolError(f"Party {part.party!r} released a sum of another shape.")
+            step = self._largest(part) / HEIGHT / people
+            price = party_price(Price(self._squares_nano, 0.0), len(self._parts), self.unit)
+            total += float(value[0]) * step
+            variance += discrete_laplace_variance(laplace_scale(price, HEIGHT)) * step**2
+        return total, variance
+
+
+def _weighted(histogram: Histogram, column: int, weights: Array, people: int) -> tuple[float, float, float]:
+    """Return a weighted count over people, extrapolated to no rounding, its variance, and what the extrapolation moved."""
+    counts = histogram.counts[:, column]
+    sharp = 2 * weights - histogram.smoothed(weights)
+    spread = np.maximum(histogram.smoothed(weights**2) - histogram.smoothed(weights) ** 2, 0.0)
+    variance = histogram.variance * float(sharp @ sharp) + float(spread @ np.maximum(counts, 0.0))
+    value, plain = float(sharp @ counts) / people, float(weights @ counts) / people
+    return value, variance / people**2, abs(value - plain)

@@ -1,0 +1,268 @@
+"""Coresets across parties (paper 004, Algorithms 1 to 3), seen from the coordinator, and what is trained on them.
+
+We differ from the paper in four ways. Draws come through a secure sum with secret places, so that the coordinator learns which
+rows were drawn and not by whom. So do scores of drawn rows: no party's own score is seen. A coreset's rows are fixed in each
+party's ledger, and only these are gathered. And in vertical SAGA residuals are summed under masks, in batches, after each party
+has whitened its own block. It stays what it is: not differentially private.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coordinator.protocols.relay import agree_on_key, forget_key, key_steps
+from colonnade.coordinator.protocols.secure_sum import open_sum
+from colonnade.coordinator.protocols.vertical_saga import BlockCoefficients, vertical_saga
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.estimation.importance_sampling import (
+    Coreset,
+    Task,
+    allocate,
+    checked_totals,
+    largest_total,
+    weigh,
+)
+from colonnade.estimation.moments import Feature, features_of
+from colonnade.plan import Parameter, Plan, Step
+from colonnade.protocol.messages import Recall, Released, pack
+from colonnade.protocol.public_choice import public_positions, public_uniforms
+from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.schema import Column
+
+__all__ = ["CoresetFindings", "CoresetStudy", "Training"]
+
+Array = NDArray[np.float64]
+Training = Literal["none", "rows", "clusters", "saga"]
+"""What follows the sample: nothing, gathering its rows, local clusters of it (DISTDIM), or residuals of it (SAGA)."""
+
+SCORE_SCALE = 2**48
+LARGEST_SCORE = {"regression": 2, "kmeans": 4}
+MARGIN_BOUND = 2**50
+SMALLEST_BOUND = 2**32
+"""Draws are summed in eight bytes, like all other numbers of a coreset."""
+
+
+@dataclass(frozen=True, eq=False)
+class CoresetFindings:
+    """What a coreset study learned.
+
+    Parameters
+    ----------
+    coreset
+        Rows and weights.
+    gathered
+        The sampled rows, coded, all parties' columns side by side (training ``"rows"``).
+    clusters
+        Each party's local centres and labels (training ``"clusters"``).
+    coefficients
+        Each party's coefficients (training ``"saga"``).
+    """
+
+    coreset: Coreset
+    gathered: Array | None = None
+    clusters: Mapping[str, tuple[Array, NDArray[np.int64]]] | None = None
+    coefficients: BlockCoefficients | None = None
+
+
+@dataclass(frozen=True)
+class CoresetStudy:
+    """One coreset, and what is trained on it.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, in the federation's order, the target among them; of two parties or more.
+    task, target, clusters
+        For which problem.
+    size, people
+        m and n.
+    uniform
+        Whether rows are a public uniform choice instead.
+    training
+        What follows.
+    seed
+        Of public choices.
+    ridge
+        Penalty of vertical SAGA on squared coded coefficients, relative to the mean squared residual.
+    """
+
+    columns: Mapping[str, Column]
+    task: Task
+    size: int
+    people: int
+    target: str | None = None
+    clusters: int = 1
+    uniform: bool = False
+    training: Training = "none"
+    seed: int = 0
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.parties) < 2:
+            raise BadInput(
+                "A coreset takes columns of at least two parties.", remedy="One party alone needs no federation."
+            )
+
+    @cached_property
+    def parties(self) -> tuple[str, ...]:
+        """Whose columns enter, in the federation's order."""
+        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        """The coded columns that are gathered: the target's among them, no constant."""
+        return features_of(self.columns)[1:]
+
+    def width(self, party: str) -> int:
+        """How many coded columns a party has, its target included."""
+        return sum(feature.column.partition(".")[0] == party for feature in self.features)
+
+    # What is asked ------------------------------------------------------------------------------------------------------
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the steps of every party."""
+        names = [("sample", "coreset-sample")] if self.uniform else IMPORTANCE
+        names = [*names, *TRAININGS[self.training]]
+        keys = () if self.uniform else self.parties
+        return (
+            *key_steps(keys, "key"),
+            *(self._step(party, name, statistic) for party in self.parties for name, statistic in names),
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Draw the coreset, then train."""
+        coreset = yield from (self._uniform(plan) if self.uniform else self._importance(plan))
+        if self.training == "rows":
+            return CoresetFindings(coreset, gathered=(yield from self._gather(plan, coreset)))
+        if self.training == "clusters":
+            return CoresetFindings(coreset, clusters=(yield from self._cluster(plan, coreset)))
+        if self.training == "saga":
+            found = yield from vertical_saga(plan, "train", coreset.weights, self._block_widths())
+            return CoresetFindings(coreset, coefficients=found)
+        return CoresetFindings(coreset)
+
+    # The sample ---------------------------------------------------------------------------------------------------------
+
+    def _uniform(self, plan: Plan) -> Rounds:
+        replies = yield from ask_all(plan, "sample")
+        sample = public_positions(plan, "sample", self.size)
+        if any(not np.array_equal(reply.array("rows"), sample) for reply in replies.values()):
+            raise ProtocolError("The parties do not repeat the same public choice of rows.")
+        return weigh(sample, np.full(self.size, 1.0 / self.people), 1.0)
+
+    def _importance(self, plan: Plan) -> Rounds:
+        totals = yield from self._totals(plan)
+        sample = yield from self._kept(plan)
+        new = sample is None
+        if sample is None:
+            yield from agree_on_key(plan, "key")
+            sample = yield from self._draw(plan, totals)
+        sums = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
+        if new:
+            yield from forget_key(plan, "key")
+        return weigh(sample, sums / SCORE_SCALE, sum(totals.values()))
+
+    def _totals(self, plan: Plan) -> Rounds:
+        replies = yield from ask_all(plan, "total")
+        claimed = {party: _number(party, reply) for party, reply in replies.items()}
+        return checked_totals(claimed, self.maxima())
+
+    def maxima(self) -> dict[str, float]:
+        """Return the largest total that each party can have, from public facts."""
+        held = None if self.target is None else self.target.partition(".")[0]
+        return {
+            party: largest_total(
+                self.task, self.width(party) - (party == held), self.people, self.clusters, target=party == held
+            )
+            for party in self.parties
+        }
+
+    def _kept(self, plan: Plan) -> Rounds:
+        """Return the sample that the parties have kept of an earlier run of this plan, if there was one."""
+        replies = yield {party: Recall(plan=plan, step="sample") for party in self.parties}
+        for reply in replies.values():
+            if isinstance(reply, Released):
+                return reply.array("rows").astype(np.int64)
+        return None
+
+    def _draw(self, plan: Plan, totals: Mapping[str, float]) -> Rounds:
+        """Have the parties draw; in ascending order, so that nobody who knows whose the places are knows whose the rows are."""
+        shares = allocate(totals, public_uniforms(plan, "allocation", self.size))
+        counts = np.array([shares[party] for party in sorted(shares)])
+        drawn = yield from open_sum(plan, "draws", self.size, {"counts": pack(counts)})
+        if not _within(drawn - 1, self.people):
+            raise ProtocolError("The parties drew rows that the alignment does not have.")
+        return np.sort(drawn - 1)
+
+    # What follows -------------------------------------------------------------------------------------------------------
+
+    def _gather(self, plan: Plan, coreset: Coreset) -> Rounds:
+        replies = yield from ask_all(plan, "rows")
+        parts = []
+        for party in self.parties:
+            rows = replies[party].array("value")
+            if rows.shape != (len(coreset.rows), self.width(party)) or rows.dtype != np.float64:
+                raise ProtocolError(f"Party {party!r} sent rows of another shape.")
+            parts.append(rows)
+        gathered = np.concatenate(parts, axis=1)
+        if not np.all(np.isfinite(gathered)) or np.abs(gathered).max(initial=0.0) > 1 + 1e-9:
+            raise ProtocolError("A party sent rows outside its public bounds.")
+        return gathered
+
+    def _cluster(self, plan: Plan, coreset: Coreset) -> Rounds:
+        replies = yield from ask_all(plan, "clusters", {"weights": pack(coreset.weights)})
+        found = {}
+        for party in self.parties:
+            centres, labels = replies[party].array("centres"), replies[party].array("labels").astype(np.int64)
+            if centres.ndim != 2 or centres.shape[1] != self.width(party) or not 1 <= len(centres) <= self.clusters:
+                raise ProtocolError(f"Party {party!r} sent centres of another shape.")
+            if labels.shape != coreset.rows.shape or not _within(labels, len(centres)):
+                raise ProtocolError(f"Party {party!r} sent labels of another shape.")
+            found[party] = (centres.astype(np.float64), labels)
+        return found
+
+    def _block_widths(self) -> dict[str, int]:
+        """Coefficients of each party: the target's party has the intercept in place of the target."""
+        return {party: self.width(party) for party in self.parties}
+
+    def _step(self, party: str, name: str, statistic: str) -> Step:
+        own = tuple(column.partition(".")[2] for column in self.columns if column.partition(".")[0] == party)
+        parameters: dict[str, Parameter] = {
+            "task": "uniform" if self.uniform else self.task,
+            "size": self.size,
+            "clusters": self.clusters,
+            "seed": self.seed,
+        }
+        if self.target is not None and self.target.partition(".")[0] == party:
+            parameters["target"] = self.target.partition(".")[2]
+        if statistic == "coreset-draws":
+            parameters["bound"] = max(self.people, SMALLEST_BOUND)
+        if statistic == "coreset-scores":
+            parameters["bound"] = LARGEST_SCORE[self.task] * SCORE_SCALE
+        if statistic == "coreset-gradient":
+            parameters |= {"bound": MARGIN_BOUND, "ridge": float(self.ridge)}
+        return Step(name=name, party=party, statistic=statistic, columns=own, parameters=parameters, price=None)
+
+
+IMPORTANCE = [("total", "coreset-total"), ("draws", "coreset-draws"), ("sample", "coreset-scores")]
+TRAININGS: Mapping[Training, list[tuple[str, str]]] = {
+    "none": [],
+    "rows": [("rows", "coreset-rows")],
+    "clusters": [("clusters", "coreset-clusters")],
+    "saga": [("train", "coreset-gradient")],
+}
+
+
+def _number(party: str, reply: Released) -> float:
+    value = reply.array("value")
+    if value.shape != (1,) or value.dtype != np.float64:
+        raise ProtocolError(f"Party {party!r} sent a total of another shape.")
+    return float(value[0])
+
+
+def _within(places: NDArray[np.generic], people: int) -> bool:
+    return bool(places.size == 0 or (places.min() >= 0 and places.max() < people))

@@ -1,0 +1,306 @@
+"""Paper 002, Algorithm 4 (SLR): logistic regression by noisy gradient steps on secret shares, seen from the coordinator.
+
+We differ from the paper in the noise (one fused vector a step instead of three, discrete Gaussian shares), in its
+accounting (the factor 3 of the sampling theorem; what peers learn by how often a person takes part), in what bounds a step
+(parties clip their part of the score, so that no promise about weights is needed) and in averaging the iterates
+(`privacy.md` §4.6).
+
+Letters: γ and ω are the fixed-point scales of rows and weights; an opened number is γ²ω·Σ(⟨w, x⟩ − 2s)·x plus noise, that is
+4γ²ω times a sum of gradients. The constant column comes first among the columns of the party that holds the target.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coordinator.protocols.relay import Relay, agree_on_key, forget_key, key_steps
+from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
+from colonnade.estimation.moments import Feature, features_of
+from colonnade.estimation.optimisers import Average, OptimiserName, Settling, clipped, optimiser_of
+from colonnade.plan import Plan, Step
+from colonnade.privacy.price import Price
+from colonnade.protocol.messages import Conclude, Opened, Placed, Recall, Released, Reply, pack, unpack
+from colonnade.protocol.rounds import Rounds
+from colonnade.schema import Category, Column
+from colonnade.secure.batches import SMALLEST_RATE, Sampling
+from colonnade.secure.shamir import reconstruct
+from colonnade.steps.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT, GradientTerms
+
+__all__ = ["Descent", "GradientDescent", "Schedule"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SCALE = 1024
+"""γ and ω by default: rounding a row or a weight to a thousandth is far below the noise."""
+STEEPEST = 0.5
+"""The longest long-run step: coded rows have a squared length of some tens, so that the surrogate's curvature stays below 4."""
+WANDERING = 3.5
+"""How far noise alone may carry the weights of a descent by default."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the descent runs; nothing in it costs anything but ``steps``, ``rate`` and ``sampling``, which buy noise.
+
+    Parameters
+    ----------
+    steps
+        T.
+    rate
+        With what probability a person takes part in a step; the expected share of people in a batch.
+    sampling
+        ``"poisson"``: secret batches, accounted with amplification towards the coordinator; ``"balanced"``: everyone takes part
+        equally often, accounted without.
+    score_bound
+        What the parties' parts of a score are clipped to, in sum. Too small a bound biases, too large a bound is noise.
+    optimiser, learning_rate
+        ``"sgd"`` (with momentum) or ``"adam"``, and the length of a step; by default as long as the noise allows.
+    weight_norm
+        The length to which the weights of the coded columns are clipped after every step; by default they are not.
+    tolerance
+        Stop once the averaged weights have moved by less than this in a tenth of the steps; 0 never stops early. What was paid
+        for steps that are not taken is not returned.
+    """
+
+    steps: int = 500
+    rate: float = 0.01
+    sampling: Sampling = "poisson"
+    score_bound: float | None = None
+    optimiser: OptimiserName = "sgd"
+    learning_rate: float | None = None
+    weight_norm: float | None = None
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        if type(self.steps) is not int or not 1 <= self.steps <= 1_000_000:
+            raise BadInput("steps is a whole number between 1 and 1,000,000.")
+        if not _positive(self.rate) or not SMALLEST_RATE <= self.rate <= 1:
+            raise BadInput("rate is the share of people in a batch: above 2^-20 and at most 1.")
+        if self.sampling not in ("poisson", "balanced"):
+            raise BadInput("sampling is 'poisson' or 'balanced'.")
+        if self.optimiser not in ("sgd", "adam"):
+            raise BadInput("The optimiser is 'sgd' or 'adam'.")
+        for name in ("score_bound", "learning_rate", "weight_norm"):
+            value = getattr(self, name)
+            if value is not None and not _positive(value):
+                raise BadInput(f"{name} is a positive number, or None.")
+        if isinstance(self.tolerance, bool) or not isinstance(self.tolerance, int | float) or not self.tolerance >= 0:
+            raise BadInput("tolerance is a number, zero or more.")
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Where a descent ended.
+
+    Parameters
+    ----------
+    features
+        The coded columns; the constant one first.
+    weights
+        The averaged weights of the coded columns, in that order.
+    steps
+        How many steps were taken.
+    """
+
+    features: tuple[Feature, ...]
+    weights: Array
+    steps: int
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """The study: agree on a key for the batches, take the steps, keep the weights.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, in the federation's order, the target among them; of two parties or more.
+    target
+        A category of two levels.
+    price
+        What all steps together offer to pay; δ must be positive.
+    schedule
+        How the descent runs.
+    scale
+        γ and ω.
+    people
+        How many there are.
+    """
+
+    columns: Mapping[str, Column]
+    target: str
+    price: Price
+    schedule: Schedule
+    people: int
+    scale: int = SCALE
+
+    def __post_init__(self) -> None:
+        target = self.columns[self.target]
+        if not isinstance(target, Category) or target.size != 2:
+            raise SchemaMismatch(
+                f"method='gradient' takes a target of two levels, which {self.target!r} has not.",
+                remedy="Use method='secure', which fits one row a class.",
+            )
+        if len(self.parties) < 2:
+            raise BadInput("A gradient on shares takes columns of at least two parties.")
+        if len(self.columns) < 2:
+            raise BadInput("A regression needs a column besides its target.")
+        if self.price.delta == 0:
+            raise BadInput(
+                "method='gradient' needs a positive delta.",
+                remedy="For example delta=1e-6, well below 1/people; for delta=0 see method='functional'.",
+            )
+        if type(self.scale) is not int or not 1 <= self.scale <= 2**15 - 1:
+            raise BadInput("For gradients scale is a whole number between 1 and 32,767.")
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Whose columns enter, in the federation's order."""
+        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The coded columns, the constant one first."""
+        return features_of({name: column for name, column in self.columns.items() if name != self.target})
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return each party's part in agreeing on the key and in the descent."""
+        return (*key_steps(self.parties, KEY), *(self._step(party) for party in self.parties))
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Run the descent, or return what the parties have kept of it."""
+        terms = GradientTerms.read(plan, GRADIENT)
+        kept = yield {owner: Recall(plan=plan, step=GRADIENT) for owner in terms.owners}
+        for reply in kept.values():
+            if isinstance(reply, Released):
+                return self._descent(reply.array("weights").astype(float), int(reply.array("steps")[0]))
+        yield from agree_on_key(plan, KEY)
+        weights, taken = yield from self._descend(plan, terms)
+        values = {"weights": pack(weights), "steps": pack(np.array([taken], dtype=np.int64))}
+        yield {owner: Conclude(plan=plan, step=GRADIENT, values=values) for owner in terms.owners}
+        yield from forget_key(plan, KEY)
+        return self._descent(weights, taken)
+
+    def deviation(self, terms: GradientTerms) -> float:
+        """Return the standard deviation of the noise in one coordinate of a step's mean gradient, in coded units."""
+        return terms.noise.gradient_deviation(4.0 * self.scale**3) / (terms.rate * terms.people)
+
+    def learning_rate(self, terms: GradientTerms) -> float:
+        """Return the length of a step: as given, or short enough that noise alone does not carry the weights away."""
+        if self.schedule.learning_rate is not None:
+            return float(self.schedule.learning_rate)
+        wander = self.deviation(terms) * math.sqrt(terms.steps * terms.columns)
+        long_run = min(STEEPEST, WANDERING / wander)
+        return (
+            long_run * 0.1
+            if self.schedule.optimiser == "sgd"
+            else min(0.02, WANDERING / math.sqrt(terms.columns * terms.steps))
+        )
+
+    # How it runs --------------------------------------------------------------------------------------------------------
+
+    def _descend(self, plan: Plan, terms: GradientTerms) -> Rounds:
+        relay = Relay(plan, GRADIENT, terms.members)
+        yield from relay.greet()
+        yield from relay.turn()
+        placed = yield from relay.last()
+        first, weights = _place(terms, placed)
+        weights = np.zeros(terms.columns) if weights is None else weights / float(self.scale)
+        optimiser = optimiser_of(self.schedule.optimiser, self.learning_rate(terms))
+        average, settling, taken = Average(), Settling(self.schedule.tolerance, terms.steps), first
+        while taken < terms.steps:
+            yield from relay.turn({"weights": pack(self._whole(weights))})
+            opened = yield from relay.last()
+            weights = clipped(weights + optimiser.change(self._gradient(terms, opened)), self.schedule.weight_norm)
+            taken += 1
+            if settling.has_settled(average.add(weights)):
+                break
+        return (weights if average.value is None else average.value), taken
+
+    def _gradient(self, terms: GradientTerms, replies: Mapping[str, Reply]) -> Array:
+        shares: dict[int, NDArray[Any]] = {}
+        for point, node in enumerate(terms.nodes, start=1):
+            reply = replies[node]
+            if not isinstance(reply, Opened) or reply.share is None:
+                raise ProtocolError(f"{node!r} did not open its share.")
+            share = unpack(reply.share).copy()  # compiled kernels take writable arrays
+            if share.shape != (terms.columns,) or share.dtype != np.uint64:
+                raise ProtocolError(f"{node!r} opened a share of another shape.")
+            shares[point] = share
+        opened = reconstruct(terms.arithmetic, shares, degree=2 * terms.threshold, bound=terms.bound)
+        return opened / (4.0 * self.scale**3 * terms.rate * terms.people)
+
+    def _whole(self, weights: Array) -> Integers:
+        return np.clip(np.rint(weights * self.scale), -LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int64)
+
+    def _descent(self, weights: Array, taken: int) -> Descent:
+        """Put the constant column, which stands at the target's holder, in front."""
+        constant = self._constant_place()
+        if weights.shape != (len(self.features),):
+            raise ProtocolError("The kept weights are of another shape.")
+        return Descent(
+            self.features, np.concatenate([weights[constant : constant + 1], np.delete(weights, constant)]), taken
+        )
+
+    def _constant_place(self) -> int:
+        holder = self.parties.index(self._holder)
+        earlier = self.parties[:holder]
+        return sum(feature.name.partition(".")[0] in earlier for feature in self.features[1:])
+
+    @property
+    def _holder(self) -> str:
+        return self.target.partition(".")[0]
+
+    def _step(self, party: str) -> Step:
+        own = tuple(name.partition(".")[2] for name in self.columns if name.startswith(f"{party}."))
+        target = self.target.partition(".")[2] if party == self._holder else ""
+        width = sum(feature.name.startswith(f"{party}.") for feature in self.features) + bool(target)
+        return Step(
+            name=GRADIENT,
+            party=party,
+            statistic=GRADIENT,
+            columns=own,
+            parameters={
+                "scale": self.scale,
+                "weight_scale": self.scale,
+                "row_bound": self.scale**2 * len(own),  # the constant column takes the target's place in the count
+                "score_bound": self._score_bound(party),
+                "width": width,
+                "target": target,
+                "steps": self.schedule.steps,
+                "rate": float(self.schedule.rate),
+                "sampling": self.schedule.sampling,
+            },
+            price=self.price,
+        )
+
+    def _score_bound(self, party: str) -> int:
+        """Divide the bound on scores by the square roots of the parties' columns; the label adds 2 where it is."""
+        roots = {name: math.sqrt(sum(one.startswith(f"{name}.") for one in self.columns)) for name in self.parties}
+        bound = 2.0 + len(self.parties) if self.schedule.score_bound is None else float(self.schedule.score_bound)
+        own = bound * roots[party] / sum(roots.values()) + (2.0 if party == self._holder else 0.0)
+        return max(1, math.floor(own * self.scale**2))
+
+
+def _place(terms: GradientTerms, replies: Mapping[str, Reply]) -> tuple[int, Array | None]:
+    """Return where the parties go on, and the weights of whoever has gone furthest."""
+    furthest = 0
+    weights: Array | None = None
+    for owner in terms.owners:
+        reply = replies[owner]
+        if not isinstance(reply, Placed):
+            raise ProtocolError(f"{owner!r} did not say where it stands.")
+        if reply.position > furthest and reply.weights is not None:
+            furthest, weights = reply.position, unpack(reply.weights).astype(float)
+    if weights is not None and weights.shape != (terms.columns,):
+        raise ProtocolError("The kept weights are of another shape.")
+    return furthest, weights
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

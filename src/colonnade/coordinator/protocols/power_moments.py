@@ -1,0 +1,272 @@
+"""Paper 000, Algorithm 2 and Theorem E.5: ‖Σ_j x^(j)‖_p^p of one column of whole numbers a party, in one round.
+
+We differ from the paper. Its algorithm counts patterns of rounded noisy values (2.4 million of them at two parties and ε = ½) and
+clips; here each value has discrete Laplace noise, and the coordinator adds up a function of the sums that undoes it on average
+(`colonnade.estimation.unbiased_power`). For p = 1 sums are enough, as in the paper. For p = 2 there is also the sketch of
+Theorem E.5, with signs and the noise subtracted.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.estimation.sketching import best_size, centred, public_seed
+from colonnade.estimation.unbiased_power import UnbiasedPower
+from colonnade.plan import Parameter, Plan, Step
+from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, ledger_rho
+from colonnade.privacy.laws.whole_values import Carrier, Change, WholeValues
+from colonnade.privacy.price import Price
+from colonnade.protocol.messages import Released
+from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.schema import Column
+
+__all__ = ["PerturbedPowers", "PowerMoment", "SketchedSquare", "Totals"]
+
+BLOCK = 65_536
+LARGEST_HISTOGRAM = 1 << 22
+LARGEST_LOG = 290.0
+GRID = 9
+
+
+@dataclass(frozen=True)
+class PowerMoment:
+    """An estimated moment and its standard error from the noise."""
+
+    value: float
+    stderr: float
+
+
+@dataclass(frozen=True)
+class _OneColumnEach:
+    """What the three ways share: one column of whole numbers a party, and the relation that the noise is made for.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, one a party.
+    power
+        p.
+    change
+        By how much neighbours may differ in a value.
+    price
+        What each party's release offers to pay.
+    people
+        m, public.
+    draw
+        Which draw this is.
+    """
+
+    columns: Mapping[str, Column]
+    power: float
+    change: Change
+    price: Price
+    people: int
+    draw: int = 1
+
+    statistic = ""
+
+    @property
+    def values(self) -> dict[str, WholeValues]:
+        """What is public about each party's numbers."""
+        return {
+            name.partition(".")[0]: WholeValues.of(column, name, self.change) for name, column in self.columns.items()
+        }
+
+    @property
+    def lowest(self) -> int:
+        """What no sum is below."""
+        return sum(values.low for values in self.values.values())
+
+    @property
+    def highest(self) -> int:
+        """What no sum is above."""
+        return sum(values.high for values in self.values.values())
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party."""
+        return tuple(
+            Step(
+                name=self.statistic,
+                party=name.partition(".")[0],
+                statistic=self.statistic,
+                columns=(name.partition(".")[2],),
+                parameters=self._parameters(),
+                price=self.price,
+            )
+            for name in self.columns
+        )
+
+    def _parameters(self) -> dict[str, Parameter]:
+        return {"change": self.change}
+
+    def typical(self) -> tuple[float, float]:
+        """Return moment and standard error for people whose sums are mostly small and seldom large, as counts are.
+
+        Sums lie above the lowest by an exponential law whose mean is a tenth of the range.
+        """
+        middles = (np.arange(GRID) + 0.5) / GRID
+        above = np.minimum(-np.log1p(-middles) / 10, 1.0)
+        return self.for_sums(self.lowest + above * (self.highest - self.lowest))
+
+    def least_and_largest(self) -> tuple[float, float]:
+        """Return the standard error if all sums were as small as can be, and if they were spread evenly between the bounds."""
+        low, high = np.full(1, float(self.lowest)), np.linspace(self.lowest, self.highest, GRID)
+        errors = [self.for_sums(sums)[1] for sums in (low, high)] + [self.typical()[1]]
+        return min(errors), max(errors)
+
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
+        raise NotImplementedError
+
+
+class PerturbedPowers(_OneColumnEach):
+    """Every value with noise of its own; the coordinator sums f of the noisy sums. Local differential privacy."""
+
+    statistic = "values"
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect, add up over parties, sum over people."""
+        releases = yield from ask_all(plan, self.statistic)
+        return self.combine({party: self._packed(party, releases[party]) for party in self.values})
+
+    @property
+    def scales(self) -> list[Fraction]:
+        """The scale of each party's noise."""
+        return [values.scale(self.price) for values in self.values.values()]
+
+    @property
+    def carriers(self) -> dict[str, Carrier]:
+        """In what form each party's values travel."""
+        return {party: values.carrier(self.price) for party, values in self.values.items()}
+
+    def power_of(self, power: float) -> UnbiasedPower:
+        """Return what estimates a power of a sum without bias; refuse what would overflow."""
+        largest = self.highest + 100 * float(sum(self.scales))
+        if power * math.log10(largest) + math.log10(self.people) > LARGEST_LOG:
+            raise BadInput("A moment of this order does not fit floating point.", remedy="Ask for a smaller p.")
+        return UnbiasedPower(power, self.scales, self.lowest)
+
+    def combine(self, packed: Mapping[str, NDArray[np.generic]]) -> PowerMoment:
+        """Estimate the moment and, from f² less an unbiased square of the moment's terms, its variance."""
+        power, square = self.power_of(self.power), self.power_of(2 * self.power)
+        total = spread = 0.0
+        for sums, counts in self._sums(packed):
+            value = power(sums)
+            total += float(counts @ value)
+            spread += float(counts @ (value**2 - square(sums)))
+        if spread <= 0:  # few people: fall back on what noise does to the smallest sums
+            spread = self.people * power.variance(self.lowest)
+        return PowerMoment(total, math.sqrt(spread))
+
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
+        power = self.power_of(self.power)
+        totals, counts = np.unique(sums.round().astype(int), return_counts=True)
+        variances = np.array([power.variance(total) for total in totals.tolist()])
+        moment = self.people * float(np.average(totals.astype(np.float64) ** self.power, weights=counts))
+        return moment, math.sqrt(self.people * float(np.average(variances, weights=counts)))
+
+    def _sums(self, packed: Mapping[str, NDArray[np.generic]]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """Return distinct noisy sums and how many people have them, folding blocks of people."""
+        carriers = self.carriers
+        offset = sum(carrier.offset for carrier in carriers.values())
+        cells = sum(carrier.limit for carrier in carriers.values()) + 1
+        parts = []
+        histogram = np.zeros(cells if cells <= LARGEST_HISTOGRAM else 0, dtype=np.int64)
+        for start in range(0, self.people, BLOCK):
+            some = [packed[party][start : start + BLOCK] for party in carriers]
+            sums = np.sum([one.astype(np.int64) for one in some], axis=0)
+            if cells <= LARGEST_HISTOGRAM:
+                histogram += np.bincount(sums, minlength=cells)
+            else:
+                parts.append((sums + offset, np.ones(len(sums))))
+        seen = np.flatnonzero(histogram)
+        return parts or [(seen + offset, histogram[seen].astype(np.float64))]
+
+    def _packed(self, party: str, release: Released) -> NDArray[np.generic]:
+        values = release.array("value")
+        if values.shape != (self.people,) or values.dtype.str != self.carriers[party].dtype:
+            raise ProtocolError(f"Party {party!r} released values of another form.")
+        return values
+
+
+class Totals(_OneColumnEach):
+    """p = 1: the sum of each party's column with noise. Far more exact, and not local: a party adds up before it perturbs."""
+
+    statistic = "total"
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect and add."""
+        releases = yield from ask_all(plan, self.statistic)
+        totals = [releases[party].array("value") for party in self.values]
+        if any(total.shape != (1,) or total.dtype != np.int64 for total in totals):
+            raise ProtocolError("A party released a total of another form.")
+        return PowerMoment(float(sum(int(total[0]) for total in totals)), self._stderr())
+
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
+        return self.people * float(sums.mean()), self._stderr()
+
+    def _stderr(self) -> float:
+        scales = [values.scale(self.price) for values in self.values.values()]
+        return math.sqrt(sum(discrete_laplace_variance(scale) for scale in scales))
+
+
+class SketchedSquare(_OneColumnEach):
+    """p = 2 from sketches: the length of the sum of all parties' sketches, less the noise that is in it."""
+
+    statistic = "value-sketch"
+
+    @property
+    def size(self) -> int:
+        """s, from public numbers alone."""
+        unit = 1 / (2 * float(ledger_rho(self.price)))
+        noise = unit * sum(values.sensitivity**2 for values in self.values.values())
+        energy = self.people * sum((values.high - values.low + 1) ** 2 for values in self.values.values()) / 12
+        return best_size(energy, noise)
+
+    @property
+    def noise(self) -> float:
+        """The variance of the noise in a row of the parties' sketches together."""
+        rows = self.size + 1
+        return sum(
+            float(gaussian_sigma_squared(self.price, rows * values.sensitivity**2)) for values in self.values.values()
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect, add, measure."""
+        releases = yield from ask_all(plan, self.statistic)
+        return self.combine({party: self._sketch(party, releases[party]) for party in self.values})
+
+    def combine(self, sketches: Mapping[str, NDArray[np.int64]]) -> PowerMoment:
+        """Estimate ‖x‖² as the squared length of the centred part plus m·mean², each less its noise."""
+        rows, sums = centred(np.sum([*sketches.values()], axis=0).astype(np.float64), self._seed, self.people)
+        length, total, noise = float(np.sum(rows**2)) / len(rows), float(sums[0]), self.noise
+        value = length - noise + total**2 / self.people - 2 * noise / self.people
+        return PowerMoment(value, self._stderr(length, total))
+
+    def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
+        """Return moment and standard error for people among whom these sums are equally frequent."""
+        total, energy = self.people * float(sums.mean()), self.people * float(sums.var())
+        return energy + total**2 / self.people, self._stderr(energy + self.noise, total)
+
+    def _stderr(self, length: float, total: float) -> float:
+        return math.sqrt(2 * length**2 / self.size + 4 * (total / self.people) ** 2 * self.noise)
+
+    def _parameters(self) -> dict[str, Parameter]:
+        return {"change": self.change, "size": self.size, "seed": self._seed}
+
+    @property
+    def _seed(self) -> str:
+        return public_seed(tuple(self.columns), self.draw)
+
+    def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
+        sketch = release.array("value")
+        if sketch.shape != (self.size + 1, 1) or sketch.dtype != np.int64:
+            raise ProtocolError(f"Party {party!r} released a sketch of another shape.")
+        return sketch  # type: ignore[return-value]  # checked above

@@ -1,0 +1,204 @@
+"""Paper 000, Algorithm 4 and Theorem E.4: second moments from sketches that each party perturbs by itself; one message, no peer.
+
+We differ from the paper: signs instead of Gaussian sketches, so the sensitivity is exact and nothing can fail; the known noise
+variance is subtracted (unsubtracted it acts as a ridge penalty that nobody asked for); columns are centred after the sketch,
+with sums that a row of ones carries. Rank-k approximation and regression then follow from the matrix, as from any other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coordinator.protocols.gram_release import LARGEST_SCALE
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.estimation.moments import Feature, Moments, features_of
+from colonnade.estimation.sketching import best_size, centred, public_seed
+from colonnade.plan import Plan, Step
+from colonnade.privacy.calibration import gaussian_sigma_squared, ledger_rho
+from colonnade.privacy.price import Price
+from colonnade.protocol.messages import Released
+from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.schema import Column
+
+__all__ = ["DEFAULT_SCALE", "SketchedMoments"]
+
+DEFAULT_SCALE = 1_024
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SketchedMoments:
+    """Noisy sketches from every party, and the moments they give.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, in the federation's order.
+    price
+        What each party's release offers to pay; δ must be positive.
+    people
+        m, public.
+    scale
+        γ.
+    row_norms
+        Party to the length (in coded units) to which it clips its rows; by default nothing needs clipping.
+    draw
+        Which draw this is; signs differ from draw to draw.
+    rows
+        s; by default the best for columns spread evenly between their bounds.
+    """
+
+    columns: Mapping[str, Column]
+    price: Price
+    people: int
+    scale: int = DEFAULT_SCALE
+    row_norms: Mapping[str, float] | None = None
+    draw: int = 1
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.price.delta == 0:
+            raise BadInput("Sketches need a positive delta.", remedy="For example delta=1e-6, well below 1/people.")
+        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
+            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+        norms = {} if self.row_norms is None else self.row_norms
+        if not isinstance(norms, Mapping) or set(norms) - set(self.parties) or not all(map(_positive, norms.values())):
+            raise BadInput("row_norms maps parties of the study to positive lengths.")
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Whose columns enter, in the federation's order."""
+        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The coded columns, the constant one first."""
+        return features_of(self.columns)
+
+    @property
+    def size(self) -> int:
+        """s, from public numbers alone."""
+        if self.rows is not None:
+            return self.rows
+        coded = self.features[1:]
+        energy = self.people * float(np.sum(_plain_spread(coded)))
+        noise = sum(self._bound(_owner(feature)) for feature in coded) / (2 * float(ledger_rho(self.price)))
+        return best_size(energy, noise / self.scale**2, least=2 * len(coded))
+
+    @property
+    def seed(self) -> str:
+        """The public seed of the signs."""
+        return public_seed(tuple(self.columns), self.draw)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party: its sketch."""
+        size, seed = self.size, self.seed
+        return tuple(
+            Step(
+                name="sketch",
+                party=party,
+                statistic="sketch",
+                columns=tuple(self._own(party)),
+                parameters={
+                    "size": size,
+                    "seed": seed,
+                    "scale": self.scale,
+                    "row_bound": self._bound(party),
+                    "width": self._width(party),
+                },
+                price=self.price,
+            )
+            for party in self.parties
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect the sketches, multiply them."""
+        releases = yield from ask_all(plan, "sketch")
+        return self.combine({party: self._sketch(party, releases[party]) for party in self.parties})
+
+    def combine(self, sketches: Mapping[str, NDArray[np.int64]]) -> Moments:
+        """Multiply all parties' centred sketches, take the noise's own variance off the diagonal, and put the means back."""
+        stacked = np.concatenate([sketches[party] for party in self.parties], axis=1) / self.scale
+        rows, sums = centred(stacked, self.seed, self.people)
+        gram = rows.T @ rows / len(rows)
+        noise = self.entry_noise()
+        gram[np.diag_indices_from(gram)] -= noise * (1 + 1 / self.people)
+        return self.moments(gram, sums)
+
+    def moments(self, gram: Array, sums: Array) -> Moments:
+        """Return the moments of centred products, less their noise, and of column sums."""
+        variance = self.variance(gram)
+        whole = np.zeros_like(variance)
+        whole[1:, 1:] = gram + np.outer(sums, sums) / self.people
+        whole[0, 1:] = whole[1:, 0] = sums
+        self._use_indicators(whole, variance)
+        return Moments.of_release(whole, variance, self.people, self.features)
+
+    def entry_noise(self) -> Array:
+        """Return the variance of the noise in each coded column's sketch."""
+        variance = {
+            party: float(gaussian_sigma_squared(self.price, (self.size + 1) * self._bound(party))) / self.scale**2
+            for party in self.parties
+        }
+        return np.array([variance[_owner(feature)] for feature in self.features[1:]])
+
+    def variance(self, gram: Array) -> Array:
+        """Return the variance of every entry, the intercept's first: that of the sketch itself, of the noise, of both.
+
+        Products of s rows of signs and noise, averaged: ``(E_iE_j + C_ij² + N_iE_j + N_jE_i + N_iN_j)/s`` with C the centred
+        moments, E their diagonal and N the noise of a row; on the diagonal this is twice (E + N)²/s.
+        """
+        noise, energy = self.entry_noise(), np.maximum(np.diag(gram), 0.0)
+        total = energy + noise
+        products = np.outer(energy, energy)
+        shared = np.clip(gram, -np.sqrt(products), np.sqrt(products))
+        inner = (np.outer(total, total) + shared**2) / self.size
+        inner[np.diag_indices_from(inner)] = 2 * total**2 / self.size
+        variance = np.zeros((len(total) + 1, len(total) + 1))
+        variance[1:, 1:], variance[0, 1:], variance[1:, 0] = inner, noise, noise
+        return variance
+
+    def typical_variance(self) -> Array:
+        """Return the same for columns that are spread evenly between their bounds and do not correlate."""
+        return self.variance(np.diag(self.people * _plain_spread(self.features[1:])))
+
+    def _use_indicators(self, whole: Array, variance: Array) -> None:
+        """The square of an indicator is itself: its sum is known better than its sketch's length."""
+        levels = [place for place, feature in enumerate(self.features) if feature.kind == "level"]
+        whole[levels, levels] = whole[0, levels]
+        variance[levels, levels] = variance[0, levels]
+
+    def _own(self, party: str) -> list[str]:
+        return [name.partition(".")[2] for name in self.columns if name.startswith(f"{party}.")]
+
+    def _width(self, party: str) -> int:
+        return sum(_owner(feature) == party for feature in self.features[1:])
+
+    def _bound(self, party: str) -> int:
+        natural = self.scale**2 * len(self._own(party))
+        norm = (self.row_norms or {}).get(party)
+        return natural if norm is None else max(1, min(natural, int(self.scale**2 * norm**2)))
+
+    def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
+        sketch = release.array("value")
+        if sketch.shape != (self.size + 1, self._width(party)) or sketch.dtype != np.int64:
+            raise ProtocolError(f"Party {party!r} released a sketch of another shape.")
+        return sketch  # type: ignore[return-value]  # checked above
+
+
+def _owner(feature: Feature) -> str:
+    return feature.name.partition(".")[0]
+
+
+def _plain_spread(features: tuple[Feature, ...]) -> Array:
+    """The variance of each coded column if numbers are spread evenly and levels equally frequent."""
+    columns = [feature.column for feature in features]
+    levels = np.array([columns.count(column) for column in columns], dtype=np.float64)
+    return np.array([1 / 3 if f.kind == "numeric" else (1 - 1 / k) / k for f, k in zip(features, levels, strict=True)])
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and isfinite(value)

@@ -1,0 +1,239 @@
+"""Papers 000 (Algorithm 3) and 001 (Algorithm 1): clustering of columns that different parties hold, in four phases.
+
+1. Every party clusters its own block privately and releases k′ centres. 2. A person's nearest centre at a party is a category.
+3. The weights of the grid of all combinations of centres: from pair tables of the secure channel (`privacy.md` §3.6), from pair
+tables of randomised reports, from sketches under a key that the parties share, or as if parties were independent. 4. Weighted
+k-means or k-median of the grid's points.
+
+Differences from the papers: n is public (zero-out), so nothing is spent on it; reports are decoded pair by pair and fitted with
+all pairs at once, since the noise of a k′^S table grows with every party; weights are projected onto non-negative ones with the
+right total instead of being clipped at zero. Flajolet–Martin sketches (001, Algorithms 2 to 5) have phantoms per cell, which all
+parties derive alike, and are decoded by the joint likelihood of a pair's table (`privacy.md` §3.3 to §3.5).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coordinator.protocols.joint_opening import open_jointly
+from colonnade.coordinator.protocols.pair_counts import pair_tables_of
+from colonnade.coordinator.protocols.relay import agree_on_key, forget_key, key_steps
+from colonnade.errors import ProtocolError
+from colonnade.estimation.clustering_budget import ClusteringPrices, WeightMethod
+from colonnade.estimation.pair_tables import PairTables, consistent_tables, plausible_total
+from colonnade.estimation.projection import shrink_interactions
+from colonnade.estimation.response_counts import joint_counts, variance_of_counts
+from colonnade.estimation.sketch_tables import sketched_tables
+from colonnade.estimation.weighted_clustering import weighted_kmeans, weighted_kmedian
+from colonnade.estimation.weighted_grid import Grid, fitted_grid, independent_grid
+from colonnade.plan import Parameter, Plan, Step
+from colonnade.privacy.laws.channel import best_channel
+from colonnade.privacy.laws.partition_sketch import SKETCHES, sketching
+from colonnade.privacy.neighbours import Unit
+from colonnade.protocol.messages import Released
+from colonnade.protocol.rounds import Rounds, ask_all
+
+__all__ = ["SCALE", "ClusteringBlock", "Clusters", "VerticalClustering"]
+
+Array = NDArray[np.float64]
+KEY = "key"
+SCALE = 4_096
+"""γ: coded columns are whole multiples of 1/γ between −1 and 1."""
+
+
+@dataclass(frozen=True)
+class ClusteringBlock:
+    """One party's columns, and how many coded columns they make."""
+
+    party: str
+    columns: tuple[str, ...]
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """What a study learned, in coded columns.
+
+    Parameters
+    ----------
+    centres
+        The final centres, parties' columns side by side.
+    local
+        Each party's own centres.
+    grid
+        The weighted grid between the two.
+    """
+
+    centres: Array
+    local: Mapping[str, Array]
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class VerticalClustering:
+    """The study.
+
+    Parameters
+    ----------
+    blocks
+        Who holds what.
+    n_clusters, local_clusters
+        k and k′.
+    method
+        How weights are found.
+    median
+        k-median instead of k-means in phase 4.
+    prices
+        What the parts may cost.
+    people
+        n, public.
+    seed
+        Of public choices.
+    """
+
+    blocks: tuple[ClusteringBlock, ...]
+    n_clusters: int
+    local_clusters: int
+    method: WeightMethod
+    median: bool
+    prices: ClusteringPrices
+    people: int
+    seed: int
+
+    @property
+    def weight_step(self) -> tuple[str, str]:
+        """The name and the statistic of the steps that the weights come from."""
+        if self.method == "response" and len(self.blocks) > 1:
+            return "reports", "reports"
+        if self.method == "secure" and len(self.blocks) > 1:
+            return "tables", "pair-tables"
+        if self.method == "sketch" and len(self.blocks) > 1:
+            return "sketches", "membership-sketches"
+        return "histogram", "histogram"
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return two steps a party: its centres, and its part in the weights; for sketches a third, its part in their key."""
+        centres = tuple(self._centres_step(block) for block in self.blocks)
+        return (*centres, *self._keys(), *(self._weights(block) for block in self.blocks))
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Two phases of questions: centres, then memberships; the rest is arithmetic."""
+        releases = yield from ask_all(plan, "centres")
+        local = {block.party: self._centres(releases[block.party], block) for block in self.blocks}
+        grid = yield from self._grid(plan)
+        return self.combine(local, grid)
+
+    def combine(self, local: Mapping[str, Array], grid: Grid) -> Clusters:
+        """Cluster the weighted grid."""
+        points = grid.points([local[block.party] for block in self.blocks])
+        solve = weighted_kmedian if self.median else weighted_kmeans
+        return Clusters(solve(points, grid.weights, self.n_clusters, seed=self.seed), local, grid)
+
+    def _grid(self, plan: Plan) -> Rounds:
+        name, statistic = self.weight_step
+        if statistic == "pair-tables":
+            opened = yield from open_jointly(plan, name)
+            return self.from_tables(pair_tables_of(opened))
+        if statistic == "membership-sketches":
+            yield from agree_on_key(plan, KEY)
+            releases = yield from ask_all(plan, name)
+            yield from forget_key(plan, KEY)
+            return self.from_sketches([self._sketches(releases[block.party]) for block in self.blocks], plan.unit)
+        releases = yield from ask_all(plan, name)
+        if statistic == "reports":
+            return self.from_reports([_reports(releases[block.party]) for block in self.blocks])
+        margins = [self._margin(releases[block.party]) for block in self.blocks]
+        return independent_grid(margins, float(self.people))
+
+    def from_tables(self, tables: PairTables) -> Grid:
+        """Fit the grid to noisy pair tables."""
+        total = plausible_total(tables, self.people)
+        return fitted_grid(consistent_tables(tables, total), total)
+
+    def from_sketches(self, sketches: list[NDArray[np.uint16]], unit: Unit) -> Grid:
+        """Fit every pair's table by its likelihood, make the tables agree, and fit the grid.
+
+        Each party's sketches are listed by the other party, in the order of parties.
+        """
+        law = sketching(self.prices.weights, len(self.blocks), unit).law
+        pairs = {(a, b): (sketches[a][b - 1], sketches[b][a]) for a, b in combinations(range(len(self.blocks)), 2)}
+        tables = sketched_tables(law, pairs, (self.local_clusters,) * len(self.blocks), self.people)
+        return self.from_tables(tables)
+
+    def from_reports(self, reports: list[NDArray[np.uint8]]) -> Grid:
+        """Decode the reports pair by pair, pull each table towards independence as far as noise hides the rest, and fit."""
+        if len({len(report) for report in reports}) != 1 or len(reports[0]) != self.people:
+            raise ProtocolError("The parties reported on different numbers of people.")
+        channel = best_channel(self.local_clusters, self.prices.weights)
+        pairs = list(combinations(range(len(reports)), 2))
+        tables = {
+            (a, b): shrink_interactions(
+                joint_counts([reports[a], reports[b]], [channel, channel]), self.people, [channel, channel]
+            )
+            for a, b in pairs
+        }
+        even = np.full((self.local_clusters,) * 2, self.people / self.local_clusters**2)
+        variance = float(variance_of_counts(even, [channel, channel]).mean())
+        sizes = (self.local_clusters,) * len(reports)
+        agreed = consistent_tables(PairTables(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
+        return fitted_grid(agreed, float(self.people))
+
+    def _centres_step(self, block: ClusteringBlock) -> Step:
+        return Step(
+            name="centres",
+            party=block.party,
+            statistic="centres",
+            columns=block.columns,
+            parameters={"clusters": self.local_clusters, "scale": SCALE, "seed": self.seed},
+            price=self.prices.centres,
+        )
+
+    def _weights(self, block: ClusteringBlock) -> Step:
+        name, statistic = self.weight_step
+        parameters: dict[str, Parameter] = {"centres_of": "centres", "clusters": self.local_clusters}
+        if statistic == "pair-tables":
+            parameters["width"] = self.local_clusters
+        if statistic == "membership-sketches":
+            parameters |= {"key_of": KEY, "sketches": SKETCHES}
+        return Step(
+            name=name,
+            party=block.party,
+            statistic=statistic,
+            columns=block.columns,
+            parameters=parameters,
+            price=self.prices.weights,
+        )
+
+    def _keys(self) -> tuple[Step, ...]:
+        if self.weight_step[1] != "membership-sketches":
+            return ()
+        return key_steps((block.party for block in self.blocks), KEY)
+
+    def _sketches(self, release: Released) -> NDArray[np.uint16]:
+        sketches = release.array("value")
+        if sketches.shape != (len(self.blocks) - 1, SKETCHES, self.local_clusters) or sketches.dtype != np.uint16:
+            raise ProtocolError("A party released sketches of another shape.")
+        return sketches.astype(np.uint16)
+
+    def _centres(self, release: Released, block: ClusteringBlock) -> Array:
+        centres = release.array("value")
+        if centres.shape != (self.local_clusters, block.width) or centres.dtype != np.int64:
+            raise ProtocolError(f"Party {block.party!r} released centres of another shape.")
+        return np.clip(centres.astype(np.float64) / SCALE, -1.0, 1.0)
+
+    def _margin(self, release: Released) -> NDArray[Any]:
+        margin = release.array("value")
+        if margin.shape != (self.local_clusters,) or margin.dtype != np.int64:
+            raise ProtocolError("A party released a histogram of another shape.")
+        return margin.astype(np.float64)
+
+
+def _reports(release: Released) -> NDArray[Any]:
+    reports = release.array("value")
+    if reports.ndim != 2 or reports.dtype != np.uint8:
+        raise ProtocolError("A party released reports of another shape.")
+    return reports

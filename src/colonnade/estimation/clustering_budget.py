@@ -1,0 +1,195 @@
+"""Papers 000 and 001: who pays what in a clustering study, and how fine local clusterings may be. Public rules, other constants.
+
+*Split.* A study has two parts: local centres (one release a party) and weights of the grid (one joint opening, or one release a
+party). On the secure channel the noise of a weight is that of a few counts, whatever the number of people, while every centre is
+a mean that each party pays for alone, so centres get four fifths of the budget. Randomised response needs the opposite: its
+noise grows with √people, so weights get three quarters. Histograms are cheap again. Sketches have an error of their own that no
+budget buys off, so they get half, as in paper 001. The split is in ρ where δ > 0 and in ε where δ = 0; the papers halve ε
+(`privacy.md` §2.3, §3.1).
+
+*Composition.* For the person unit the local releases of all parties add up, and so does the joint one; the price of the weights
+is the largest, to the nano-unit, with which the sum of all losses as ledgers count them keeps within the study's price.
+
+*How many local clusters* (k₀ of paper 001, §5.2): the most for which an average cell of a pair table, people/k′², is at least
+twice the noise of a cell; here that is the noise of the channel in use: for sketches that of the joint likelihood, times ρ =
+1.04, where the paper has the constant of other sketches, 0.649, and the noise of complements. More cells are empty of
+information, fewer lose shape. No more than twice the clusters asked for, since finer grids stopped paying there, and no more
+than the centres' own noise can bear.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from colonnade.errors import BadInput
+from colonnade.estimation.sketch_likelihood import LARGEST_SKETCHED
+from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho
+from colonnade.privacy.laws.channel import best_channel
+from colonnade.privacy.laws.clustering_schedule import clustering_schedule, displacement_noise
+from colonnade.privacy.laws.joint_noise import TableNoise
+from colonnade.privacy.laws.partition_sketch import SKETCHES, sketching
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.neighbours import Unit
+from colonnade.privacy.price import Price
+
+__all__ = ["SPLITS", "ClusteringPrices", "WeightMethod", "automatic_clusters", "clustering_prices", "weight_noise"]
+
+WeightMethod = Literal["secure", "sketch", "response", "independent"]
+SPLITS: dict[WeightMethod, Fraction] = {
+    "secure": Fraction(4, 5),
+    "sketch": Fraction(1, 2),
+    "response": Fraction(1, 4),
+    "independent": Fraction(4, 5),
+}
+FINEST = 2
+BLURRED = 0.25
+SKETCH_CONSTANT = 1.04
+"""ρ: √M times the relative error of a cardinality from maxima, at any γ up to 1."""
+
+
+@dataclass(frozen=True)
+class ClusteringPrices:
+    """What each party's centres may cost, and what the weights may: together or, on the local channel, each party's part."""
+
+    centres: Price
+    weights: Price
+
+
+def clustering_prices(
+    price: Price, parties: int, unit: Unit, method: WeightMethod, split: float | None = None
+) -> ClusteringPrices:
+    """Divide a study's price.
+
+    Parameters
+    ----------
+    price, unit
+        The promise.
+    parties
+        How many parties release.
+    method
+        How weights are found.
+    split
+        The centres' share of the budget; by default `SPLITS`.
+
+    Examples
+    --------
+    >>> prices = clustering_prices(Price.of(1.0), 2, "person", "secure")
+    >>> prices.centres.epsilon, prices.weights.epsilon
+    (0.4, 0.2)
+    """
+    share = _share(split, method)
+    times = parties if unit == "person" else 1
+    joint = method in ("secure", "sketch") and parties > 1
+    if price.delta == 0:
+        if joint and method == "sketch":
+            raise BadInput(
+                "Sketches need a positive delta: thousands of small losses add up to little only with one.",
+                remedy="For example delta=1e-6, below 1/people; or method='secure', which has a pure form.",
+            )
+        centres = Price(_positive(math.floor(price.nano * share / times)), 0.0)
+        left = price.nano - times * centres.nano
+        return ClusteringPrices(centres, Price(_positive(left if joint else left // times), 0.0))
+    centres = _price_of_rho(ledger_rho(price) * share / times, price.delta)
+    spent = Loss.of_zcdp(ledger_rho(centres)) * times
+
+    if joint and method == "sketch":
+        return ClusteringPrices(centres, _sketch_price(price, spent, parties, unit))
+
+    def fits(nano: int) -> bool:
+        weights = Loss.of_zcdp(ledger_rho(Price(nano, price.delta))) if joint else Loss.of_pure(nano) * times
+        return (spent + weights).fits(price.nano, price.delta)
+
+    least = _price_of_rho(ledger_rho(price) / 2**20, price.delta).nano if joint else 1
+    return ClusteringPrices(centres, Price(_largest(fits, least, price.nano), price.delta if joint else 0.0))
+
+
+def weight_noise(
+    method: WeightMethod, clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int
+) -> float:
+    """Return the standard deviation of an average cell of a pair table (of a histogram, for ``"independent"``)."""
+    if method == "response" and parties > 1:
+        return math.sqrt(people) * best_channel(clusters, price).v0
+    if method == "sketch" and parties > 1:
+        bought = sketching(price, parties, unit)
+        cell = people / clusters**2 + bought.phantoms
+        row = people / clusters + (clusters + 1) * bought.phantoms
+        return SKETCH_CONSTANT * math.sqrt(cell * (2 * row - cell) / SKETCHES)
+    if method == "secure" and parties > 1:
+        names = tuple(f"party{number}" for number in range(parties))
+        noise = TableNoise(names, price, unit, min(collusion, parties - 1), math.comb(parties, 2) * clusters**2)
+        return math.sqrt(noise.opened_variance)
+    return math.sqrt(discrete_laplace_variance(laplace_scale(price, 1)))
+
+
+def automatic_clusters(
+    n_clusters: int,
+    people: int,
+    widths: Sequence[int],
+    prices: ClusteringPrices,
+    *,
+    method: WeightMethod,
+    unit: Unit,
+    collusion: int,
+) -> int:
+    """Return k′: as many local clusters as the weights and the centres can bear."""
+    parties = len(widths)
+    fewest: int = max(2, math.ceil(float(n_clusters) ** (1.0 / parties) - 1e-9))
+    pairs = 2 if parties > 1 and method != "independent" else 1
+    best: int = fewest
+    most = min(FINEST * n_clusters, LARGEST_SKETCHED if method == "sketch" else FINEST * n_clusters)
+    for clusters in range(fewest, max(fewest, most) + 1):
+        noise = weight_noise(method, clusters, people, parties, prices.weights, unit, collusion)
+        if 2 * noise * clusters**pairs > people or _blur(widths, people, clusters, prices.centres) > BLURRED:
+            break
+        best = clusters
+    return best
+
+
+def _blur(widths: Sequence[int], people: int, clusters: int, price: Price) -> float:
+    """Return how far noise moves a local centre, in units of its block's spread, in the worst block."""
+    sweeps = [clustering_schedule(width, people, clusters, price).sweep for width in widths]
+    return max(
+        displacement_noise(width, price, sweep) * clusters / people for width, sweep in zip(widths, sweeps, strict=True)
+    )
+
+
+def _sketch_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
+    """Return what the sketches that still fit cost: the price by which a party finds the same number of phantoms."""
+    bought = sketching(price, parties, unit, besides=spent)
+    nano = bought.loss(unit).nano_epsilon(price.delta)
+    assert nano is not None  # δ is positive
+    return Price(_positive(nano), price.delta)
+
+
+def _share(split: float | None, method: WeightMethod) -> Fraction:
+    if split is None:
+        return SPLITS[method]
+    if isinstance(split, bool) or not isinstance(split, int | float) or not 0 < split < 1:
+        raise BadInput("split is the centres' share of the budget, between 0 and 1.", remedy="For example split=0.8.")
+    return Fraction(repr(float(split)))
+
+
+def _price_of_rho(rho: Fraction, delta: float) -> Price:
+    """Return the largest price at this δ whose ρ is at most the given one."""
+    nano = Loss.of_zcdp(rho).nano_epsilon(delta)
+    assert nano is not None  # δ is positive
+    while ledger_rho(Price(_positive(nano), delta)) > rho:
+        nano -= 1
+    return Price(nano, delta)
+
+
+def _positive(nano: int) -> int:
+    if nano < 1:
+        raise BadInput("epsilon is too small to be shared between the parties.")
+    return nano
+
+
+def _largest(fits: Callable[[int], bool], low: int, high: int) -> int:
+    if not fits(low):
+        raise BadInput("epsilon is too small to be shared between centres and weights.", remedy="Raise epsilon.")
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low

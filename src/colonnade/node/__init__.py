@@ -1,1 +1,0 @@
-"""What runs where shares are: data parties, dataless nodes, and the coordinator when it is the third node."""

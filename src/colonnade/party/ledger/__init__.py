@@ -1,0 +1,1 @@
+"""The durable record of what was released and what it cost."""

@@ -1,0 +1,271 @@
+"""One SQLite file, opened so that what is committed stays committed, and given up after its first failure.
+
+``journal_mode=DELETE`` and ``synchronous=EXTRA``: a commit returns once the journal, the database and the folder are on
+disk. Other modes lose committed rows in a power cut, and a lost debit is a release that nobody paid for.
+
+After a failed write or ``fsync`` nobody knows what the disk holds (the kernel may have dropped the pages, and report
+success the next time), so nothing is retried: the object refuses everything until the file is opened again, and so
+verified. Such a failure is a `LedgerCorrupt`: whether or not bytes are damaged, this ledger cannot be trusted. Only a
+busy file, on which nothing was written, is left usable.
+
+The file is never opened but through SQLite: closing any other descriptor on it would drop SQLite's locks. Nothing here
+ever deletes a file, not even one whose creation failed.
+"""
+
+import contextlib
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+
+from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
+from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA
+
+__all__ = ["LedgerFile", "Stake"]
+
+PRAGMAS = {"journal_mode": "delete", "synchronous": 3, "fullfsync": 1, "secure_delete": 1, "mmap_size": 0}
+"""Asked for and read back. EXTRA is 3; `secure_delete` zeroes an erased seed; memory maps would hide I/O errors."""
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged text in its message
+
+
+class Stake:
+    """What to report should a transaction fail; its body fills it in.
+
+    Attributes
+    ----------
+    paid
+        What was durably paid before (the debit of a release that now cannot be kept).
+    at_risk
+        What this transaction pays. After a failed commit it may or may not be in the file, hence counts as spent.
+    """
+
+    paid: Mapping[str, float] | None = None
+    at_risk: Mapping[str, float] | None = None
+
+
+class LedgerFile:
+    """A connection to one ledger's file.
+
+    Parameters
+    ----------
+    path
+        An existing file, owned by this user and closed to all others.
+    patience
+        Seconds to wait for another process that is writing.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, patience: float) -> None:
+        self._path = Path(path).absolute()
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._refusal: type[ColonnadeError] | None = None
+        self._identity = self._identify()
+        location = f"file:{quote(str(self._path))}?mode=rw"
+        try:
+            self._connection = sqlite3.connect(
+                location, uri=True, timeout=patience, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise _refusal(error, None) from None
+        try:
+            self._configure()
+        except _FAILURES as error:
+            self._give_up()
+            raise _refusal(error, None) from None
+        except BaseException:
+            self._give_up()
+            raise
+
+    @classmethod
+    def make(cls, path: str | os.PathLike[str], *, patience: float) -> "LedgerFile":
+        """Create an empty ledger file, for this user alone; refuse to touch one that exists."""
+        # a journal left by another file would be rolled back into ours
+        if any(os.path.lexists(os.fspath(path) + suffix) for suffix in ("-journal", "-wal", "-shm")):
+            raise _exists()
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            raise _exists() from None
+        except OSError:
+            raise BadInput("A ledger cannot be created at this path.", remedy="Check the folder.") from None
+        return cls(path, patience=patience)
+
+    def lay_out(self) -> None:
+        """Write the schema (inside a transaction of the caller)."""
+        self.run(f"PRAGMA application_id = {APPLICATION}")
+        self.run(f"PRAGMA user_version = {FORMAT}")
+        for statement in SCHEMA:
+            self.run(statement)
+
+    def run(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
+        """Run one statement of the transaction that is open."""
+        return self._connection.execute(statement, values)
+
+    def reading(self) -> AbstractContextManager[Stake]:
+        """Read one consistent state of the file."""
+        return self._transaction("BEGIN")
+
+    def writing(self) -> AbstractContextManager[Stake]:
+        """Write, with every other writer locked out from the first read on; durable once the block is left."""
+        return self._transaction("BEGIN IMMEDIATE")
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[Stake]:
+        stake = Stake()
+        self._refuse_another_process()
+        with self._lock:
+            if self._refusal is not None:
+                raise self._unusable(self._refusal)
+            try:
+                self.run(begin)
+                self._refuse_another_file()
+                yield stake
+                self.run("COMMIT")
+            except _FAILURES as error:
+                self._fail(error, stake)
+            except LedgerCorrupt:
+                self._give_up()
+                raise
+            except BaseException:
+                self._roll_back()
+                raise
+
+    def check(self) -> None:
+        """Refuse a damaged file, and one whose tables or triggers are not exactly ours (inside a transaction)."""
+        sound = [row[0] for row in self.run("PRAGMA integrity_check(1)")] == ["ok"]
+        header = tuple(self.run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+        with contextlib.closing(sqlite3.connect(":memory:")) as model:
+            for statement in SCHEMA:
+                model.execute(statement)
+            ours = model.execute(query).fetchall()
+        if not sound or header != (APPLICATION, FORMAT) or self.run(query).fetchall() != ours:
+            raise LedgerCorrupt("The file is damaged, or is not a ledger of this format; nothing was released.")
+
+    def close(self) -> None:
+        """Close the file. Everything that was committed is durable already."""
+        self._refuse_another_process()
+        with self._lock:
+            if self._refusal is None:
+                self._refusal = ProtocolError
+                self._connection.close()
+
+    def _configure(self) -> None:
+        found = self.run("PRAGMA journal_mode").fetchone()[0]
+        if found != PRAGMAS["journal_mode"]:
+            raise LedgerCorrupt("The ledger was opened in a mode that loses rows in a power cut; nothing was released.")
+        for name, wanted in PRAGMAS.items():
+            self.run(f"PRAGMA {name} = {wanted}")
+            row = self.run(f"PRAGMA {name}").fetchone()
+            if row is not None and row[0] != wanted:
+                raise LedgerCorrupt(f"SQLite does not grant {name}={wanted}; nothing was released.")
+        self.run("PRAGMA trusted_schema = OFF")
+        self._refuse_another_file()
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        # a process killed while it committed may have removed its journal without syncing the folder: the rows that we
+        # can read would then be undone by a power cut, after we had acted on them
+        if os.name != "posix":
+            return
+        try:
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError:
+            raise LedgerCorrupt("The ledger's folder cannot be synced to disk; nothing was released.") from None
+
+    def _identify(self) -> tuple[int, int]:
+        try:
+            found = os.lstat(self._path)
+        except OSError:
+            raise BadInput(
+                "There is no ledger at this path.", remedy="Create one, once; a lost ledger is never created again."
+            ) from None
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise LedgerCorrupt(
+                "A ledger is one regular file with one name; nothing was released.",
+                remedy="Remove links to it: with two names, a crash leaves a journal that recovery does not find.",
+            )
+        if os.name == "posix" and (found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077):
+            raise LedgerCorrupt(
+                "A ledger belongs to the user who runs the party, and to nobody else; nothing was released.",
+                remedy="Find out who could write to it; then chown it, chmod 600 it, and verify it.",
+            )
+        return found.st_dev, found.st_ino
+
+    def _refuse_another_file(self) -> None:
+        # a file moved away or restored under us would leave our debits where nobody will ever look
+        try:
+            same = self._identify() == self._identity
+        except BadInput:
+            same = False
+        if not same:
+            raise LedgerCorrupt("The ledger's file was moved or replaced while in use; nothing was released.")
+
+    def _refuse_another_process(self) -> None:
+        if os.getpid() != self._process:
+            raise ProtocolError(
+                "This ledger was opened by another process; nothing was released.",
+                remedy="Open the ledger after the fork: a connection carried across it corrupts the file.",
+            )
+
+    @staticmethod
+    def _unusable(kind: type[ColonnadeError]) -> ColonnadeError:
+        if kind is ProtocolError:
+            return ProtocolError("The ledger is closed; nothing was released.", remedy="Open it again.")
+        return kind("The ledger failed earlier and refuses everything until it is opened again; nothing was released.")
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self.run("ROLLBACK")
+        except sqlite3.Error:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._refusal = LedgerCorrupt
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.close()
+
+    def _fail(self, error: Exception, stake: Stake) -> NoReturn:
+        if _code(error) in _BUSY:
+            self._roll_back()  # nothing was written
+            raise _refusal(error, stake.paid) from None
+        self._give_up()
+        raise _refusal(error, stake.paid or stake.at_risk) from None
+
+
+def _code(error: Exception) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def _refusal(error: Exception, spent: Mapping[str, float] | None) -> ColonnadeError:
+    code = _code(error)
+    if code in _BUSY:
+        return ProtocolError(
+            "Another process is writing to this ledger; nothing was released.", remedy="Ask again.", spent=spent
+        )
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        return LedgerCorrupt(
+            "The ledger cannot be written durably; nothing was released.",
+            remedy="Make room, or repair the disk; then open the ledger again, which verifies it.",
+            spent=spent,
+        )
+    return LedgerCorrupt("The ledger's file is damaged; nothing was released.", spent=spent)
+
+
+def _exists() -> BadInput:
+    return BadInput(
+        "There is a ledger, or the journal of one, at this path already.",
+        remedy="Open it. A ledger is never created anew: that would forget what was spent.",
+    )

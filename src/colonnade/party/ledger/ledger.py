@@ -1,0 +1,481 @@
+"""The ledger: what a party has ever released about its people, paid for before it leaves, kept so that it leaves once.
+
+Invariants (`tests/party/test_ledger.py` has a test named after each):
+
+1. *A release implies an earlier durable debit.* An answer is kept in the row of its debit, and the row comes first.
+2. *The sum of debits never exceeds the cap, in any reachable state.* The total is read, compared and added to in one
+   transaction that locks out every other writer.
+3. *Same request: same bytes, no new debit.* Another body under the same id is refused.
+4. *A debit never decreases and is never refunded.* Rows are appended; the database itself refuses anything else.
+5. *Any error refuses and says what was spent.* After a failed write the object refuses everything.
+
+A crash between debit and seal loses budget, never privacy: the answer is not drawn again (`ReleaseLost`).
+
+Totals are a cache of a verified prefix of rows, and every call first reads and verifies the rows that were appended
+since, by this process or by another. The cache is never written from memory: it says nothing that the file does not.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
+from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.ledger.rows import (
+    COSTLESS,
+    FACTS,
+    FORMAT,
+    SEEDED,
+    Ceiling,
+    Entry,
+    Facts,
+    Genesis,
+    Head,
+    Kind,
+    answer_hash,
+    as_entry,
+    check_hash,
+    check_identified,
+    check_kept,
+    checked_cost,
+    checked_name,
+    corrupt,
+    read_loss,
+    row_hash,
+)
+from colonnade.party.ledger.tally import Tally, first_row
+from colonnade.privacy.loss import GRID, Loss
+from colonnade.privacy.price import NANO, Budget
+
+__all__ = ["Entry", "Head", "SqliteLedger"]
+
+LARGEST_ANSWER = 2**28
+YEAR_10000 = 253_402_300_800
+
+
+class SqliteLedger:
+    """A ledger in one SQLite file; see the module for its invariants. Made by `create` or `open`.
+
+    Threads may share one, and processes may open the same file. Every method refuses with a `ColonnadeError`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with SqliteLedger.create(folder.name + "/bank.ledger", party="bank", budget=Budget(epsilon=1.0)) as ledger:
+    ...     ledger.debit(b"first question", bytes(32), Loss.of_pure(250_000_000), label="histogram")
+    ...     ledger.seal(b"first question", b"noisy counts")
+    ...     ledger.answer_to(b"first question", bytes(32))
+    ...     ledger.remaining()
+    1
+    b'noisy counts'
+    b'noisy counts'
+    0.75
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, file: LedgerFile, clock: Callable[[], float]) -> None:
+        self._file = file
+        self._clock = clock
+        self._tally: Tally | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        party: str,
+        budget: Budget,
+        test: bool = False,
+        clock: Callable[[], float] = time.time,
+        patience: float = 30.0,
+    ) -> Self:
+        """Create a ledger; refuse if there is one at this path.
+
+        Parameters
+        ----------
+        path
+            The file, in a folder that exists. It is created for this user alone.
+        party
+            Whose ledger it is, for good.
+        budget
+            The cap.
+        test
+            Whether this is a ledger for tests, for good: only such a one accepts deterministic randomness.
+        clock
+            Seconds since 1970, for the time written in each row.
+        patience
+            Seconds to wait for another process that is writing.
+        """
+        if type(test) is not bool:
+            raise BadInput("test is True or False.")
+        genesis = Genesis(FORMAT, GRID, os.urandom(16).hex(), checked_name(party, "party"), test, Ceiling.of(budget))
+        first = first_row(genesis, _now(clock))
+        ledger = cls(LedgerFile.make(path, patience=patience), clock)
+        try:
+            with ledger._file.writing():
+                ledger._file.lay_out()
+                ledger._insert(first)
+            ledger.verify()
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        party: str | None = None,
+        clock: Callable[[], float] = time.time,
+        patience: float = 30.0,
+    ) -> Self:
+        """Open a ledger and verify all of it; refuse one that is damaged, or that is not this party's."""
+        ledger = cls(LedgerFile(path, patience=patience), clock)
+        try:
+            ledger.verify()
+            if party is not None and ledger.party != party:
+                raise LedgerCorrupt("This ledger belongs to another party; nothing was released.")
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @property
+    def identity(self) -> str:
+        """The ledger's random name, in its first row; a ledger that was created anew has another."""
+        return self._known.genesis.ledger
+
+    @property
+    def party(self) -> str:
+        """Whose ledger this is."""
+        return self._known.genesis.party
+
+    @property
+    def test(self) -> bool:
+        """Whether this ledger was created for tests."""
+        return self._known.genesis.test
+
+    @property
+    def budget(self) -> Budget:
+        """The cap in force, rounded down to whole nano-ε."""
+        return self._read().cap.budget
+
+    def set_budget(self, budget: Budget) -> None:
+        """Change the cap, by a row of its own; refuse one that is spent already. The party's owner decides this."""
+        cap, written = Ceiling.of(budget), _now(self._clock)
+        with self._file.writing():
+            tally = self._catch_up()
+            if not cap.holds(tally.total):
+                raise BudgetExceeded(
+                    "More than this has been spent already.",
+                    remedy="A cap can be lowered to what was spent, no further.",
+                )
+            self._insert(tally.row("cap", written, "cap", detail=msgspec.json.encode(cap).decode()))
+
+    def answer_to(self, request_id: bytes, body_hash: bytes) -> bytes | None:
+        """Return the answer that was kept for a request; ``None`` if it was never asked.
+
+        ``None`` also for a step that was reserved and not committed: it is resumed from its seed (`seed_of`). A release
+        that was paid for and not kept raises `ReleaseLost`: it is never drawn a second time.
+        """
+        check_identified(request_id, body_hash)
+        with self._file.reading():
+            self._catch_up()
+            found = self._find(request_id)
+            if found is None:
+                return None
+            facts, seed, answer = found
+            if facts.body != body_hash:
+                raise ProtocolError(
+                    "Another request was made under this id.", remedy="Give every request an id of its own."
+                )
+            if answer is None and seed is None:
+                raise ReleaseLost(
+                    "This release was paid for and not kept: lost in a crash, or still being computed.",
+                    spent=self._figure(facts.loss),
+                )
+            return answer
+
+    def knows(self, request_id: bytes) -> bool:
+        """Return whether this request was paid for."""
+        check_identified(request_id)
+        with self._file.reading():
+            self._catch_up()
+            return self._find(request_id) is not None
+
+    def require_room(self, cost: Loss) -> None:
+        """Refuse if this much more would pass the cap. Reserves nothing: the debit itself decides."""
+        self._refuse_beyond_the_cap(self._read(), cost)
+
+    def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str) -> int:
+        """Pay for a release, durably, before a bit of it is drawn.
+
+        Returns
+        -------
+        int
+            The sequence number of the row.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the total would pass the cap.
+        ProtocolError
+            If something was paid under this id before.
+        BadInput
+            If the loss is not a `Loss` that is positive at every order.
+        """
+        return self._append("debit", request_id, body_hash, label, loss=loss)
+
+    def reserve(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, seed: bytes) -> int:
+        """Pay for a step of several rounds before its first share leaves; keep the seed that regenerates its shares."""
+        return self._append("reserve", request_id, body_hash, label, loss=loss, seed=seed)
+
+    def keep_key(self, request_id: bytes, body_hash: bytes, key: bytes, *, label: str) -> int:
+        """Keep a key that the parties agreed on, durably, once. `seed_of` returns it, `commit` erases it."""
+        return self._append("key", request_id, body_hash, label, seed=key)
+
+    def record_alignment(self, request_id: bytes, body_hash: bytes, *, label: str) -> int:
+        """Record that this party takes part in an alignment of rows; ``body_hash`` stands for the list it brings."""
+        return self._append("alignment", request_id, body_hash, label)
+
+    def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str) -> int:
+        """Record that something will leave which no budget pays for. Whether it may is the policy's decision."""
+        return self._append("nonprivate", request_id, body_hash, label)
+
+    def record_opening(self, request_id: bytes, answer: bytes, *, label: str) -> None:
+        """Keep, durably, what a reserved step is about to open; refuse a second opening of the step.
+
+        A reserved step is taken up again with the same noise. If a peer came back with other inputs, opening the step
+        twice would show the difference without any noise, so it is opened once, and these bytes are sent again.
+        """
+        marker, written = _opening_of(request_id), _now(self._clock)
+        checked_name(label, "label")
+        with self._file.writing():
+            tally = self._catch_up()
+            if self._find(marker) is not None:
+                raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
+            facts = tally.row("opening", written, label, request=marker, body=hashlib.sha256(answer).digest())
+            self._insert(facts)
+            self._write_answer(facts, answer)
+
+    def opening_of(self, request_id: bytes) -> bytes | None:
+        """Return what a reserved step opened, if it did."""
+        with self._file.reading():
+            self._catch_up()
+            found = self._find(_opening_of(request_id))
+        return None if found is None else found[2]
+
+    def seal(self, request_id: bytes, answer: bytes) -> bytes:
+        """Keep the answer in the row of its debit, durably, and return it. Only then may it leave."""
+        return self._keep(request_id, answer, ("debit", "nonprivate", "alignment"))
+
+    def commit(self, request_id: bytes, answer: bytes) -> bytes:
+        """Keep the answer of a reserved step, erase its seed from the file, and return the answer.
+
+        A step that was aborted is committed too, with what says so: it stays paid, and its seed goes.
+        """
+        return self._keep(request_id, answer, ("reserve", "key"))
+
+    def seed_of(self, request_id: bytes) -> bytes | None:
+        """Return the seed of a step that was reserved and not committed."""
+        check_identified(request_id)
+        with self._file.reading():
+            self._catch_up()
+            found = self._find(request_id)
+            return None if found is None else found[1]
+
+    def spent(self) -> Loss:
+        """Return everything that was ever paid, composed."""
+        return self._read().total
+
+    def remaining(self) -> float:
+        """Return how much ε is left at the cap's δ, rounded down.
+
+        A pure release of that ε fits (but for one nano-unit where Rényi curves are added). Others may fit that cost
+        more, because losses compose better than by adding their ε.
+        """
+        tally = self._read()
+        return (tally.cap.nano - tally.nano) / NANO
+
+    def now(self) -> datetime:
+        """Return what this ledger's clock shows."""
+        return datetime.fromtimestamp(_now(self._clock) / 1_000_000, tz=UTC)
+
+    def head(self) -> Head:
+        """Return where the ledger stands; messages carry it, so that peers notice a ledger that was set back."""
+        tally = self._read()
+        return Head(tally.genesis.ledger, tally.sequence, tally.hash, tally.nano)
+
+    def continues(self, head: Head) -> bool:
+        """Return whether this is the ledger of which ``head`` was seen, with nothing taken back since.
+
+        Rows cut off the end leave a shorter ledger that is sound in itself; only a head kept elsewhere shows the cut.
+        """
+        with self._file.reading():
+            tally = self._catch_up()
+            row = self._file.run("SELECT hash FROM entries WHERE sequence = ?", (head.sequence,)).fetchone()
+        return tally.genesis.ledger == head.ledger and row is not None and row[0] == head.hash
+
+    def entries(self) -> list[Entry]:
+        """Return all rows, for reading."""
+        with self._file.reading():
+            self._catch_up()
+            rows = self._file.run(f"SELECT {FACTS}, answer IS NOT NULL FROM entries ORDER BY sequence").fetchall()  # noqa: S608
+        return [as_entry(Facts(*row[:-1]), bool(row[-1])) for row in rows]
+
+    def verify(self) -> None:
+        """Check the whole file: its pages, its schema, every row, every answer; refuse it if anything is amiss."""
+        with self._file.reading():
+            self._file.check()
+            tally: Tally | None = None
+            anchored = self._tally is None
+            for *row, digest, seed, kept, answer in self._file.run(
+                f"SELECT {FACTS}, hash, seed, answer_hash, answer FROM entries ORDER BY sequence"  # noqa: S608
+            ):
+                facts = Facts(*row)
+                tally = Tally.begin(facts, digest) if tally is None else tally.then(facts, digest)
+                check_kept(facts, digest, seed, kept, answer)
+                anchored = anchored or (self._tally is not None and self._tally.hash == tally.hash)
+            if tally is None or not anchored:
+                raise corrupt(0 if self._tally is None else self._tally.sequence)
+            self._tally = tally.within_cap()
+
+    def close(self) -> None:
+        """Close the file. Everything that was recorded is durable already."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"SqliteLedger(party={self.party!r}, test={self.test})"
+
+    @property
+    def _known(self) -> Tally:
+        assert self._tally is not None  # `create` and `open` verify before they hand a ledger out
+        return self._tally
+
+    def _read(self) -> Tally:
+        with self._file.reading():
+            return self._catch_up()
+
+    def _catch_up(self) -> Tally:
+        """Verify and add the rows appended since, and that the last known row is still there (inside a transaction)."""
+        tally = self._known
+        rows = self._file.run(
+            f"SELECT {FACTS}, hash FROM entries WHERE sequence >= ? ORDER BY sequence",  # noqa: S608
+            (tally.sequence,),
+        ).fetchall()
+        if not rows or check_hash(Facts(*rows[0][:-1]), rows[0][-1]) != tally.hash:
+            raise corrupt(tally.sequence)
+        for row in rows[1:]:
+            tally = tally.then(Facts(*row[:-1]), row[-1])
+        self._tally = tally.within_cap()
+        return tally
+
+    def _find(self, request_id: bytes) -> tuple[Facts, bytes | None, bytes | None] | None:
+        row = self._file.run(
+            f"SELECT {FACTS}, hash, seed, answer_hash, answer FROM entries WHERE request = ?",  # noqa: S608
+            (request_id,),
+        ).fetchone()
+        if row is None:
+            return None
+        facts, (digest, seed, kept, answer) = Facts(*row[:-4]), row[-4:]
+        check_kept(facts, check_hash(facts, digest), seed, kept, answer)
+        return facts, seed, answer
+
+    def _append(
+        self,
+        kind: Kind,
+        request_id: bytes,
+        body_hash: bytes,
+        label: str,
+        *,
+        loss: Loss | None = None,
+        seed: bytes | None = None,
+    ) -> int:
+        check_identified(request_id, body_hash)
+        checked_name(label, "label")
+        cost = None if kind in COSTLESS else checked_cost(loss)
+        if kind in SEEDED and (type(seed) is not bytes or len(seed) != 32):
+            raise BadInput("A seed is 32 bytes.")
+        written = _now(self._clock)
+        with self._file.writing() as stake:
+            tally = self._catch_up()
+            self._refuse_a_repeated(request_id)
+            self._refuse_beyond_the_cap(tally, cost)
+            facts = tally.row(kind, written, label, request=request_id, body=body_hash, loss=cost, seed=seed)
+            self._insert(facts, seed)
+            stake.at_risk = self._figure(facts.loss)
+        return facts.sequence
+
+    def _refuse_a_repeated(self, request_id: bytes) -> None:
+        if self._file.run("SELECT 1 FROM entries WHERE request = ?", (request_id,)).fetchone() is not None:
+            raise ProtocolError("This request was paid for before.", remedy="Ask for the answer that was kept.")
+
+    def _refuse_beyond_the_cap(self, tally: Tally, cost: Loss | None) -> None:
+        if cost is not None and not tally.cap.holds(tally.total + cost):
+            left = (tally.cap.nano - tally.nano) / NANO
+            raise BudgetExceeded(f"This would take the ledger of {self.party!r} past its cap; ε={left:.6g} is left.")
+
+    def _insert(self, facts: Facts, seed: bytes | None = None) -> None:
+        places = ", ".join("?" * (len(facts) + 2))
+        self._file.run(
+            f"INSERT INTO entries ({FACTS}, hash, seed) VALUES ({places})",  # noqa: S608
+            (*facts, row_hash(facts), seed),
+        )
+
+    def _keep(self, request_id: bytes, answer: bytes, kinds: tuple[Kind, ...]) -> bytes:
+        check_identified(request_id)
+        with self._file.writing() as stake:
+            self._catch_up()
+            found = self._find(request_id)
+            if found is None or found[0].kind not in kinds:
+                raise ProtocolError("Nothing was paid for this answer in this way.", remedy="Debit before drawing.")
+            facts, _, kept = found
+            if kept is not None:
+                return _unchanged(kept, answer)
+            stake.paid = self._figure(facts.loss)
+            if type(answer) is not bytes or len(answer) > LARGEST_ANSWER:
+                raise BadInput(f"An answer is at most {LARGEST_ANSWER} bytes.", spent=stake.paid)
+            self._write_answer(facts, answer)
+        return answer
+
+    def _write_answer(self, facts: Facts, answer: bytes) -> None:
+        self._file.run(
+            "UPDATE entries SET seed = NULL, answer_hash = ?, answer = ? WHERE sequence = ?",
+            (answer_hash(row_hash(facts), answer), answer, facts.sequence),
+        )
+
+    def _figure(self, loss: bytes | None) -> dict[str, float] | None:
+        return None if loss is None else {self.party: read_loss(loss).epsilon(self._known.cap.delta)}
+
+
+def _opening_of(request_id: bytes) -> bytes:
+    return hashlib.sha256(b"colonnade opening\0" + request_id).digest()
+
+
+def _unchanged(kept: bytes, answer: bytes) -> bytes:
+    if kept != answer:
+        raise ProtocolError("Another answer was kept for this request.", remedy="Send the one that was kept.")
+    return kept
+
+
+def _now(clock: Callable[[], float]) -> int:
+    seconds = clock()
+    if not 0 <= seconds < YEAR_10000:  # written so that NaN fails
+        raise BadInput("The clock gives no time between 1970 and 9999.")
+    return int(seconds * 1_000_000)

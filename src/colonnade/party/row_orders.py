@@ -1,0 +1,128 @@
+"""The row orders that a party has agreed to: one gate each, before the same policy and the same ledger.
+
+A study names its alignment, and is answered from that order of rows and no other. Orders are kept beside the ledger, for this
+user alone, so that a restarted party still knows them: who is in common is the party's own secret.
+"""
+
+import dataclasses
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import feather
+
+from colonnade.errors import PlanMismatch
+from colonnade.party.gate import Gate
+from colonnade.party.table.deliveries import Deliveries
+from colonnade.party.table.row_order import Alignment
+
+__all__ = ["Views"]
+
+
+class Views:
+    """A party's gates by alignment.
+
+    Parameters
+    ----------
+    first
+        The gate before the order of rows that the party was opened with.
+    alignment
+        That order.
+    folder
+        Where further orders are kept; ``None`` keeps them in memory, as a simulation without a ledger directory does.
+    ids
+        This party's own ids, all of them, in the order of its table; without them it takes part in no alignment.
+    """
+
+    def __init__(
+        self, first: Gate, alignment: Alignment | None = None, folder: Path | None = None, ids: Any = None
+    ) -> None:
+        self.first = first
+        self.ids = ids
+        self._gates: dict[str, Gate] = {}
+        self._alignments: dict[str, Alignment] = {}
+        self._folder = folder
+        self._named: str | None = None
+        self.deliveries = Deliveries(None if folder is None else folder.with_suffix(".deliveries"))
+        self._enter(first, alignment)
+        if folder is not None:
+            for path in sorted(folder.glob("*.alignment")):
+                alignment, rows = _read(path)
+                if rows == self._rows():  # an order of other rows would put people's values to others
+                    self._open(alignment)
+
+    def of(self, alignment: str) -> Gate:
+        """Return the gate before one order of rows; before the first for an unknown one, whose policy then refuses the plan."""
+        return self._gates.get(alignment, self.first)
+
+    def alignment(self, identity: str) -> Alignment:
+        """Return an order of rows, with the ids that it orders."""
+        if identity not in self._alignments:
+            raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
+        return self._alignments[identity]
+
+    def add(self, alignment: Alignment) -> Gate:
+        """Agree to a further order of rows, durably; one that is known already stays as it is."""
+        if alignment.identity in self._gates:
+            return self._gates[alignment.identity]
+        if self._folder is not None:
+            _write(alignment, self._rows(), self._folder / f"{alignment.identity}.alignment")
+        return self._open(alignment)
+
+    def _open(self, alignment: Alignment) -> Gate:
+        first = self.first
+        gate = Gate(
+            first.table.reordered(alignment.order),
+            first.policy,
+            dataclasses.replace(
+                first.terms, alignment=alignment.identity, people=alignment.people, union=alignment.union
+            ),
+            first.ledger,
+            first.randomness,
+        )
+        self._enter(gate, alignment)
+        return gate
+
+    def _rows(self) -> str:
+        """Name this party's rows, in the order of its table: kept orders count rows, and are for no others."""
+        if self._named is None:
+            state = hashlib.sha256(b"colonnade rows v1")
+            for one in [] if self.ids is None else self.ids.cast(pa.large_string()).fill_null("").to_pylist():
+                encoded = one.encode()
+                state.update(len(encoded).to_bytes(8, "big") + encoded)
+            self._named = state.hexdigest()
+        return self._named
+
+    def _enter(self, gate: Gate, alignment: Alignment | None) -> None:
+        gate.views = self
+        self._gates[gate.terms.alignment] = gate
+        if alignment is not None:
+            self._alignments[alignment.identity] = alignment
+
+
+def _write(alignment: Alignment, rows: str, path: Path) -> None:
+    """Write to a file of our own and put it in place at once: a crash leaves the whole order or none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ids = alignment.ids if alignment.ids is not None else pa.nulls(alignment.people)
+    table = pa.table({"order": pa.array(alignment.order), "id": ids})
+    facts = {"identity": alignment.identity, "union": str(int(alignment.union)), "rows": rows}
+    table = table.replace_schema_metadata(facts)
+    part = path.with_suffix(".part")
+    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+        feather.write_feather(table, file)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _read(path: Path) -> tuple[Alignment, str]:
+    table: Any = feather.read_table(path)
+    order = table.column("order").to_numpy().astype(np.int64)
+    ids = table.column("id").combine_chunks()
+    identity = table.schema.metadata[b"identity"].decode()
+    union = table.schema.metadata.get(b"union") == b"1"
+    rows = table.schema.metadata.get(b"rows", b"").decode()
+    return Alignment(identity, len(order), order, None if pa.types.is_null(ids.type) else ids, union), rows

@@ -1,0 +1,1 @@
+"""The private rows: where they are read from, how they are encoded, in which order they stand."""

@@ -1,0 +1,393 @@
+"""`PrivateTable`: a party's columns behind public bounds, in the order of the alignment.
+
+A column is read in row blocks, encoded and written straight to its place in the aligned order; nothing else of the
+source is kept. Encoded columns stay at hand up to a bound on memory, the least recently used leaving first. Columns
+that are wanted together and exceed the bound lie in temporary files without a name, so a table may exceed memory.
+Peak memory is the encoded columns held, 4 bytes a row of the source for where it belongs, and a few blocks of rows:
+within three times the columns read.
+
+Everything here is *nonprivate*: it is for a statistic inside the gate, and no message ever contains it.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.party.table.encoding import MISSING, Encoder, encoder_for, flatten, numbers_in, require_type
+from colonnade.party.table.sources import BLOCK, Source
+from colonnade.schema import Category, Column, Numeric, Schema
+
+__all__ = ["PrivateTable", "require_plausible", "require_schema"]
+
+MEMORY = 1 << 29
+LARGEST_JOINT_DOMAIN = 2**31 - 1
+EMPTY_WORDS = ("", "-", "?", "n/a", "na", "nan", "none", "null")
+
+
+class PrivateTable:
+    """A party's columns behind public bounds, in the order of the alignment.
+
+    Parameters
+    ----------
+    source
+        Where the rows are.
+    schema
+        What is public about the columns. A column outside it is never read.
+    order
+        For each person of the alignment the row of the source, each row at most once; −1 for a person whom this
+        source lacks, who then has a null record: no category, and the midpoint of every number. ``None`` takes all
+        rows as they come.
+    memory
+        How many bytes of encoded columns to keep in memory.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [31, None, 430], "segment": ["gold", "basic", "lead"]})
+    >>> schema = Schema(age=Numeric(18, 95), segment=Category(["basic", "gold"]))
+    >>> table = PrivateTable(Source(frame), schema, order=np.array([2, 1, 0]))
+    >>> table.values("age").tolist(), table.codes("segment").tolist()
+    ([95.0, 56.5, 31.0], [-1, 0, 1])
+    """
+
+    def __init__(
+        self, source: Source, schema: Schema, *, order: NDArray[np.int64] | None = None, memory: int = MEMORY
+    ) -> None:
+        require_schema(source, schema)
+        self.schema = schema
+        self._source = source
+        self._encoders: dict[str, Encoder] = {name: encoder_for(column) for name, column in schema.items()}
+        self._place = None if order is None else _places(np.asarray(order), source.rows)
+        self.people = source.count() if order is None else len(order)
+        self._memory = memory
+        self._columns: OrderedDict[str, NDArray[Any]] = OrderedDict()
+        self._split: list[tuple[NDArray[np.int64], PrivateTable]] | None = None
+        self._present: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+
+    def __repr__(self) -> str:
+        return f"PrivateTable({len(self.schema)} columns, {self.people} people)"
+
+    def reordered(self, order: NDArray[np.int64]) -> "PrivateTable":
+        """Return the same source in another order of rows."""
+        return PrivateTable(self._source, self.schema, order=order, memory=self._memory)
+
+    def codes(self, name: str) -> NDArray[np.int32]:
+        """Return a category as codes in the order of its levels; −1 is missing or outside the schema. Read-only."""
+        self._require(name, Category)
+        return self._column(name)
+
+    def values(self, name: str) -> NDArray[np.float64]:
+        """Return a number within its bounds; a missing one is the midpoint. Read-only."""
+        self._require(name, Numeric)
+        return self._column(name)
+
+    def joint_codes(self, names: Sequence[str]) -> tuple[NDArray[np.int32], int]:
+        """Return several categories as one, and its number of levels.
+
+        Row-major, the last column fastest; −1 where any of them is missing.
+        """
+        sizes = [self._category(name).size for name in names]
+        size = int(np.prod(sizes, dtype=object))
+        if not names or size > LARGEST_JOINT_DOMAIN:
+            raise BadInput(
+                f"A joint category takes at least one column and at most {LARGEST_JOINT_DOMAIN} combinations of levels."
+            )
+        self.load(names)
+        joint = self.codes(names[0]).copy()
+        for name, levels in zip(names[1:], sizes[1:], strict=True):
+            codes = self.codes(name)
+            lacking = (joint == MISSING) | (codes == MISSING)
+            joint *= np.int32(levels)
+            joint += codes
+            joint[lacking] = MISSING
+        return joint, size
+
+    def held(self) -> NDArray[np.bool_]:
+        """Return for which people this party has a row at all; the others are null records here."""
+        held = np.ones(self.people, dtype=np.bool_)
+        if self._place is not None:
+            held[:] = False
+            held[self._place[self._place >= 0]] = True
+        return held
+
+    def present(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Return who has a value in at least one of these columns; nobody else has a record here. Read-only.
+
+        A number that is missing is its midpoint everywhere else, so the source is read once more.
+        """
+        key = tuple(sorted(names))
+        if key not in self._present:
+            self._present = {key: self._read_presence(list(key))}  # one set of columns at a time: memory stays bounded
+        return self._present[key]
+
+    def blocks(self, names: Sequence[str], rows: int = BLOCK) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield the people in aligned order, some at a time: codes of categories and values of numbers, by column."""
+        self.load(names)
+        columns = {name: self._column(name) for name in names}
+        for start in range(0, self.people, rows):
+            yield {name: column[start : start + rows] for name, column in columns.items()}
+
+    def load(self, names: Sequence[str]) -> None:
+        """Read several columns in one pass, where they are not at hand; a source that cannot be read fails here."""
+        for name in names:
+            self._require(name, Column)
+        wanted = [name for name in dict.fromkeys(names) if name not in self._columns]
+        if wanted:
+            self._make_room(keep=set(names), needed=sum(self._bytes(name) for name in wanted))
+            self._columns.update(self._read(wanted))
+
+    def fingerprint(self, names: Sequence[str], key: bytes, *, presence: bool = False) -> bytes:
+        """Return eight bytes that change with the columns, under a secret key; for noticing a change, never to be sent.
+
+        With ``presence`` also with who has a value at all, for statistics that look at it.
+        """
+        odd = np.uint64(int.from_bytes(hashlib.sha256(key).digest()[:8], "big") | 1)
+        total = np.uint64(self.people)
+        for name in names:
+            total = np.uint64(_polynomial(np.ascontiguousarray(self._column(name)).view(np.uint32), odd, total))
+        if presence:
+            total = np.uint64(_polynomial(self.present(names).astype(np.uint32), odd, total))
+        return int(total).to_bytes(8, "big")
+
+    def shards(self) -> list[tuple[NDArray[np.int64], "PrivateTable"]]:
+        """Return each shard by rows as a table of its own, with the places of its people; whom no shard has come last."""
+        if self._split is None:
+            self._split = self._divided()
+        return self._split
+
+    def _divided(self) -> list[tuple[NDArray[np.int64], "PrivateTable"]]:
+        place = np.arange(self.people) if self._place is None else self._place
+        absent, divided, start = np.ones(self.people, dtype=bool), [], 0
+        for source in self._source.split():
+            rows = place[start : start + source.count()]
+            start += source.count()
+            taking_part = np.flatnonzero(rows >= 0)
+            order = taking_part[np.argsort(rows[taking_part])]  # each shard's people in the agreed order
+            absent[rows[order]] = False
+            divided.append((rows[order].astype(np.int64), source, order))
+        nobody = np.flatnonzero(absent)
+        divided.append((nobody, self._source.split()[0], np.full(len(nobody), MISSING)))
+        return [
+            (places, PrivateTable(source, self.schema, order=order, memory=self._memory))
+            for places, source, order in divided
+            if len(places)
+        ]
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the rows come from several sources."""
+        return len(self._source.split()) > 1
+
+    def forget(self) -> None:
+        """Let go of every encoded column."""
+        self._columns.clear()
+        self._present.clear()
+
+    def _column(self, name: str) -> NDArray[Any]:
+        self.load([name])
+        self._columns.move_to_end(name)
+        return self._columns[name]
+
+    def _category(self, name: str) -> Category:
+        self._require(name, Category)
+        column = self.schema[name]
+        assert isinstance(column, Category)
+        return column
+
+    def _require(self, name: str, kind: Any) -> None:
+        if name not in self.schema:
+            raise SchemaMismatch(f"Column {name!r} is not in this party's schema.")
+        if not isinstance(self.schema[name], kind):
+            described = type(self.schema[name]).__name__
+            raise SchemaMismatch(
+                f"Column {name!r} is a cn.{described}, and a cn.{kind.__name__} was asked for.",
+                remedy="Ask for a column of the right kind, or describe it otherwise in cn.Schema.",
+            )
+
+    def _bytes(self, name: str) -> int:
+        return self.people * self._encoders[name].dtype.itemsize
+
+    def _held(self) -> int:
+        return sum(column.nbytes for column in self._columns.values() if not isinstance(column, np.memmap))
+
+    def _make_room(self, *, keep: set[str], needed: int) -> None:
+        for name in [name for name in self._columns if name not in keep]:
+            if self._held() + needed <= self._memory:
+                return
+            del self._columns[name]
+
+    def _read(self, names: list[str]) -> dict[str, NDArray[Any]]:
+        columns = self._allocate(names)
+        start = 0
+        for batch in self._source.batches(names):
+            where, which = self._destination(start, len(batch))
+            for name in names:
+                columns[name][where] = self._encoders[name](batch.column(name))[which]
+            start += len(batch)
+        self._require_rows(start)
+        for column in columns.values():
+            column.flags.writeable = False  # it is shared with whoever asks next
+        return columns
+
+    def _read_presence(self, names: list[str]) -> NDArray[np.bool_]:
+        present = np.zeros(self.people, dtype=np.bool_)
+        start = 0
+        for batch in self._source.batches(names):
+            where, which = self._destination(start, len(batch))
+            found = np.zeros(len(batch), dtype=np.bool_)
+            for name in names:
+                found |= _has_value(self.schema[name], self._encoders[name], flatten(batch.column(name)))
+            present[where] = found[which]
+            start += len(batch)
+        self._require_rows(start)
+        present.flags.writeable = False
+        return present
+
+    def _allocate(self, names: list[str]) -> dict[str, NDArray[Any]]:
+        room, columns = self._memory - self._held(), {}
+        for name in names:
+            room -= self._bytes(name)
+            columns[name] = _empty(self.people, self._encoders[name].dtype, on_disk=room < 0)
+            if self._place is not None:
+                columns[name].fill(self._encoders[name].missing)
+        return columns
+
+    def _destination(self, start: int, rows: int) -> tuple[Any, Any]:
+        """Where in the aligned order the next rows of the source go, and which of them take part."""
+        if self._place is None:
+            stop = min(start + rows, self.people)
+            return slice(start, stop), slice(0, max(stop - start, 0))
+        places = self._place[start : start + rows]
+        taking_part = places >= 0
+        if taking_part.all():
+            return places, slice(0, len(places))
+        return places[taking_part], np.flatnonzero(taking_part)
+
+    def _require_rows(self, rows: int) -> None:
+        if rows < (self.people if self._place is None else len(self._place)):
+            raise SchemaMismatch(
+                "The data source has fewer rows than when it was aligned.",
+                remedy="Make the party again from the present data and align again.",
+            )
+
+
+@njit(cache=True, nogil=True)
+def _polynomial(words: NDArray[np.uint32], odd: np.uint64, total: np.uint64) -> np.uint64:
+    """Horner's rule modulo 2⁶⁴, in eight lanes that need not wait for each other: enough against accidents."""
+    lanes = np.full(8, total, dtype=np.uint64)
+    whole = len(words) // 8 * 8
+    for start in range(0, whole, 8):
+        for lane in range(8):
+            lanes[lane] = lanes[lane] * odd + np.uint64(words[start + lane])
+    for sum_of_lane in lanes:
+        total = total * odd + sum_of_lane
+    for word in words[whole:]:
+        total = total * odd + np.uint64(word)
+    return total
+
+
+def _places(order: NDArray[Any], rows: int | None) -> NDArray[Any]:
+    """Invert an order: for each row of the source its place among the people, −1 where it takes no part."""
+    if order.ndim != 1 or order.dtype.kind != "i":
+        raise BadInput("An order is a vector of row numbers.")
+    span = int(order.max(initial=MISSING)) + 1
+    if order.min(initial=MISSING) < MISSING or (rows is not None and span > rows):
+        raise BadInput("An order names rows that the data source does not have.")
+    small = np.int32 if len(order) < 2**31 else np.int64  # an order may be most of what a party holds in memory
+    places: NDArray[Any] = np.full(span + 1, MISSING, dtype=small)
+    places[order] = np.arange(len(order), dtype=small)
+    places = places[:span]  # the extra last place took the people without a row, whose number is −1
+    if np.count_nonzero(places >= 0) < np.count_nonzero(order >= 0):
+        raise BadInput("An order names a row of the data source twice.")
+    return places
+
+
+def _empty(people: int, dtype: np.dtype[Any], *, on_disk: bool) -> NDArray[Any]:
+    if not on_disk or not people:
+        return np.empty(people, dtype=dtype)
+    # The file has no name and no permissions for others, and goes with the array that maps it.
+    with tempfile.TemporaryFile() as file:
+        _reserve(file.fileno(), people * dtype.itemsize)
+        return np.memmap(file, dtype=dtype, mode="r+", shape=(people,))
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Claim the room on disk now: writing to a mapped page that has none kills the process."""
+    try:
+        os.ftruncate(descriptor, size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+    except OSError:
+        raise BadInput(
+            "There is no room for the columns in the temporary directory.",
+            remedy="Free some space, or point TMPDIR to a larger disk.",
+        ) from None
+
+
+def require_schema(source: Source, schema: Schema) -> None:
+    """Refuse a source that lacks a column of the schema, or stores it as another type."""
+    present = set(source.columns)
+    absent = [name for name in schema if name not in present]
+    if absent:
+        raise SchemaMismatch(
+            "The schema names columns that the data source does not have: " + ", ".join(map(repr, absent)) + ".",
+            remedy="Correct the names in cn.Schema, or the data source.",
+        )
+    for name, column in schema.items():
+        for kind in source.kinds(name):
+            require_type(name, column, kind)
+
+
+def require_plausible(source: Source, schema: Schema) -> None:
+    """Refuse a column that holds something, but not one number, or not one of the declared levels.
+
+    What does not fit the schema is missing, so a column described by mistake would pass as one long row of nothing.
+    This check looks at rows, as few as it can. It is for the owner, while the party is being made, and never part of
+    answering a request.
+    """
+    doubtful = dict.fromkeys(schema, False)  # whether anything at all was seen in the column
+    for batch in source.batches(list(schema)):
+        cells = {name: flatten(batch.column(name)) for name in doubtful}
+        doubtful = {
+            name: seen or _filled(cells[name])
+            for name, seen in doubtful.items()
+            if not _fits(schema[name], cells[name])
+        }
+        if not doubtful:
+            return
+    for name in (name for name, seen in doubtful.items() if seen):
+        expected = "number" if isinstance(schema[name], Numeric) else "declared level"
+        raise SchemaMismatch(
+            f"Column {name!r} is a cn.{type(schema[name]).__name__}, but none of its rows holds a {expected}.",
+            remedy="Compare the column in the data source with its description in cn.Schema.",
+        )
+
+
+def _has_value(column: Column, encoder: Encoder, cells: Any) -> NDArray[np.bool_]:
+    if isinstance(column, Numeric):
+        return np.asarray(~np.isnan(numbers_in(cells)))
+    return np.asarray(encoder(cells) != MISSING)
+
+
+def _fits(column: Column, cells: Any) -> bool:
+    if isinstance(column, Numeric):
+        return not bool(np.isnan(numbers_in(cells)).all())
+    return bool((encoder_for(column)(cells) != MISSING).any())
+
+
+def _filled(cells: Any) -> bool:
+    """Whether any cell is neither null nor one of the usual words for nothing."""
+    values = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+    text = flatten(values).drop_null().cast(pa.large_string())
+    words = pc.ascii_lower(pc.ascii_trim_whitespace(text))
+    return not bool(pc.all(pc.is_in(words, value_set=pa.array(EMPTY_WORDS, type=pa.large_string()))).as_py())

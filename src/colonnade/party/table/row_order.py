@@ -1,0 +1,260 @@
+"""Which row is whose: the ids that every party has, in one canonical order.
+
+Ids are whole numbers or text, of one kind at all parties, and are compared as they are: no trimming, no change of case,
+no Unicode normalisation. The canonical order is ascending, numbers by value and text by its UTF-8 bytes. An alignment
+is named by a hash of the sorted ids, so that a plan can say which rows it means. Whoever can guess the whole list can
+recognise the name, so it is as public as the list: here, in the clear among the parties.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.party.table.encoding import flatten
+from colonnade.party.table.sources import Source
+
+__all__ = ["Alignment", "align", "common_ids", "common_order", "read_ids", "unaligned"]
+
+WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+LARGEST_EXACT = 2.0**53
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One party's part in an alignment.
+
+    Attributes
+    ----------
+    identity
+        32 bytes in hexadecimal, the same at every party: a hash of the sorted ids and of the mode.
+    people
+        How many people take part.
+    order
+        For each of them the row of this party's table; −1 (only in ``"cohort"`` mode) where it has none.
+    ids
+        Their ids in that order; ``None`` where they are not known one by one.
+    union
+        Whether places are those of a union, so that studies must not show who is in common.
+    """
+
+    identity: str
+    people: int
+    order: NDArray[np.int64] = field(repr=False, compare=False)
+    ids: Any = field(repr=False, compare=False, default=None)
+    union: bool = field(repr=False, default=False)
+
+
+UNALIGNED = "unaligned"
+
+
+def unaligned() -> Alignment:
+    """Return the order of nobody's rows: what a party has before it has agreed to any."""
+    return Alignment(UNALIGNED, 0, np.empty(0, dtype=np.int64))
+
+
+def read_ids(source: Source, column: str, *, party: str) -> Any:
+    """Read a party's ids, and refuse any that is missing or occurs twice.
+
+    Parameters
+    ----------
+    source
+        The party's rows.
+    column
+        The id column. Text from a CSV file counts as whole numbers if all of it is written so, without leading zeros.
+    party
+        Whose ids these are, for the error messages: they name the party and a count, never an id.
+
+    Returns
+    -------
+    pyarrow.Array
+        64-bit integers or text, one for each row.
+    """
+    if column not in source.columns:
+        raise BadInput(
+            f"Party {party!r} has no id column {column!r}.",
+            remedy="Name a column that every table has; an index of a pandas frame becomes one by reset_index().",
+        )
+    undeclared = all(kind is None or not _is_text(kind) for kind in source.kinds(column, look=True))
+    pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
+    ids = _joined(pieces, party, undeclared=undeclared)
+    _require_complete(ids, party)
+    return ids
+
+
+def _is_text(kind: Any) -> bool:
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(plain) in {"string", "large_string", "string_view"}
+
+
+def _piece(column: Any, party: str) -> Any:
+    """Return ids as int64 or text, null where missing."""
+    array = flatten(column)
+    array = flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
+    kind = array.type
+    if pa.types.is_floating(kind):
+        return _whole(array.cast(pa.float64()), party)
+    if pa.types.is_uint64(kind):
+        _refuse(np.count_nonzero(_numpy(array.fill_null(0)) > 2**63 - 1), "beyond 64-bit whole numbers", party)
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+        return array.cast(pa.int64())
+    if not _is_text(kind):
+        raise BadInput(
+            f"Party {party!r}: the ids are neither text nor whole numbers.",
+            remedy="Convert the id column to text or to whole numbers.",
+        )
+    return _text(array.cast(pa.large_string()), party)
+
+
+def _whole(numbers: Any, party: str) -> Any:
+    """Ids that became floats, as they do in pandas beside a null. Above 2⁵³ two ids may have become one."""
+    found = _numpy(numbers)
+    absent = np.isnan(found)
+    _refuse(np.count_nonzero(~absent & ((np.rint(found) != found) | (abs(found) > LARGEST_EXACT))), "not whole", party)
+    return pa.array(np.where(absent, 0, found).astype(np.int64), mask=absent)
+
+
+def _text(text: Any, party: str) -> Any:
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        valid = False
+    else:
+        valid = True
+    if not valid:  # raised here, where the reader's error, which may quote an id, is no longer its context
+        raise BadInput(f"Party {party!r}: some ids are not valid UTF-8 text.", remedy="Save the table as UTF-8.")
+    return pc.if_else(pc.equal(text, pa.scalar("", type=text.type)), pa.scalar(None, type=text.type), text)
+
+
+def _numpy(array: Any) -> NDArray[Any]:
+    return cast("NDArray[Any]", array.to_numpy(zero_copy_only=False))
+
+
+def _refuse(count: int | np.signedinteger, what: str, party: str) -> None:
+    if count:
+        raise BadInput(f"Party {party!r}: {count} ids are {what}.", remedy="Use text or 64-bit whole numbers as ids.")
+
+
+def _joined(pieces: list[Any], party: str, *, undeclared: bool) -> Any:
+    """Put the blocks of ids together as one kind."""
+    texts = [piece for piece in pieces if _is_text(piece.type)]
+    whole = undeclared and all(pc.all(pc.match_substring_regex(text, WHOLE)).as_py() for text in texts)
+    if texts and not whole and any(not _is_text(piece.type) and piece.null_count < len(piece) for piece in pieces):
+        raise BadInput(f"Party {party!r}: some ids are text and some are numbers.", remedy="Give all ids one type.")
+    kind = pa.large_string() if texts and not whole else pa.int64()
+    return pa.concat_arrays([pa.array([], type=kind), *(piece.cast(kind) for piece in pieces)])
+
+
+def _require_complete(ids: Any, party: str) -> None:
+    absent = ids.null_count
+    repeated = len(ids) - absent - _distinct(ids.drop_null())
+    faults = [f"{count} {what}" for count, what in ((absent, "missing"), (repeated, "repeated")) if count]
+    if faults:
+        raise BadInput(
+            f"Party {party!r}: of {len(ids)} ids, {' and '.join(faults)}.",
+            remedy="Every row needs an id of its own: drop or merge these rows first.",
+        )
+
+
+def _distinct(ids: Any) -> int:
+    if _is_text(ids.type):
+        return len(pc.unique(ids))
+    ascending = np.sort(ids.to_numpy())
+    return int(np.count_nonzero(np.diff(ascending))) + min(len(ascending), 1)
+
+
+def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
+    """Return the ids that every party has, in canonical order.
+
+    Parameters
+    ----------
+    ids_by_party
+        What `read_ids` returned at each party.
+    """
+    if not ids_by_party:
+        raise BadInput("An alignment needs at least one party.")
+    if len({_is_text(ids.type) for ids in ids_by_party.values()}) > 1:
+        kinds = ", ".join(
+            f"{party!r}: {'text' if _is_text(ids.type) else 'whole numbers'}" for party, ids in ids_by_party.items()
+        )
+        raise BadInput(
+            f"The parties' ids are of different kinds ({kinds}).",
+            remedy="Give the id column one type at every party, for example text throughout.",
+        )
+    common, *others = sorted(ids_by_party.values(), key=len)
+    for ids in others:
+        common = common.filter(pc.is_in(common, value_set=ids))
+    if not len(common):
+        raise BadInput("No id is present in every table.", remedy="Check that id= names the same ids at every party.")
+    return common.take(pc.sort_indices(common)) if _is_text(common.type) else pa.array(np.sort(common.to_numpy()))
+
+
+def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> Alignment:
+    """Return one party's part in an alignment, from its own ids and the common list alone.
+
+    Parameters
+    ----------
+    ids
+        What `read_ids` returned at this party.
+    common
+        The ids that take part, in canonical order, each once.
+    party
+        Whose ids these are, for the error messages.
+    mode
+        ``"intersection"``: the party must have every id of the list; ``"cohort"``: an id it lacks gets a null record.
+    """
+    if mode not in {"intersection", "cohort"}:
+        raise BadInput(f"There is no alignment mode {mode!r}.", remedy='Use "intersection" or "cohort".')
+    if not len(common) or common.type != ids.type or not _ascending(common):
+        raise BadInput("The common ids are not an ascending list of the kind of this party's ids.")
+    rows = _numpy(pc.index_in(common, value_set=ids).fill_null(-1)).astype(np.int64)
+    lacking = int(np.count_nonzero(rows < 0))
+    if lacking and mode == "intersection":
+        raise BadInput(f"Party {party!r} lacks {lacking} of the {len(rows)} common ids.", remedy="Align again.")
+    return Alignment(_identity(common, mode), len(rows), rows, common)
+
+
+def common_order(ids_by_party: Mapping[str, Any]) -> dict[str, Alignment]:
+    """Align several parties on the ids that all of them have.
+
+    Examples
+    --------
+    >>> parts = common_order({"bank": pa.array([30, 10, 20]), "telco": pa.array([20, 40, 30])})
+    >>> {party: part.order.tolist() for party, part in parts.items()}
+    {'bank': [2, 0], 'telco': [0, 2]}
+    """
+    common = common_ids(ids_by_party)
+    return {party: align(ids, common, party=party) for party, ids in ids_by_party.items()}
+
+
+def _ascending(ids: Any) -> bool:
+    return ids.null_count == 0 and pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py() is not False
+
+
+def _identity(common: Any, mode: str) -> str:
+    """Hash mode, kind, number and ids: 64-bit little-endian, or all lengths and then all text, so that no two agree."""
+    digest = hashlib.sha256(b"colonnade alignment 1\0")
+    if _is_text(common.type):
+        lengths = _numpy(pc.binary_length(common).cast(pa.int64()))
+        parts = [lengths, _bytes_of(common)]
+    else:
+        parts = [_numpy(common)]
+    digest.update(f"{mode} {'text' if _is_text(common.type) else 'whole'} {len(common)}\0".encode())
+    for part in parts:
+        digest.update(np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
+
+
+def _bytes_of(text: Any) -> NDArray[np.uint8]:
+    """All the text, one id after another, without the parts of its buffers that a slice leaves out."""
+    _, offsets, data = text.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
+    if data is None:
+        return np.empty(0, dtype=np.uint8)
+    return np.frombuffer(data, dtype=np.uint8)[bounds[0] : bounds[-1]]

@@ -1,0 +1,389 @@
+"""Where a party's rows are: frames, Arrow tables, parquet and CSV files, or several of these one after another.
+
+A `Source` reads only the columns it is asked for, a block of rows at a time. It does not guess types: a CSV file, and a
+pandas column of Python objects, is text of no declared type, and the schema says what the text means. Whatever a reader
+reports when it fails may quote a cell, so every failure becomes an error of ours that names a source or a column.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.party.table.encoding import spelling
+
+__all__ = ["Source"]
+
+BLOCK = 65_536
+BUFFER = 1 << 20
+ACCEPTED = "Pass a pandas or polars frame, a pyarrow Table, a path to a .parquet or .csv file, or a list of these."
+
+Result = TypeVar("Result")
+
+
+def _guarded(step: Callable[[], Result], what: str) -> Result:
+    """Run one step of a reader. Our error is raised once theirs is gone, so that not even its context quotes a cell."""
+    try:
+        return step()
+    except ColonnadeError:
+        raise
+    except Exception as error:  # noqa: BLE001  # readers fail in many ways, and any of their messages may quote a cell
+        failure = type(error).__name__
+    raise BadInput(
+        f"{what} could not be read ({failure}).",
+        remedy="Check that the data source is complete, readable and of the expected format.",
+    )
+
+
+class _Shard(Protocol):
+    """One frame or file."""
+
+    label: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns, as often as they occur."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, where that takes no reading."""
+
+    def kind(self, name: str, *, look: bool) -> Any:
+        """The Arrow type of a column; ``None`` for text of no declared type."""
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        """Read some columns in row order."""
+
+
+class _Pandas:
+    label = "The pandas frame"
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in self._frame.columns if isinstance(name, str)]
+
+    @property
+    def rows(self) -> int:
+        return len(self._frame)
+
+    def kind(self, name: str, *, look: bool) -> Any:
+        return _pandas_kind(self._frame[name], look=look)
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        readers = [_pandas_reader(self._frame[name]) for name in columns]
+        for start in range(0, len(self._frame), rows):
+            yield pa.record_batch([read(start, start + rows) for read in readers], names=columns)
+
+
+def _pandas_kind(values: pd.Series, *, look: bool) -> Any:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return _pandas_kind(values.cat.categories.to_series(), look=look)
+    if values.dtype == object:
+        return pa.large_string() if look and _all_text(values) else None
+    return pa.array(values.iloc[:0], from_pandas=True).type
+
+
+def _all_text(values: pd.Series) -> bool:
+    return pd.api.types.infer_dtype(values, skipna=True) == "string"
+
+
+def _pandas_reader(values: pd.Series) -> Callable[[int, int], Any]:
+    """Return what turns rows ``start`` to ``stop`` of a column into an array."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        categories = values.cat.categories.to_series()
+        levels = _whole(_pandas_reader(categories)(0, len(categories)))
+        codes = values.cat.codes.to_numpy()
+        return lambda start, stop: _dictionary(codes[start:stop], levels)
+    if values.dtype == object:
+        return lambda start, stop: _objects(values.iloc[start:stop])
+    return lambda start, stop: _whole(pa.array(values.iloc[start:stop], from_pandas=True))
+
+
+def _dictionary(codes: NDArray[Any], levels: Any) -> Any:
+    indices: Any = pa.array(codes, mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, levels)
+
+
+def _objects(values: pd.Series) -> Any:
+    """Python objects as text, each spelled by itself; the fast way is taken only where it gives the same text."""
+    if _all_text(values):
+        return pa.array(values, type=pa.large_string(), from_pandas=True)
+    return pa.array([spelling(value) for value in values], type=pa.large_string())
+
+
+def _whole(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+class _Arrow:
+    label = "The Arrow table"
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._table.schema.names)
+
+    @property
+    def rows(self) -> int:
+        return int(self._table.num_rows)
+
+    def kind(self, name: str, *, look: bool) -> Any:  # noqa: ARG002  # typed without looking
+        return self._table.schema.field(name).type
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        yield from self._table.select(columns).to_batches(max_chunksize=rows)
+
+
+class _Polars:
+    label = "The polars frame"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._frame.columns)
+
+    @property
+    def rows(self) -> int:
+        return int(self._frame.height)
+
+    def kind(self, name: str, *, look: bool) -> Any:  # noqa: ARG002  # typed without looking
+        return self._frame.select(name).head(0).to_arrow().schema.field(0).type
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        for piece in self._frame.select(columns).iter_slices(rows):
+            yield from piece.to_arrow().combine_chunks().to_batches()
+
+
+class _File:
+    """A file, which must stay as it was: an alignment refers to its rows by number."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.label = f"The file {path.name!r}"
+        self._seen = _guarded(self._fingerprint, self.label)
+
+    def _fingerprint(self) -> tuple[int, int]:
+        status = self._path.stat()
+        return status.st_size, status.st_mtime_ns
+
+    def _require_unchanged(self) -> None:
+        if self._fingerprint() != self._seen:
+            raise BadInput(
+                f"{self.label} has changed since it was opened.",
+                remedy="Make the party again from the new file and align again.",
+            )
+
+
+class _Parquet(_File):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        with self._open() as file:
+            self._schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
+            self._leaves = [file.schema.column(leaf).path for leaf in range(len(file.schema))]
+
+    def _open(self) -> Any:
+        # Otherwise a reader holds the whole column of a row group, and a file may be one row group.
+        return _guarded(
+            lambda: pyarrow.parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=BUFFER), self.label
+        )
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._schema.names)
+
+    def kind(self, name: str, *, look: bool) -> Any:  # noqa: ARG002  # typed without looking
+        return self._schema.field(name).type
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        self._require_unchanged()
+        self._require_flat(columns)
+        with self._open() as file:
+            for batch in file.iter_batches(batch_size=rows, columns=columns):
+                yield batch.select(columns)
+
+    def _require_flat(self, columns: list[str]) -> None:
+        """Refuse a name that is also a prefix, since the reader would then read more than it was asked for."""
+        for name in columns:
+            if any(leaf.startswith(name + ".") for leaf in self._leaves):
+                raise SchemaMismatch(
+                    f"Column {name!r} is nested, or another column's name begins with {name + '.'!r}.",
+                    remedy="Store the column flat and under a name of its own.",
+                )
+
+
+class _Csv(_File):
+    rows = None
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.names = _guarded(self._header, self.label)
+
+    def _header(self) -> list[str]:
+        with self._path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+            return next(csv.reader(file))
+
+    def kind(self, name: str, *, look: bool) -> Any:  # noqa: ARG002  # no column of a CSV file has a type
+        return None
+
+    def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        self._require_unchanged()
+        text = pyarrow.csv.ConvertOptions(
+            include_columns=columns,
+            column_types=dict.fromkeys(columns, pa.string()),
+            strings_can_be_null=False,
+            check_utf8=False,  # a cell of broken text is a value outside the schema, not a reason to stop
+        )
+        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        with pyarrow.csv.open_csv(self._path, parse_options=parse, convert_options=text) as reader:
+            for batch in reader:
+                for start in range(0, len(batch), rows):
+                    yield batch.slice(start, rows)
+
+
+def _shard(data: object) -> _Shard:
+    if isinstance(data, _Pandas | _Arrow | _Polars | _Parquet | _Csv):
+        return data  # one that was opened before
+    if isinstance(data, pd.DataFrame):
+        return _Pandas(data)
+    if isinstance(data, pa.Table):
+        return _Arrow(data)
+    if isinstance(data, str | Path):
+        return _file(Path(data))
+    # Told by its name, so that polars need not be installed.
+    if type(data).__module__.partition(".")[0] == "polars" and type(data).__name__ == "DataFrame":
+        return _Polars(data)
+    raise BadInput(f"A {type(data).__name__} is not a data source.", remedy=ACCEPTED)
+
+
+def _file(path: Path) -> _Shard:
+    kinds: dict[str, Callable[[Path], _Shard]] = {".parquet": _Parquet, ".csv": _Csv}
+    if path.suffix.lower() not in kinds:
+        raise BadInput(f"The file {path.name!r} is neither .parquet nor .csv.", remedy=ACCEPTED)
+    if not path.is_file():
+        raise BadInput(f"There is no file {path.name!r} at the given path.", remedy="Correct the path.")
+    return kinds[path.suffix.lower()](path)
+
+
+class Source:
+    """A party's rows, wherever they are.
+
+    Parameters
+    ----------
+    data
+        A pandas or polars frame, a pyarrow Table, a path to a ``.parquet`` or ``.csv`` file, or a list of these,
+        whose rows follow one another.
+
+    Examples
+    --------
+    >>> source = Source(pd.DataFrame({"age": [31, 45], "diary": ["…", "…"]}))
+    >>> source.columns, source.rows
+    (('age', 'diary'), 2)
+    >>> [batch.schema.names for batch in source.batches(["age"])]
+    [['age']]
+    """
+
+    def __init__(self, data: object) -> None:
+        pieces = list(data) if isinstance(data, list | tuple) else [data]
+        if not pieces:
+            raise BadInput("A list of data sources is empty.", remedy=ACCEPTED)
+        self._shards = [_shard(piece) for piece in pieces]
+        self._named = [
+            Counter(shard.names) for shard in self._shards
+        ]  # looked up once: tables may have thousands of columns
+
+    def split(self) -> list["Source"]:
+        """Return each shard as a source of its own."""
+        return [Source(shard) for shard in self._shards]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that every shard has."""
+        first, *others = self._named
+        return tuple(name for name in first if all(name in names for names in others))
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, where that takes no reading."""
+        counts = [shard.rows for shard in self._shards]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def count(self) -> int:
+        """Count the rows, by reading one column if need be."""
+        known = self.rows
+        return sum(len(batch) for batch in self.batches(self.columns[:1])) if known is None else known
+
+    def kinds(self, name: str, *, look: bool = False) -> list[Any]:
+        """Return a column's Arrow type in each shard; ``None`` stands for text of no declared type.
+
+        Parameters
+        ----------
+        name
+            The column.
+        look
+            Whether to read a column of Python objects, which counts as text if all of it is. Only for ids: for any
+            other column the answer would depend on private cells.
+        """
+        self._require([name])
+        return [self._kind(shard, name, look=look) for shard in self._shards]
+
+    def _kind(self, shard: _Shard, name: str, *, look: bool) -> Any:
+        return _guarded(lambda: shard.kind(name, look=look), f"Column {name!r}")
+
+    def batches(self, columns: Sequence[str], rows: int = BLOCK) -> Iterator[Any]:
+        """Read some columns, in row order.
+
+        Parameters
+        ----------
+        columns
+            What to read; nothing else is.
+        rows
+            The largest number of rows in a batch.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            Types may differ between shards.
+        """
+        names = list(columns)
+        if not names or rows < 1:
+            raise BadInput("Reading takes at least one column and at least one row at a time.")
+        self._require(names)
+        return (batch for shard in self._shards for batch in _steps(shard, names, rows) if len(batch))
+
+    def _require(self, names: list[str]) -> None:
+        for shard, named in zip(self._shards, self._named, strict=True):
+            absent = [name for name in names if name not in named]
+            if absent:
+                raise SchemaMismatch(f"{shard.label} has no column {_listed(absent)}.")
+            doubled = [name for name in names if named[name] > 1]
+            if doubled:
+                raise SchemaMismatch(
+                    f"{shard.label} has more than one column {_listed(doubled)}.",
+                    remedy="Give each column its own name.",
+                )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _steps(shard: _Shard, names: list[str], rows: int) -> Iterator[Any]:
+    """Read a shard with every single step guarded."""
+    batches = shard.batches(names, rows)
+    while (batch := _guarded(lambda: next(batches, None), shard.label)) is not None:
+        yield batch

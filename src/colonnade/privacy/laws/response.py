@@ -1,0 +1,207 @@
+"""Randomised response on categories: the party's half of `colonnade.estimation.response_counts`. Paper 000, Algorithm 1."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.privacy._exact import Threshold, of_real, ratio
+from colonnade.privacy.laws._reports import coin_sets, response_codes, subset_codes, subset_sets
+from colonnade.privacy.laws.channel import Channel
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.price import NANO
+from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.samplers import uniform_below
+
+__all__ = ["RandomizedResponse"]
+
+_WORDS = 1 << 16  # random words held at once: they stay in the processor's cache
+_FULL = 2**64 - 1
+
+Codes = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Reports = NDArray[np.uint8]
+
+
+class RandomizedResponse:
+    """Replace each person's category by a random set of categories that says little about it.
+
+    Parameters
+    ----------
+    channel
+        Which sets, with which probabilities; see `colonnade.privacy.laws.channel`.
+
+    Examples
+    --------
+    >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> mechanism = RandomizedResponse(Channel("grr", 4, 1, 10**9))
+    >>> mechanism.release(np.array([0, 3, -1]), SystemRandomness()).shape, mechanism.loss.epsilon(0.0)
+    ((3, 1), 1.0)
+
+    Notes
+    -----
+    *grr, subset.* A report is a set S of k categories (k = 1 for grr). Given category x, with ``E = e^ε``: with
+    probability ``p = kE/(kE+K-k)`` one of the ``C(K-1,k-1)`` sets that contain x, evenly, else one of the ``C(K-1,k)``
+    that do not. As ``C(K-1,k-1)/C(K-1,k) = k/(K-k)``, each set of the first kind has E times the probability of each of
+    the second; so for any S and any x, x′ the ratio is 1/E, 1 or E.
+
+    *oue.* Two categories x, x′ differ in two coins. With ``q = 1/(1+E)`` the ratio is largest where x is in S and x′ is
+    not: ``½(1-q)/(½q) = E``.
+
+    *Null.* A null record draws a category evenly first. Its law is a mixture of the others', and a bound on all pairs'
+    ratios holds for mixtures. People's reports are independent, and one person's part of them is one report.
+
+    Privacy
+    -------
+    Guarantee
+        Pure ε-DP, ε = ``channel.nano``·10⁻⁹: ``P(report | x) ≤ e^ε · P(report | x′)`` for all categories, null included
+        (proof above). Across parties, with independent coins, the ε add up.
+    Neighbours
+        One party's part of one record replaced by any other category or by null (party-block); hence zero-out and
+        replace of a whole record for the composition over parties. The number of people is public.
+    Adversary
+        Whoever reads all reports: local differential privacy, no trust in the coordinator or in peers.
+    Numerics
+        Exact: random bits are compared with real probabilities to whatever precision it takes; no floating point. Which
+        bits a person uses does not depend on data, save with a probability below ``(sets+1)/2^64`` each.
+    Checked by
+        tests/privacy/test_mechanisms.py, tests/privacy/test_response.py, tests/audit/test_distinguish.py
+    """
+
+    __slots__ = ("_fill", "_threshold", "_words", "channel", "loss")
+
+    name = "randomised response"
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.loss = Loss.of_pure(channel.nano)
+        self._threshold = _threshold(channel)
+        self._words, self._fill = _filler(channel, self._threshold.floor)
+
+    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> Reports:
+        """Return one report of ``channel.report_width`` bytes a person.
+
+        Parameters
+        ----------
+        nonprivate
+            One code a person, of an integer type; whatever is not in ``0, …, K-1`` is a null record.
+        randomness
+            Where the coins come from.
+        """
+        if nonprivate.ndim != 1 or nonprivate.dtype.kind not in "iu":
+            raise BadInput("Randomised response takes one whole-number code a person.")
+        reports = np.zeros((len(nonprivate), self.channel.report_width), dtype=np.uint8)
+        for start in range(0, len(nonprivate), self.block):
+            part = nonprivate[start : start + self.block]
+            reports[start : start + self.block] = self.apply(part, self.draw(len(part), randomness), randomness)
+        return reports
+
+    @property
+    def block(self) -> int:
+        """How many people's coins are drawn at once."""
+        return max(1, _WORDS // self._words)
+
+    def draw(self, people: int, randomness: Randomness) -> Words:
+        """Toss the coins of some people."""
+        return randomness.words(people * self._words).reshape(people, self._words)
+
+    def apply(self, nonprivate: NDArray[Any], coins: Words, randomness: Randomness) -> Reports:
+        """Report by coins that were tossed before; who is still unsure tosses more."""
+        codes = np.ascontiguousarray(nonprivate, dtype=np.int64)
+        rows = np.zeros((len(codes), self.channel.report_width), dtype=np.uint8)
+        for person in self._fill(codes, coins, rows):
+            rows[person] = self._decide(int(codes[person]), coins[person], randomness)
+        return rows
+
+    def _decide(self, code: int, words: Words, randomness: Randomness) -> Reports:
+        """Make the report of a person whose words were not conclusive; the words keep what they did decide."""
+        K, null = self.channel.categories, not 0 <= code < self.channel.categories
+        if null:
+            code = int(uniform_below(K, 1, randomness)[0])
+        if self.channel.kind == "oue":
+            coins = [self._below(int(word), randomness) for word in words[1:]]
+            coins[code] = int(words[1 + code]) < 2**63
+            return self._encoded([member for member in range(K) if coins[member]])
+        if null and len(words) == 1:  # that word was spent on the category
+            words = randomness.words(1)
+        inside = self._below(int(words[0 if len(words) == 1 else 1]), randomness)
+        others = [member for member in range(K) if member != code]
+        chosen = [code] if inside else []
+        while len(chosen) < self.channel.size:
+            chosen.append(others.pop(int(uniform_below(len(others), 1, randomness)[0])))
+        return self._encoded(chosen)
+
+    def _below(self, word: int, randomness: Randomness) -> bool:
+        floor = self._threshold.floor
+        return word < floor or (word == floor and self._threshold.resolve(randomness))
+
+    def _encoded(self, members: list[int]) -> Reports:
+        width = self.channel.report_width
+        number = members[0] if self.channel.kind == "grr" else sum(1 << member for member in members)
+        return np.frombuffer(number.to_bytes(width, "little"), dtype=np.uint8)
+
+    def __repr__(self) -> str:
+        return f"RandomizedResponse({self.channel!r})"
+
+
+def _threshold(channel: Channel) -> Threshold:
+    """Return the probability of a set that contains the truth, or for "oue" that of a false category's coin."""
+    epsilon = Fraction(channel.nano, NANO)
+    if channel.kind == "oue":
+        return Threshold.logistic(-epsilon)
+    odds = Fraction(channel.categories - channel.size, channel.size)
+    return Threshold(of_real(lambda context: 1 / (1 + ratio(context, odds) * context.exp(-ratio(context, epsilon)))))
+
+
+def _filler(channel: Channel, floor: int) -> tuple[int, Callable[[Codes, Words, Reports], Codes]]:
+    """Return how many words a person takes, and what fills reports from them and returns who is unsure."""
+    K, k, threshold = channel.categories, channel.size, np.uint64(floor)
+    any_step = np.uint64(_FULL // K)
+    if channel.kind == "grr":
+        other_step = np.uint64((_FULL - floor) // (K - 1))
+        return 1, lambda codes, words, rows: _by_code(
+            rows,
+            lambda out, unsure: response_codes(codes, words[:, 0], K, threshold, other_step, any_step, out, unsure),
+        )
+    if channel.kind == "oue":
+        return K + 1, lambda codes, words, rows: _listed(
+            rows, lambda unsure: coin_sets(codes, words, K, threshold, any_step, rows, unsure)
+        )
+    if K <= 16:
+        inside, outside = math.comb(K - 1, k - 1), math.comb(K - 1, k)
+        counts = (inside, floor // inside, outside, (_FULL - floor) // outside, _FULL // (inside + outside))
+        sets, sizes = _all_sets(K, k), tuple(map(np.uint64, counts))
+        return 1, lambda codes, words, rows: _by_code(
+            rows, lambda out, unsure: subset_codes(codes, words[:, 0], threshold, *sizes, sets, out, unsure)
+        )
+    steps = np.array([_FULL // n for n in range(1, K + 1)], dtype=np.uint64)
+    return k + 2, lambda codes, words, rows: _listed(
+        rows, lambda unsure: subset_sets(codes, words, K, k, threshold, steps, rows, unsure)
+    )
+
+
+def _by_code(rows: Reports, fill: Callable[[NDArray[np.uint16], Codes], int]) -> Codes:
+    """Let ``fill`` write one number a person, then store it in one or two bytes."""
+    out = np.empty(len(rows), dtype=np.uint16)
+    unsure = _listed(rows, lambda unsure: fill(out, unsure))
+    rows[:, 0] = out & 255
+    if rows.shape[1] == 2:
+        rows[:, 1] = out >> 8
+    return unsure
+
+
+def _listed(rows: Reports, fill: Callable[[Codes], int]) -> Codes:
+    unsure = np.empty(len(rows), dtype=np.int64)
+    return unsure[: fill(unsure)]
+
+
+def _all_sets(categories: int, size: int) -> NDArray[np.uint16]:
+    """Return, for each category, all sets of a size as bits, those with the category first."""
+    numbers = [sum(1 << member for member in chosen) for chosen in combinations(range(categories), size)]
+    rows = [sorted(numbers, key=lambda number: not number >> code & 1) for code in range(categories)]
+    return np.array(rows, dtype=np.uint16)

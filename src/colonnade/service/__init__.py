@@ -1,0 +1,1 @@
+"""Running as a process: relay, supervisor, provisioning, certificates, folders, status."""

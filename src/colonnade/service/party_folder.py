@@ -1,0 +1,283 @@
+"""One member's folder: its key, its public schema, its policy and its ledger, and how they become a guard.
+
+::
+
+    bank/
+    ├── member.toml      name and role
+    ├── identity.key     the private identity key; 0600
+    ├── schema.toml      where the data is, and what is public about its columns
+    ├── policy.toml      the cap of the ledger, and what this party agrees to answer
+    ├── ledger.sqlite    what was ever released; made by `colonnade party card`
+    ├── federation.toml  the signed papers
+    └── kit/             the relay's certificate and key
+
+A compute node has no data, hence neither schema nor policy nor ledger.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colonnade.errors import BadInput
+from colonnade.protocol import codec
+from colonnade.protocol.papers import Papers, Signatory
+from colonnade.schema import Schema
+from colonnade.secure.keys import Identity
+from colonnade.service.toml_parts import (
+    as_table,
+    budget_of,
+    column_of,
+    parse,
+    policy_of,
+    refuse_unknown,
+    table_of,
+    text_of,
+    within,
+)
+
+if TYPE_CHECKING:
+    from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.privacy.randomness import Randomness
+
+__all__ = ["PartyFolder", "read_papers"]
+
+SCHEMA = """\
+# What is public about the columns of {name}. Only a column that is described here is ever read.
+#
+# Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A value outside
+# is clipped (numbers) or counted as missing (categories).
+
+data = {data}
+id = {id}              # the column by which people are known; the same at every party
+# cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
+
+[columns]
+{columns}
+"""
+
+POLICY = """\
+# What {name} agrees to answer. Everything here is checked by this party's own guard, whatever a coordinator asks for.
+
+[budget]            # the cap of this party's ledger, over all studies, for good
+epsilon = 1.0
+delta = 1e-6
+
+[policy]
+max_epsilon = 1.0   # the most that one release may cost
+min_people = 1000   # studies of fewer people are refused
+min_collusion = 1   # secure studies are noised against at least this many colluding parties
+nonprivate = []     # tasks that may be answered WITHOUT differential privacy, by name: none
+event_level = false # refuse studies that hide only steps in a value, and not the value
+# columns = ["age"] # allow these columns only; all of schema.toml otherwise
+# tasks = ["pca"]   # allow these tasks only; all private ones otherwise
+"""
+
+
+@dataclass(frozen=True)
+class PartyFolder:
+    """A member's folder.
+
+    Parameters
+    ----------
+    path
+        Where it is.
+    """
+
+    path: Path
+
+    # Making one ---------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, path: Path, *, name: str, role: str, test_key: bytes | None = None) -> "PartyFolder":
+        """Make a folder with a fresh identity; refuse one that exists with something in it."""
+        if not name.isidentifier() or not name.isascii() or name in ("coordinator", "server", "localhost"):
+            raise BadInput("A member's name is a plain word, and not 'coordinator'.", remedy="For example 'bank'.")
+        if path.exists() and any(path.iterdir()):
+            raise BadInput("There is something in this folder already.", remedy="Name a folder that does not exist.")
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = cls(path)
+        (path / "member.toml").write_text(f"name = {json.dumps(name)}\nrole = {json.dumps(role)}\n", encoding="utf-8")
+        if test_key is not None:
+            _write_secret(path / "test.key", test_key.hex())
+        identity = folder.randomness().bytes(32)
+        _write_secret(path / "identity.key", identity.hex())
+        return folder
+
+    def write_templates(self, data: Path, id: str) -> None:  # noqa: A002  # as in the files
+        """Write a policy with safe defaults, and a schema from the names and declared types of columns, never from values."""
+        from colonnade.party.table.sources import Source
+
+        source = Source(data)
+        if id not in source.columns:
+            raise BadInput(f"The data has no id column {id!r}.", remedy="Name it with --id.")
+        lines = [_template(column, source.kinds(column, look=False)) for column in source.columns if column != id]
+        text = SCHEMA.format(name=self.name, data=json.dumps(str(data)), id=json.dumps(id), columns="\n".join(lines))
+        (self.path / "schema.toml").write_text(text, encoding="utf-8")
+        (self.path / "policy.toml").write_text(POLICY.format(name=self.name), encoding="utf-8")
+
+    # What is in it ------------------------------------------------------------------------------------------------------
+
+    def _member(self) -> Any:
+        document = parse(self.path / "member.toml")
+        refuse_unknown(document, ("name", "role"), "member.toml")
+        return document
+
+    @property
+    def name(self) -> str:
+        """The member's name."""
+        return text_of(self._member(), "name", "member.toml")
+
+    @property
+    def role(self) -> str:
+        """``"data"`` or ``"compute"``."""
+        return text_of(self._member(), "role", "member.toml")
+
+    @property
+    def socket(self) -> Path:
+        """Where the guard listens, for this user alone."""
+        return self.path / "guard.sock"
+
+    @property
+    def papers(self) -> Path:
+        """The federation's signed papers."""
+        return self.path / "federation.toml"
+
+    def identity(self) -> Identity:
+        """Return the private identity; refuse a key file that others could read."""
+        return Identity.from_seed(_read_secret(self.path / "identity.key"))
+
+    def randomness(self) -> "Randomness":
+        """Return where noise comes from: the operating system; a stored key where the folder was made for tests."""
+        from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
+
+        path = self.path / "test.key"
+        if not path.exists():
+            return SystemRandomness()
+        return KeyedRandomness(hashlib.sha256(_read_secret(path) + self.name.encode()).digest())
+
+    def budget(self) -> Any:
+        """Return the cap in the policy file."""
+        return budget_of(table_of(self._policy_file(), "budget", "policy.toml"))
+
+    def policy(self) -> Any:
+        """Return the rules in the policy file."""
+        return policy_of(as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
+
+    def _policy_file(self) -> Any:
+        document = parse(self.path / "policy.toml")
+        refuse_unknown(document, ("budget", "policy"), "policy.toml")
+        return document
+
+    def _schema_file(self) -> Any:
+        document = parse(self.path / "schema.toml")
+        refuse_unknown(document, ("data", "id", "cohort", "columns"), "schema.toml")
+        return document
+
+    def schema(self) -> Schema:
+        """Return the public schema."""
+        columns = table_of(self._schema_file(), "columns", "schema.toml")
+        described = {name: column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()}
+        return within("schema.toml", lambda: Schema(described))
+
+    def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
+        """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
+        from colonnade.party.ledger.ledger import SqliteLedger
+
+        path, budget = self.path / "ledger.sqlite", self.budget()
+        if not path.exists():
+            test = (self.path / "test.key").exists()
+            return SqliteLedger.create(path, party=self.name, budget=budget, test=test)
+        ledger = SqliteLedger.open(path, party=self.name)
+        if (ledger.budget.nano, ledger.budget.delta) != (budget.nano, budget.delta):
+            if not change_cap:
+                ledger.close()
+                raise BadInput(
+                    "The ledger has another cap than policy.toml.", remedy="Correct [budget], or use --change-cap."
+                )
+            ledger.set_budget(budget)
+        return ledger
+
+    def card(self) -> Signatory:
+        """Return what is public about this member, for the federation's papers; makes the ledger if there is none."""
+        identity = self.identity().public.hex()
+        if self.role == "compute":
+            return Signatory(role="compute", identity=identity)
+        with self.ledger() as ledger:
+            number = ledger.identity
+        return Signatory(role="data", identity=identity, ledger=number, schema=codec.schema_digest(self.schema()))
+
+    # Opening it ---------------------------------------------------------------------------------------------------------
+
+    def guard(self, *, change_cap: bool = False) -> Any:
+        """Open everything behind a guard, on the terms of the papers."""
+        from colonnade.party.party import Party
+        from colonnade.service import opening as serving
+
+        papers = read_papers(self.papers)
+        randomness = self.randomness()
+        if randomness.deterministic:
+            randomness.bytes(32)  # the identity's: what follows is then what a simulated party would draw
+        if self.role == "compute":
+            return serving.serve_node(
+                self.name, papers, identity=self.identity(), folder=self.path, randomness=randomness
+            )
+        settings = self._schema_file()
+        column = text_of(settings, "id", "schema.toml")
+        data = settings.get("data")
+        paths = [self.path / path for path in ([data] if isinstance(data, str) else data or [])]
+        party = Party(paths[0] if len(paths) == 1 else paths, schema=self.schema())
+        return serving.serve_party(
+            self.name,
+            party,
+            papers,
+            identity=self.identity(),
+            ledger=self.ledger(change_cap=change_cap),
+            policy=self.policy(),
+            id=column,
+            cohort=serving.cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None,
+            folder=self.path,
+            randomness=randomness,
+        )
+
+
+def read_papers(path: Path) -> Papers:
+    """Read a federation's papers from a file."""
+    try:
+        return Papers.read(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{path.name} cannot be read.", remedy="Put the signed papers there.") from None
+
+
+def _template(column: str, kinds: Any) -> str:
+    """Return a line of the schema, commented out: its owner fills it in."""
+    kind = next((str(kind) for kind in kinds if kind is not None), "")
+    name = json.dumps(column)
+    if kind.startswith(("int", "uint")):
+        return f"# {name} = {{ lower = , upper = , integer = true }}  # {kind}"
+    if kind.startswith(("float", "double", "half", "decimal")):
+        return f"# {name} = {{ lower = , upper =  }}  # {kind}"
+    if kind in ("", "bool") or "string" in kind or "dictionary" in kind:
+        declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
+        return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
+    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text or a truth value"
+
+
+def _write_secret(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_secret(path: Path) -> bytes:
+    try:
+        if path.stat().st_mode & 0o077:
+            raise BadInput(f"{path.name} can be read by others.", remedy=f"chmod 600 {path.name}")
+        return bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except (OSError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path.name} is missing or damaged.", remedy="Restore it from where keys are kept.") from None

@@ -1,0 +1,270 @@
+"""A site's network side: blocks from the coordinator into the guard's socket, and back. It has no data and no keys of its own
+but its certificate's, it reads nothing in what it carries, and it holds at most a block of it each way.
+"""
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from colonnade.errors import ProtocolError
+from colonnade.event_log import Log
+from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.transport.blocks import BLOCK, Answer, Call, Status, Verb
+from colonnade.transport.engine import COORDINATOR_CELL, Line
+from colonnade.transport.kit import Kit
+
+__all__ = ["Passage", "Relay"]
+
+PATIENCE = 2.0
+"""Seconds that one call waits for the guard before it is told to ask again."""
+
+IDLE = 60.0
+"""Seconds after which a message that nobody asks about is dropped."""
+
+AT_ONCE = 64
+KEPT = 4
+"""Messages that are through and whose last block is kept, should the coordinator not have received it."""
+
+_PREFIX = 8
+
+
+class Passage:
+    """One message on its way through: a connection to the guard, and where it stands.
+
+    Parameters
+    ----------
+    path
+        The guard's socket.
+    total
+        How many bytes the message has.
+    """
+
+    def __init__(self, path: Path, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._total = total
+        self._taken = 0
+        self._failed = False
+        self._unsent = memoryview(total.to_bytes(_PREFIX, "big"))
+        self._reply_total: int | None = None
+        self._block_start = 0
+        self._block = bytearray()
+        self.touched = clock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.connect(str(path))
+        except OSError:
+            self._socket.close()
+            raise
+        self._socket.setblocking(False)
+
+    def call(self, call: Call) -> Answer:
+        """Take a block, or give one."""
+        deadline = self._clock() + PATIENCE
+        with self._lock:
+            self.touched = self._clock()
+            if self._failed:
+                return Answer(call.ticket, Status.AWAY)
+            try:
+                return self._put(call, deadline) if call.verb == Verb.PUT else self._get(call, deadline)
+            except (OSError, ValueError):  # the latter where the socket was closed from another thread
+                self._failed = True  # whatever was read of the answer is not one
+                self.close()
+                return Answer(call.ticket, Status.AWAY)
+
+    @property
+    def through(self) -> bool:
+        """Whether the guard's whole answer has been read."""
+        return self._full() and self._block_start + len(self._block) == self._reply_total
+
+    def close(self) -> None:
+        """Hang up on the guard."""
+        self._socket.close()
+
+    def _put(self, call: Call, deadline: float) -> Answer:
+        end = call.offset + len(call.data)
+        if call.total != self._total or not (call.offset == self._taken or end <= self._taken):
+            return Answer(call.ticket, Status.LOST)
+        if call.offset == self._taken:
+            if not self._flush(deadline):
+                return Answer(call.ticket, Status.WAIT)  # the block before is not through yet
+            self._unsent = memoryview(bytes(call.data))
+            self._taken = end
+        if not self._flush(deadline):
+            return Answer(call.ticket, Status.WAIT)
+        if end < self._total:
+            return Answer(call.ticket, Status.MORE)
+        return self._give(call.ticket, 0, deadline)
+
+    def _get(self, call: Call, deadline: float) -> Answer:
+        return self._give(call.ticket, call.offset, deadline)
+
+    def _give(self, ticket: int, offset: int, deadline: float) -> Answer:
+        if self._taken < self._total:
+            return Answer(ticket, Status.LOST)
+        if offset == self._block_start + len(self._block) and self._full():
+            self._block_start, self._block = offset, bytearray()
+        if offset != self._block_start:
+            return Answer(ticket, Status.LOST)
+        if not self._fill(deadline):
+            return Answer(ticket, Status.WAIT)
+        assert self._reply_total is not None  # known once anything was read
+        return Answer(ticket, Status.DATA, self._reply_total, offset, bytes(self._block))
+
+    def _full(self) -> bool:
+        """Whether the block that is held is whole."""
+        return self._reply_total is not None and len(self._block) == self._size()
+
+    def _size(self) -> int:
+        assert self._reply_total is not None
+        return min(BLOCK, self._reply_total - self._block_start)
+
+    def _flush(self, deadline: float) -> bool:
+        while self._unsent.nbytes:
+            if not self._ready(deadline, writing=True):
+                return False
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        return True
+
+    def _fill(self, deadline: float) -> bool:
+        if self._reply_total is None:
+            if not self._read(_PREFIX, deadline):
+                return False
+            self._reply_total, self._block = int.from_bytes(self._block, "big"), bytearray()
+            if not 0 < self._reply_total <= LARGEST_FRAME:
+                raise OSError
+        whole = self._full() or self._read(self._size(), deadline)
+        if self.through:
+            self._socket.close()  # the guard talks to one at a time
+        return whole
+
+    def _read(self, count: int, deadline: float) -> bool:
+        while len(self._block) < count:
+            if not self._ready(deadline, writing=False):
+                return False
+            data = self._socket.recv(count - len(self._block))
+            if not data:
+                raise OSError
+            self._block += data
+        return True
+
+    def _ready(self, deadline: float, *, writing: bool) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLOUT if writing else select.POLLIN)
+        return bool(poll.poll(max(deadline - self._clock(), 0) * 1000))
+
+
+class Relay:
+    """A site's end of the line.
+
+    Parameters
+    ----------
+    site
+        The site's name, which is also that of its certificate.
+    guard
+        The guard's socket.
+    address
+        The coordinator's, ``"tcp://host:port"``.
+    kit
+        The site's start-up kit.
+    host
+        The name in the coordinator's certificate.
+    log
+        Where connections and refused messages are noted.
+    """
+
+    def __init__(
+        self, site: str, *, guard: str | Path, address: str, kit: str | Path, host: str, log: Log | None = None
+    ) -> None:
+        self._guard = Path(guard)
+        self._log = log or Log(None, site, "relay")
+        self._lock = threading.Lock()
+        self._session = b""
+        self._passages: dict[int, Passage] = {}
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._line = Line(
+            site,
+            address,
+            Kit(Path(kit)),
+            host=host,
+            receive=self._receive,
+            refused=lambda word: self._log.event("message-refused", reason=word),
+            gone=lambda _: self._log.event("disconnected"),
+            came=lambda _: self._log.event("connected", pid=os.getpid()),
+        )
+
+    @property
+    def connected(self) -> bool:
+        """Whether the coordinator is there."""
+        return self._line.connected(COORDINATOR_CELL)
+
+    def tick(self) -> None:
+        """Drop messages that nobody has asked about for a while: a guard talks to one at a time."""
+        now = time.monotonic()
+        with self._lock:
+            for number, passage in list(self._passages.items()):
+                if now - passage.touched > IDLE:
+                    self._passages.pop(number).close()
+
+    def close(self) -> None:
+        """Hang up on both sides."""
+        self._line.close()
+        with self._lock:
+            self._end_session(b"")
+
+    def _receive(self, sender: str, data: memoryview) -> None:
+        if sender != COORDINATOR_CELL:
+            self._log.event("message-refused", reason="sender")
+            return
+        try:
+            call = Call.decode(data)
+        except ProtocolError:
+            self._log.event("block-refused")
+            return
+        self.bytes_in += len(call.data)
+        answer = self._answer(call)
+        self.bytes_out += len(answer.data)
+        self._line.send(COORDINATOR_CELL, answer.encode())
+
+    def _answer(self, call: Call) -> Answer:
+        if call.total > LARGEST_FRAME:
+            self._log.event("block-refused", bytes=call.total)
+            return Answer(call.ticket, Status.REFUSED)
+        try:
+            passage = self._passage(call)
+        except OSError:
+            self._log.event("guard-away")
+            return Answer(call.ticket, Status.AWAY)
+        answer = Answer(call.ticket, Status.LOST) if passage is None else passage.call(call)
+        if answer.status in (Status.AWAY, Status.LOST):
+            with self._lock:
+                self._passages.pop(call.message, None)
+        return answer
+
+    def _passage(self, call: Call) -> Passage | None:
+        with self._lock:
+            if call.session != self._session:
+                self._end_session(call.session)
+            passage = self._passages.get(call.message)
+            if passage is None and call.verb == Verb.PUT and call.offset == 0:
+                self._make_room()
+                passage = self._passages[call.message] = Passage(self._guard, call.total)
+            return passage
+
+    def _make_room(self) -> None:
+        for number in [number for number, passage in self._passages.items() if passage.through][:-KEPT]:
+            del self._passages[number]
+        if len(self._passages) >= AT_ONCE:
+            raise OSError
+
+    def _end_session(self, session: bytes) -> None:
+        """Drop what the coordinator's last process left half-said."""
+        for passage in self._passages.values():
+            passage.close()
+        self._passages.clear()
+        self._session = session

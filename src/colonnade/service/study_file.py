@@ -1,0 +1,239 @@
+"""Reads ``study.toml``: who takes part, with which data and bounds, under which cap, and what is asked of them.
+
+The whole file is checked before any data is opened, and every unknown key is refused: a misspelt ``delta`` or
+``max_epsilon`` that is silently ignored would change a guarantee. Paths are relative to the file.
+"""
+
+import inspect
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colonnade.errors import BadInput
+from colonnade.schema import Schema
+from colonnade.service.toml_parts import (
+    Table,
+    as_table,
+    budget_of,
+    column_of,
+    parse,
+    policy_of,
+    refuse_unknown,
+    suggestion,
+    table_of,
+    text_of,
+    within,
+)
+
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+
+__all__ = ["Asked", "Member", "StudyFile", "align_of", "read", "studies_of"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One party: its data, its public schema, its policy if it has one of its own."""
+
+    data: tuple[Path, ...]
+    schema: Schema
+    policy: Any = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One ``[[study]]``: an estimator with its parameters, and which draw of it."""
+
+    title: str
+    estimator: Any
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A checked study file.
+
+    Parameters
+    ----------
+    id, budget, ledger_dir, members
+        The federation, as `Federation.simulate` takes it.
+    studies
+        What is asked of it, in order.
+    align
+        How rows are aligned, as `Federation.align` takes it; ``None`` takes the common ids in the clear.
+    split
+        The share of people that is held out, as `Federation.split` takes it; ``None`` holds nobody out.
+    """
+
+    id: str
+    budget: Any
+    ledger_dir: Path
+    members: Mapping[str, Member]
+    studies: tuple[Asked, ...]
+    align: Mapping[str, Any] | None = None
+    split: float | None = None
+
+    def parts(self, federation: "Federation") -> "tuple[Federation, Federation]":
+        """Return whom studies are fitted on, and whom models are evaluated on: everybody, where the file has no ``[split]``."""
+        return (federation, federation) if self.split is None else federation.split(test=self.split)
+
+    @contextmanager
+    def federation(self, *, spend: bool, change_cap: bool = False) -> "Iterator[Federation]":
+        """Open every party.
+
+        Parameters
+        ----------
+        spend
+            Whether studies will run. A preview of a file without ledgers yet shows fresh ones and leaves none behind.
+        change_cap
+            Whether ledgers that exist may be given the file's budget as their new cap; otherwise another cap is
+            refused, since a slip of the pen must not raise it.
+        """
+        import colonnade as cn
+
+        parties = {name: cn.Party(_paths(member.data), schema=member.schema) for name, member in self.members.items()}
+        policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
+        if not change_cap:
+            self._refuse_another_cap()
+        with self._ledgers(spend=spend) as folder:
+            federation = cn.Federation.simulate(
+                parties,
+                id=self.id,
+                budget=self.budget,
+                policies=policies,
+                ledger_dir=folder,
+                aligned=self.align is None,
+            )
+            with federation:
+                yield federation if self.align is None else federation.align(**self.align)
+
+    def _files(self) -> dict[str, Path]:
+        return {name: self.ledger_dir / f"{name}.sqlite" for name in self.members}
+
+    def _refuse_another_cap(self) -> None:
+        from colonnade.party.ledger.ledger import SqliteLedger
+
+        for name, path in self._files().items():
+            if not path.exists():
+                continue
+            with SqliteLedger.open(path, party=name) as ledger:
+                cap = ledger.budget
+            if (cap.nano, cap.delta) != (self.budget.nano, self.budget.delta):
+                raise BadInput(
+                    f"The ledger of {name!r} has another cap (ε={cap.epsilon:g}, δ={cap.delta:g}) than [budget].",
+                    remedy="Correct [budget], or record the new cap with `colonnade run --change-cap`.",
+                )
+
+    @contextmanager
+    def _ledgers(self, *, spend: bool) -> Iterator[Path]:
+        if not spend and not any(path.exists() for path in self._files().values()):
+            with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
+                yield Path(folder)
+            return
+        if not spend and self.align is not None:  # aligning writes to ledgers: a preview writes to copies
+            with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
+                yield Path(shutil.copytree(self.ledger_dir, Path(folder) / "ledgers"))
+            return
+        try:
+            self.ledger_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            raise BadInput(
+                "The folder for the ledgers cannot be made.", remedy="Correct ledger_dir, or its permissions."
+            ) from None
+        yield self.ledger_dir
+
+
+def read(path: Path) -> StudyFile:
+    """Read and check a study file; no data is opened."""
+    document = parse(path)
+    refuse_unknown(document, ("id", "ledger_dir", "budget", "parties", "study", "align", "split"), "the file")
+    folder = path.parent
+    members = table_of(document, "parties", "the file")
+    return StudyFile(
+        id=text_of(document, "id", "the file"),
+        budget=budget_of(table_of(document, "budget", "the file")),
+        ledger_dir=folder / text_of(document, "ledger_dir", "the file"),
+        members={name: _member(name, as_table(entry, f"parties.{name}"), folder) for name, entry in members.items()},
+        studies=studies_of(document),
+        align=align_of(as_table(document["align"], "align")) if "align" in document else None,
+        split=_split(as_table(document["split"], "split")) if "split" in document else None,
+    )
+
+
+def _split(entry: Table) -> float:
+    """Read ``[split]``: the share of people that is held out."""
+    refuse_unknown(entry, ("test",), "split")
+    share = entry.get("test")
+    if not isinstance(share, float) or not 0 < share < 1:
+        raise BadInput("split.test is a share of people between 0 and 1.", remedy="For example test = 0.2.")
+    return share
+
+
+def align_of(entry: Table) -> dict[str, Any]:
+    """Read ``[align]``: what `Federation.align` takes, by the same names."""
+    from colonnade.coordinator.aligning import Aligning
+
+    names = [name for name in inspect.signature(Aligning.align).parameters if name not in ("self", "progress")]
+    refuse_unknown(entry, tuple(names), "align")
+    return dict(entry)
+
+
+def _member(name: str, entry: Table, folder: Path) -> Member:
+    where = f"parties.{name}"
+    refuse_unknown(entry, ("data", "columns", "policy"), where)
+    paths = entry.get("data")
+    paths = [paths] if isinstance(paths, str) else paths
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+        raise BadInput(f"{where} needs data.", remedy='For example data = "bank.parquet", or a list of such paths.')
+    columns = table_of(entry, "columns", where)
+    schema = {column: column_of(f"{where}.columns.{column}", described) for column, described in columns.items()}
+    policy = policy_of(as_table(entry["policy"], where), where) if "policy" in entry else None
+    return Member(tuple(folder / path for path in paths), within(where, lambda: Schema(schema)), policy)
+
+
+def studies_of(document: Table) -> tuple[Asked, ...]:
+    """Read every ``[[study]]`` of a file."""
+    entries = document.get("study")
+    if not isinstance(entries, list) or not entries:
+        raise BadInput("The file asks for no study.", remedy="Add a [[study]] table that names an estimator.")
+    return tuple(_asked(as_table(entry, "study"), number) for number, entry in enumerate(entries, start=1))
+
+
+def _asked(entry: Table, number: int) -> Asked:
+    where = f"study {number}"
+    kinds = _estimators()
+    name = text_of(entry, "estimator", where)
+    if name not in kinds:
+        raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=suggestion(name, kinds))
+    parameters = list(inspect.signature(kinds[name]).parameters)
+    refuse_unknown(entry, ("estimator", "title", "repeat", *parameters), where)
+    given = {key: value for key, value in entry.items() if key in parameters}
+    required = [p.name for p in inspect.signature(kinds[name]).parameters.values() if p.default is p.empty]
+    for missing in required:
+        if missing not in given:
+            raise BadInput(f"{where}: {name} needs {missing}.", remedy=f"Add {missing} = … to the table.")
+    title = str(entry.get("title", f"{number}. {name}"))
+    return Asked(title, within(where, lambda: kinds[name](**given)), _repeat(entry.get("repeat", 1), where))
+
+
+def _repeat(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BadInput(f"{where}: repeat must be a positive whole number.")
+    return value
+
+
+def _estimators() -> dict[str, Any]:
+    """Return every public estimator by name."""
+    import colonnade as cn
+    from colonnade.estimators.study import Study
+
+    public = {name: getattr(cn, name) for name in cn.__all__}
+    return {name: kind for name, kind in public.items() if isinstance(kind, type) and issubclass(kind, Study)}
+
+
+def _paths(data: tuple[Path, ...]) -> Any:
+    return data[0] if len(data) == 1 else list(data)

@@ -1,0 +1,307 @@
+"""The opened matrix minus the noise is the integer plaintext, bit for bit, whoever computes and whoever holds data."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import colonnade as cn
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.steps.joint import Gram, PairTables
+from colonnade.plan import Step
+from colonnade.privacy.price import Price
+from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.secure.products import entry_pairs
+from colonnade.secure.residues import PORTABLE, Arithmetic, noise_tail
+from colonnade.steps import joint as joint_module
+from colonnade.steps.joint import Joint
+from tests import kit
+from tests.conversations.sites import Opens
+from tests.conversations.stage import NAMES, SIZES, STEP, Stage, Table, a_plan, noise_room, some_tables
+from tests.federations import SCHEMAS, federation, frames, joined
+
+# Who computes, who holds data
+
+
+@pytest.mark.parametrize(("nodes", "threshold"), SIZES)
+def test_every_number_of_nodes_thresholds_and_data_parties(nodes, threshold):
+    generator = kit.generator(f"exactness {nodes} {threshold}")
+    for owners in range(2, nodes + 1):
+        widths = {name: 1 + number % 3 for number, name in enumerate(NAMES[:owners])}
+        plan = a_plan(widths, nodes=NAMES[:nodes], threshold=threshold, people=7, scale=1 + 50 * owners)
+        stage = Stage(plan, some_tables(plan, generator)).play()
+        assert stage.opened == stage.plain
+
+
+@pytest.mark.parametrize(
+    ("owners", "nodes"),
+    [
+        (("ana", "bo"), ("cy", "dee", "eva")),  # nobody who holds data computes
+        (("ana", "bo", "cy"), ("cy", "dee", "eva")),  # one does
+        (("hal", "bo", "ana", "gus"), ("gus", "ana", "zoe", "bo", "yan")),  # in orders of their own
+        (("ana", "bo", "cy", "dee", "eva"), ("flo", "ana", "gus", "hal")),
+        (("bank", "telco"), ("bank", "telco", "coordinator")),
+    ],
+)
+def test_data_parties_and_compute_nodes_need_not_be_the_same(owners, nodes):
+    generator = kit.generator(f"exactness {owners} {nodes}")
+    plan = a_plan(dict.fromkeys(owners, 2), nodes=nodes, people=11, scale=9)
+    stage = Stage(plan, some_tables(plan, generator)).play()
+    assert stage.opened == stage.plain
+
+
+def test_a_party_opens_its_own_part_whether_or_not_it_computes():
+    plan = a_plan({"ana": 1, "dee": 1}, people=3)
+    tables = some_tables(plan, kit.generator("own parts"))
+    tables["ana"].own_part, tables["dee"].own_part = np.array([1, 2]), np.array([-3])
+    replies = Stage(plan, tables).play().replies[-1]
+    assert {name: reply.own and reply.own.shape for name, reply in replies.items()} == {
+        "ana": (2,),
+        "bo": None,
+        "cy": None,
+        "dee": (1,),
+    }
+    assert replies["dee"].share is None  # it holds no share of the product
+
+
+# Shapes and values
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_shape_and_any_values_up_to_the_bound(data):
+    size, threshold = data.draw(st.sampled_from(SIZES[:4]), label="(N, t)")
+    widths = data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4), label="widths")
+    people = data.draw(st.integers(1, 9), label="people")
+    scale = data.draw(st.sampled_from([1, 2, 4096, 2**20]), label="scale")
+    plan = a_plan(
+        dict(zip(NAMES, widths, strict=False)), nodes=NAMES[:size], threshold=threshold, people=people, scale=scale
+    )
+    room = noise_room(Joint.read(plan, STEP))
+    entries = Joint.read(plan, STEP).entries
+    value, noise = st.integers(-scale, scale), st.integers(-room, room)
+
+    def matrix(strategy, *shape):
+        count = int(np.prod(shape))
+        return np.array(data.draw(st.lists(strategy, min_size=count, max_size=count)), dtype=np.int64).reshape(shape)
+
+    tables = {
+        name: Table(matrix(value, people, width), matrix(noise, entries))
+        for name, width in zip(NAMES, widths, strict=False)
+    }
+    stage = Stage(plan, tables).play()
+    assert stage.opened == stage.plain
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("scale", [1, 4095, 2**20])
+def test_extreme_tables_with_extreme_noise(sign, scale):
+    plan = a_plan({"ana": 2, "bo": 3}, people=6, scale=scale)
+    joint = Joint.read(plan, STEP)
+    tables = {
+        "ana": Table(np.full((6, 2), scale), np.full(joint.entries, sign * noise_room(joint))),
+        "bo": Table(np.full((6, 3), sign * scale), np.full(joint.entries, sign * noise_room(joint))),
+    }
+    stage = Stage(plan, tables).play()
+    assert stage.opened == stage.plain == [sign * (6 * scale**2 + 2 * noise_room(joint))] * 6
+
+
+# Chunks
+
+
+@pytest.mark.parametrize(("nodes", "threshold"), [(3, 1), (5, 2)])
+def test_the_result_does_not_depend_on_how_rows_are_cut_into_chunks(nodes, threshold, monkeypatch):
+    plan = a_plan({"ana": 2, "bo": 1, "hal": 2}, nodes=NAMES[:nodes], threshold=threshold, people=23, scale=100)
+    tables = some_tables(plan, kit.generator("chunks"))
+    results = []
+    for unit, chunks in [(8192, 1), (23, 1), (12, 2), (5, 5), (1, 23)]:
+        monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
+        monkeypatch.setattr(joint_module, "CHUNK_UNIT", unit)
+        stage = Stage(plan, tables, draw=unit)
+        assert len(stage.joint.chunks) == chunks
+        results.append(stage.play().opened)
+    assert results == [stage.plain] * 5
+
+
+def test_chunks_cover_every_row_once_and_bound_what_is_held_at_a_time(monkeypatch):
+    monkeypatch.setattr(joint_module, "CHUNK_UNIT", 8)
+    monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 100)
+    for people in (1, 7, 8, 9, 24, 25, 1000):
+        chunks = Joint.read(a_plan({"ana": 2, "bo": 1}, people=people), STEP).chunks
+        assert [row for start, stop in chunks for row in range(start, stop)] == list(range(people))
+        assert max(stop - start for start, stop in chunks) * 3 <= 100
+
+
+# Headroom
+
+
+def _plan_of(people: int, scale: int):
+    return a_plan({"ana": 1, "bo": 1}, people=people, scale=scale, epsilon=8.0, delta=1e-3)
+
+
+@pytest.mark.parametrize("moduli", PORTABLE)
+def test_the_headroom_check_is_exact_at_its_edge(moduli):
+    """The last number of people that fits runs exactly, at the extreme; one more person takes the next arithmetic or none."""
+    largest, scale = Arithmetic(moduli).largest, 2**20 if moduli == PORTABLE[0] else 2**24
+    noise = Joint.read(_plan_of(1, scale), STEP).bound - scale**2
+    people = (largest - noise) // scale**2
+    joint = Joint.read(plan := _plan_of(people, scale), STEP)
+    assert joint.bound <= largest < Joint.read(_plan_of(people + 1, scale), STEP).bound
+    assert joint.arithmetic.moduli == moduli
+    for sign in (1, -1):
+        tables = {
+            "ana": Table(np.full((people, 1), scale), np.array([sign * noise])),
+            "bo": Table(np.full((people, 1), sign * scale), np.array([0])),
+        }
+        stage = Stage(plan, tables).play()
+        assert stage.opened == stage.plain == [sign * joint.bound]
+    after = Joint.read(_plan_of(people + 1, scale), STEP)
+    if moduli == PORTABLE[-1]:
+        with pytest.raises(BadInput, match="does not fit any arithmetic"):
+            after.arithmetic  # noqa: B018
+    else:
+        assert after.arithmetic.moduli == PORTABLE[1]
+
+
+def test_a_value_past_the_bound_is_refused_and_never_wraps_into_a_result():
+    """A draw that the proof rules out (probability below e⁻¹²⁸) spoils the run; it does not pass for another integer."""
+    plan = _plan_of(2, 2**20)
+    joint = Joint.read(plan, STEP)
+    for noise in (joint.bound - 2 * 2**40 + 1, joint.arithmetic.largest - 2 * 2**40, joint.arithmetic.largest):
+        tables = {name: Table(np.full((2, 1), 2**20), np.array([0])) for name in ("ana", "bo")}
+        tables["bo"].noises[:] = noise
+        with pytest.raises(ProtocolError, match="exceeds the bound"):
+            Stage(plan, tables).play().opened  # noqa: B018
+
+
+def test_a_party_whose_rows_exceed_the_declared_scale_shares_nothing():
+    plan = a_plan({"ana": 1, "bo": 1}, people=2, scale=10)
+    tables = {name: Table(np.array([[3], [-11]]), np.array([0])) for name in ("ana", "bo")}
+    with pytest.raises(BadInput, match="exceeds the bound that the plan declares"):
+        Stage(plan, tables).play()
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 10.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_bound_of_tables_covers_their_noise(epsilon, delta):
+    """Noise exceeds the plan's bound with probability below 2·e⁻¹²⁸ an entry, by Chernoff's inequality for Laplace noise."""
+    plan = a_plan({"ana": 2, "bo": 2, "cy": 2}, statistic="pair-tables", people=1, epsilon=epsilon, delta=delta)
+    joint = Joint.read(plan, STEP)
+    room = joint.bound - 1
+    if joint.noise.law == "gaussian":
+        assert room >= noise_tail(int(joint.noise.opened_variance))
+        return
+    rate, tilt = 1 / float(joint.noise.share), 0.5 / float(joint.noise.share)
+    one = 2 * np.log1p(-np.exp(-rate)) - np.log1p(-np.exp(tilt - rate)) - np.log1p(-np.exp(-tilt - rate))
+    assert len(joint.owners) / joint.noise.honest * one - tilt * room <= -128
+
+
+# Through the whole stack
+
+
+class Regenerated:
+    """The noise of every party, drawn again from the seeds that their ledgers kept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seeds: dict[str, bytes] = {}
+        real = SqliteLedger.reserve
+
+        def reserve(ledger, *args, seed, **kwargs):
+            self.seeds[ledger.party] = seed
+            return real(ledger, *args, seed=seed, **kwargs)
+
+        monkeypatch.setattr(SqliteLedger, "reserve", reserve)
+
+    def source(self, party: str, label: str) -> KeyedRandomness:
+        return KeyedRandomness(self.seeds[party]).spawn("noise").spawn(label)
+
+
+def statistics_of(plan, name, kind):
+    return {step.party: kind(plan, step, SCHEMAS[step.party]) for step in plan.steps if step.name == name}
+
+
+def run_joint(f: cn.Federation, steps: tuple[Step, ...], price: Price):
+    algorithm = Opens(steps)
+    plan = f.plan(algorithm, task="moments", method="secure", price=price, unit="person", parameters={})
+    return plan, f.run(algorithm, plan).value
+
+
+@pytest.mark.parametrize("parties", [("bank", "telco", "insurer"), ("bank", "telco")])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_released_tables_minus_regenerated_noise_are_the_counts(parties, delta, monkeypatch):
+    regenerated = Regenerated(monkeypatch)
+    tables, price = frames(97), Price.of(0.5, delta)
+    columns = {"bank": ("segment", "default"), "telco": ("plan",), "insurer": ("product",)}
+    sizes = {"bank": 6, "telco": 2, "insurer": 4}
+    steps = tuple(
+        Step(
+            name=STEP,
+            party=party,
+            statistic="pair-tables",
+            columns=columns[party],
+            parameters={"width": sizes[party]},
+            price=price,
+        )
+        for party in parties
+    )
+    with federation(tables=tables, parties=parties) as f:
+        plan, result = run_joint(f, steps, price)
+    noise = sum(
+        statistic.cross_noise(len(result.cross), regenerated.source(party, "cross"))
+        for party, statistic in statistics_of(plan, STEP, PairTables).items()
+    )
+    people = joined(tables)
+    indicators = []
+    for party in parties:
+        levels = [SCHEMAS[party][column].levels for column in columns[party]]
+        for combination in np.ndindex(*(len(some) for some in levels)):
+            shown = [
+                people[f"{party}.{column}"] == some[level]
+                for column, some, level in zip(columns[party], levels, combination, strict=True)
+            ]
+            indicators.append(np.logical_and.reduce(shown))
+    counts = np.array(indicators, dtype=np.int64)
+    first, second = entry_pairs([sizes[party] for party in parties])
+    assert (result.cross - noise).tolist() == (counts @ counts.T)[first, second].tolist()
+    assert np.abs(noise).max() > 0
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "skellam"])
+def test_a_released_gram_matrix_minus_regenerated_noise_is_the_plain_one(noise, monkeypatch):
+    monkeypatch.setattr(joint_module, "CHUNK_UNIT", 16)
+    monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 16)
+    regenerated = Regenerated(monkeypatch)
+    columns = {"bank": ("age", "segment"), "telco": ("plan", "bill"), "insurer": ("product",)}
+    widths, scale, price = {"bank": 4, "telco": 3, "insurer": 4}, 64, Price.of(1.0, 1e-5)
+    steps = tuple(
+        Step(
+            name=STEP,
+            party=party,
+            statistic="gram",
+            columns=columns[party],
+            parameters={
+                "width": width,
+                "scale": scale,
+                "row_bound": len(columns[party]) * scale**2,
+                "noise": noise,
+            },
+            price=price,
+        )
+        for party, width in widths.items()
+    )
+    with federation(60) as f:
+        plan, result = run_joint(f, steps, price)
+        statistics = statistics_of(plan, STEP, Gram)
+        tables = {party: f.transport._endpoints[party]._gate.table for party in widths}
+        rows = {party: statistic.rows(tables[party], 0, f.people) for party, statistic in statistics.items()}
+        for party, statistic in statistics.items():  # blocks within one party are noised by it alone
+            again = statistic.own(tables[party], regenerated.source(party, "own"))
+            assert result.own[party].tolist() == again.tolist()
+    drawn = sum(
+        statistic.cross_noise(len(result.cross), regenerated.source(party, "cross"))
+        for party, statistic in statistics.items()
+    )
+    whole = np.concatenate(list(rows.values())).astype(object)
+    first, second = entry_pairs(list(widths.values()))
+    assert (result.cross - drawn).tolist() == (whole @ whole.T)[first, second].tolist()

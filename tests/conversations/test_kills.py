@@ -1,0 +1,179 @@
+"""Members killed at each turn, and data that changed meanwhile: paid once, one noise, one opening.
+
+A run of two chunks has turns 0 … 5.
+"""
+
+import pytest
+
+import colonnade as cn
+from colonnade.errors import ColonnadeError, ReleaseLost
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Conclude, Post
+from colonnade.steps import joint as joint_module
+from tests.conversations.sites import (
+    EPSILON,
+    Lost,
+    Requests,
+    Site,
+    at_turn,
+    fails,
+    once_each,
+    replaced,
+    turn_of,
+    without,
+)
+
+PARTIES = ("bank", "telco", "insurer")
+LAST = 5
+full = pytest.mark.full
+
+
+@pytest.fixture(autouse=True)
+def _two_chunks(monkeypatch):
+    monkeypatch.setattr(joint_module, "CHUNK_UNIT", 30)
+    monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
+
+
+# Members killed -------------------------------------------------------------------------------------------------------------
+
+
+def outcome(site: Site, plan: Plan) -> str:
+    try:
+        assert site.run(plan) == site.expected(plan)
+    except ReleaseLost:
+        return "lost"
+    except ColonnadeError:
+        return "aborted"
+    return "done"
+
+
+KILLS = [
+    pytest.param(turn, after, name, marks=[] if name in ("telco", "coordinator") else [full])
+    for turn in range(LAST + 1)
+    for after in (False, True)
+    for name in ("bank", "telco", "coordinator")
+]
+
+
+@pytest.mark.parametrize(("turn", "after", "name"), KILLS)
+def test_a_member_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, name, pair):
+    """Killed before it takes the turn, or after it has taken it and before the reply is out."""
+    plan = pair.plan()
+
+    def die(party: str, request) -> None:
+        if party == name and isinstance(request, Post) and request.turn == turn:
+            pair.lose = lambda party, request: None
+            pair.kill(name)
+            raise Lost
+
+    def kill(requests: Requests) -> Requests:
+        pair.kill(name)
+        return requests
+
+    if after:
+        pair.lose = die
+    else:
+        at_turn(pair, turn, kill)
+    first = outcome(pair, plan)
+    assert first == ("done" if (turn, after) == (0, False) else "aborted")
+    opened = turn == LAST
+    assert (pair.opened() > 0) == opened or first == "done"
+    second = outcome(pair, plan)
+    if not opened or first == "done":
+        assert second == "done"
+    elif after and name != "coordinator":
+        assert second == "done"  # every node kept what it opened
+    else:
+        assert second in ("lost", "aborted")  # some have opened, the killed one has not or forgot: never again
+        assert outcome(pair, replaced(plan, repeat=2)) == "done"
+        assert pair.spent() == dict.fromkeys(pair.parties, 2 * EPSILON)
+        return
+    assert outcome(pair, plan) == "done"
+    assert pair.spent() == once_each(pair)
+
+
+@pytest.mark.parametrize("turn", range(LAST + 1))
+@pytest.mark.parametrize("after", [False, True])
+def test_a_coordinator_killed_at_any_turn_starts_again(turn, after, site):
+    plan = site.plan()
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    if after:
+        real = site.exchange
+
+        def exchange(requests):
+            replies = real(requests)
+            return die() if turn_of(requests) == turn else replies
+
+        site.exchange = exchange
+    else:
+        at_turn(site, turn, die)
+    with pytest.raises(KeyboardInterrupt):
+        site.run(plan)
+    site.exchange = type(site).exchange.__get__(site)
+    site.federation = cn.Federation(site, parties=site.parties)
+    assert site.run(plan) == site.expected(plan)
+    assert site.spent() == once_each(site)
+
+
+@pytest.mark.parametrize("name", PARTIES)
+@pytest.mark.parametrize("after", [False, True])
+def test_a_party_killed_as_the_result_is_kept_finds_it_with_the_others(after, name, site):
+    plan = site.plan()
+
+    def die(party: str, request) -> None:
+        if after and party == name and isinstance(request, Conclude):
+            site.lose = lambda party, request: None
+            site.kill(name)
+            raise Lost
+
+    def spoil(requests: Requests) -> Requests:
+        if isinstance(codec.decode_request(requests[next(iter(requests))]), Conclude) and not after:
+            site.spoil = lambda requests: requests
+            site.kill(name)
+            return without(name)(requests)
+        return requests
+
+    site.spoil, site.lose = spoil, die
+    assert outcome(site, plan) == "aborted"
+    assert outcome(site, plan) == "done"
+    assert site.spent() == once_each(site)
+
+
+@pytest.mark.parametrize("name", PARTIES)
+def test_data_that_changed_between_two_runs_is_refused(name, site):
+    """The same noise over other values would show the difference."""
+    plan = site.plan()
+    at_turn(site, 3, lambda requests: {})
+    fails(site, plan)
+    frame = site.tables[name]
+    column = next(column for column in frame.columns if column in ("segment", "plan", "product"))
+    honest = frame.copy()
+    frame.loc[3, column] = next(level for level in set(frame[column]) if level != frame.loc[3, column])
+    site.kill(name)
+    error = fails(site, plan)
+    assert "has changed" in error.message
+    assert name in error.message
+    assert site.opened() == 0
+    site.tables[name] = honest
+    site.kill(name)
+    assert site.run(plan) == site.expected(plan)
+    assert site.spent() == once_each(site)
+
+
+def test_a_party_that_holds_data_and_does_not_compute_deals_once(tmp_path):
+    """It cannot see whether the nodes have opened: a second dealing with the same noise might be a second opening."""
+    site = Site(tmp_path, nodes=("notary",))
+    nodes = {"compute_nodes": ("telco", "insurer", "notary"), "threshold": 1}
+    plan = site.plan(**nodes)
+    assert site.run(plan) == site.expected(plan)
+    again = site.plan(2, **nodes)
+    at_turn(site, 3, lambda requests: {})
+    fails(site, again)
+    assert fails(site, again).code == "release-lost"
+    assert site.opened() == 4  # of the first study
+    assert site.spent() == dict.fromkeys(site.parties, 2 * EPSILON)
+    site.close()

@@ -1,0 +1,268 @@
+"""Matching in turns: exact over the relay, deaf to tampering, and of a shape that tells nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.conversations.matching import MatchingRun
+from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.protocol.messages import Blob
+from colonnade.secure.matching import Follower, Leader
+from colonnade.secure.points import FIELD
+from colonnade.steps import matching_terms as terms
+from colonnade.steps.matching_terms import Matching
+from tests.conversations.list_stage import STEP, ListStage, list_plan
+from tests.conversations.stage import RUN, members
+
+LISTS = {
+    "ana": [b"1", b"2", b"3", b"4"],
+    "bo": [b"9", b"4", b"2", b"7", b"8"],
+    "cy": [b"4", b"2", b"5"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    """Several blocks even of short lists."""
+    monkeypatch.setattr(terms, "POINTS", 8)
+    monkeypatch.setattr(terms, "SLOTS", 50)
+
+
+lists = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=16), min_size=2, max_size=6)
+
+
+@settings(max_examples=15)
+@given(lists)
+def test_everyone_keeps_the_same_people_in_the_same_order(drawn):
+    names = ("ana", "bo", "cy", "dee", "eva", "flo")
+    held = {name: [b"%d" % one for one in some] for name, some in zip(names, drawn, strict=False)}
+    stage = ListStage(held)
+    found = stage.play()
+    expected = set.intersection(*map(set, held.values()))
+    assert all(set(some) == expected for some in found.values())
+    assert len({tuple(some) for some in found.values()}) == 1
+    assert len({part.kept[0] for part in stage.parts.values()}) == 1
+
+
+@pytest.mark.parametrize("places", [0, 1, 2, 3, 9])
+def test_people_are_put_at_random_places_and_left_out_where_there_are_too_few(places):
+    found = ListStage(LISTS, places=lambda _: places).play()
+    assert len({tuple(some) for some in found.values()}) == 1
+    order = found["ana"]
+    present = [one for one in order if one is not None]
+    assert len(order) == places
+    assert len(present) == min(places, 2)
+    assert set(present) <= {b"2", b"4"}
+
+
+def test_lists_of_different_lengths_take_turns_together():
+    lengths = {"ana": 30, "bo": 9, "cy": 17}
+    found = ListStage(LISTS, capacity=lengths).play()
+    assert all(set(some) == {b"2", b"4"} for some in found.values())
+
+
+def test_the_party_with_the_shortest_list_leads():
+    assert Matching.read(list_plan({"ana": 9, "bo": 5, "cy": 5}), STEP).leader == "bo"
+
+
+# The coordinator's transcript, and the parties' ---------------------------------------------------------------------------
+
+
+def test_turns_senders_and_sizes_of_letters_do_not_depend_on_the_lists():
+    """The same permitted knowledge (capacities, places), other lists: nothing that a relay sees differs but contents."""
+    others = {"ana": [b"77"], "bo": [b"%d" % k for k in range(16)], "cy": []}
+    seen = []
+    for held in (LISTS, others):
+        stage = ListStage(held, places=lambda _: 5)
+        stage.play()
+        seen.append(stage.sizes)
+    assert seen[0] == seen[1]
+
+
+def opened(stage: ListStage, patch: pytest.MonkeyPatch) -> dict[str, list[tuple[int, int]]]:
+    """What each party opens: turn and length of every plaintext."""
+    views: dict[str, list[tuple[int, int]]] = {name: [] for name in stage.runs}
+    honest = MatchingRun._open
+
+    def spied(self, turn, letters):
+        letters = honest(self, turn, letters)
+        for letter in letters.values():
+            blobs = (letter.points, letter.table, letter.tags)
+            views[self._me].append((turn, sum(len(blob) for blob in blobs if blob is not None)))
+        return letters
+
+    patch.setattr(MatchingRun, "_open", spied)
+    stage.play()
+    return views
+
+
+def test_what_a_party_opens_has_a_shape_that_does_not_depend_on_the_others_lists(monkeypatch):
+    mine, views = {"ana": LISTS["ana"]}, []
+    for rest in ({"bo": LISTS["bo"], "cy": LISTS["cy"]}, {"bo": [b"2", b"4", b"1"], "cy": [b"2", b"4", b"3", b"6"]}):
+        with monkeypatch.context() as patch:
+            views.append(opened(ListStage({**mine, **rest}), patch)["ana"])
+    assert views[0] == views[1]
+
+
+def test_two_runs_share_no_bytes():
+    first, second = ListStage(LISTS, run="first"), ListStage(LISTS, run="second")
+    assert first.play().keys() == second.play().keys()
+    mail = [
+        {bytes(one.view) for turn in stage.letters for box in turn.values() for one in box.values()}
+        for stage in (first, second)
+    ]
+    assert not mail[0] & mail[1]
+
+
+# A coordinator gone bad ---------------------------------------------------------------------------------------------------
+
+
+def tampered(change):
+    """A relay that changes the letters of one turn."""
+
+    def relay(turn, letters):
+        return change(turn, {to: dict(box) for to, box in letters.items()})
+
+    return relay
+
+
+def _truncate(letters):
+    box = letters["ana"]
+    sender = min(box)
+    box[sender] = Blob(bytes(box[sender].view)[:-1])
+
+
+def _flip(letters):
+    box = letters["ana"]
+    sender = min(box)
+    data = bytearray(box[sender].view)
+    data[-1] ^= 1
+    box[sender] = Blob(bytes(data))
+
+
+def _drop(letters):
+    box = letters["ana"]
+    box.pop(min(box))
+
+
+def _swap(letters):
+    box = letters["ana"]
+    first, second = sorted(box)[:2]
+    box[first], box[second] = box[second], box[first]
+
+
+def _misdeliver(letters):
+    letters["ana"], letters["bo"] = letters["bo"], letters["ana"]
+
+
+@pytest.mark.parametrize("change", [_truncate, _flip, _drop, _swap, _misdeliver])
+@pytest.mark.parametrize("when", [1, 2])
+def test_letters_that_are_cut_changed_lost_swapped_or_misdelivered_are_refused(change, when):
+    def relay(turn, letters):
+        if turn == when:
+            change(letters)
+        return letters
+
+    capacities = {"ana": 8, "bo": 16, "cy": 16}  # ana leads: everyone writes to it
+    with pytest.raises(ProtocolError):
+        ListStage(LISTS, capacity=capacities, relay=tampered(relay)).play()
+
+
+def test_a_letter_of_an_earlier_turn_is_refused():
+    kept = {}
+
+    def relay(turn, letters):
+        if turn == 2:
+            kept.update(letters["ana"])
+        if turn == 3:
+            letters["ana"] = dict(kept)
+        return letters
+
+    with pytest.raises(ProtocolError):
+        ListStage(LISTS, capacity={"ana": 16, "bo": 17, "cy": 18}, relay=tampered(relay)).play()
+
+
+def test_a_letter_of_another_run_is_refused():
+    other = ListStage(LISTS, run="other")
+    other.play()
+
+    def relay(turn, letters):
+        return other.letters[turn - 1] if turn == 2 else letters
+
+    with pytest.raises(ProtocolError):
+        ListStage(LISTS, relay=relay).play()
+
+
+# A party gone bad ---------------------------------------------------------------------------------------------------------
+
+BAD_POINTS = {
+    "identity": 0,
+    "small order": 1,
+    "minus one": FIELD - 1,
+    "not canonical": FIELD + 9,
+    "off the curve": 2,
+}
+
+
+@pytest.mark.parametrize("name", BAD_POINTS)
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_a_bad_point_is_refused_by_whoever_gets_it(monkeypatch, name, role):
+    owner, method = (Leader, "blinded") if role == "leader" else (Follower, "evaluate")
+    honest = getattr(owner, method)
+
+    def bad(self, *arguments):
+        points = honest(self, *arguments).copy()
+        points[-1] = np.frombuffer(BAD_POINTS[name].to_bytes(32, "little"), dtype=np.uint8)
+        return points
+
+    monkeypatch.setattr(owner, method, bad)
+    with pytest.raises(ProtocolError, match="peer sent a point"):
+        ListStage(LISTS).play()
+
+
+def test_a_block_of_another_length_is_refused(monkeypatch):
+    honest = Follower.evaluate
+    monkeypatch.setattr(Follower, "evaluate", lambda self, *arguments: honest(self, *arguments)[:-1])
+    with pytest.raises(ProtocolError, match="number of points"):
+        ListStage(LISTS).play()
+
+
+def test_more_tags_than_there_can_be_people_are_refused():
+    with pytest.raises(ProtocolError, match="more than there can be"):
+        ListStage(LISTS, places=lambda _: 17).play()
+
+
+@pytest.mark.parametrize("places", [15, 17])
+def test_a_leader_that_shows_a_size_which_the_plan_hides_is_refused(places):
+    with pytest.raises(ProtocolError, match="more than there can be"):
+        ListStage(LISTS, places=lambda _: places, size="hidden").play()
+
+
+def test_a_turn_after_the_end_is_refused():
+    stage = ListStage(LISTS)
+    stage.play()
+    with pytest.raises(ProtocolError):
+        stage.runs["ana"].turn(stage.matching.last_turn + 1, {}, {})
+
+
+def test_a_node_without_a_list_takes_no_part():
+    plan = list_plan({"ana": 8, "bo": 8})
+    with pytest.raises(ProtocolError, match="data party"):
+        MatchingRun(members(("ana", "bo"))["ana"], plan, STEP, RUN, part=None, secret=bytes(32))
+
+
+# Plans --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "epsilon"), [("noisy", None), ("hidden", 1.0), ("public", 1.0), ("roughly", None), ("", None)]
+)
+def test_a_plan_that_does_not_say_what_is_told_of_the_size_is_refused(size, epsilon):
+    with pytest.raises(PlanMismatch):
+        Matching.read(list_plan({"ana": 8, "bo": 8}, size=size, epsilon=epsilon), STEP)
+
+
+def test_a_list_of_one_party_is_not_matched():
+    with pytest.raises(PlanMismatch):
+        Matching.read(list_plan({"ana": 8}), STEP)

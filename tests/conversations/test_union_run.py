@@ -1,0 +1,119 @@
+"""A union in turns: right over the relay, deaf to tampering, and of a shape that tells nothing but what is public."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.conversations.union import UnionRun
+from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.protocol.messages import Blob
+from colonnade.secure.points import FIELD
+from colonnade.secure.union import UnionSide
+from colonnade.steps import matching_terms as terms
+from colonnade.steps.matching_terms import Matching
+from tests.conversations.list_stage import STEP, ListStage, list_plan
+from tests.conversations.stage import RUN, members
+
+LISTS = {"ana": [b"1", b"2", b"3", b"4"], "bo": [b"9", b"4", b"2", b"7", b"8"]}
+
+
+def stage(lists=LISTS, **options) -> ListStage:
+    return ListStage(lists, kind=UnionRun, statistic="union", **options)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(terms, "POINTS", 8)
+
+
+ids = st.lists(st.integers(0, 20).map(lambda number: b"%d" % number), unique=True, max_size=11)
+
+
+@settings(max_examples=6)
+@given(ids, ids, st.integers(11, 20))
+def test_both_keep_places_at_which_the_same_people_meet(first, second, capacity):
+    played = stage({"ana": first, "bo": second}, capacity={"ana": capacity, "bo": 11})
+    found = played.play()
+    assert len(found["ana"]) == len(found["bo"]) == capacity + 11
+    assert {one for one in found["ana"] if one is not None} == set(first)
+    assert {one for one in found["bo"] if one is not None} == set(second)
+    met = [(one, other) for one, other in zip(found["ana"], found["bo"], strict=True) if None not in (one, other)]
+    assert all(one == other for one, other in met)
+    assert len(met) == len(set(first) & set(second))
+    assert len({part.kept[0] for part in played.parts.values()}) == 1
+
+
+def test_turns_senders_and_sizes_of_letters_do_not_depend_on_the_lists():
+    seen = []
+    for lists in (LISTS, {"ana": [], "bo": [b"5"]}, {"ana": [b"5", b"6"], "bo": [b"6", b"5"]}):
+        played = stage(lists)
+        played.play()
+        seen.append(played.sizes)
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_two_runs_share_no_bytes():
+    first, second = stage(run="first"), stage(run="second")
+    mail = []
+    for played in (first, second):
+        played.play()
+        mail.append({bytes(one.view) for turn in played.letters for box in turn.values() for one in box.values()})
+    assert not mail[0] & mail[1]
+
+
+@pytest.mark.parametrize("when", [1, 5, *(pytest.param(turn, marks=pytest.mark.full) for turn in (3, 8, 10))])
+@pytest.mark.parametrize("fault", ["cut", "changed", "lost", "replayed"])
+def test_letters_that_are_cut_changed_lost_or_replayed_are_refused(when, fault):
+    kept: dict[str, Blob] = {}
+
+    def relay(turn, letters):
+        box = dict(letters["ana"])
+        if turn == when - 1:
+            kept.update(box)
+        if turn == when:
+            data = bytes(box["bo"].view)
+            box = {
+                "cut": {"bo": Blob(data[:-1])},
+                "changed": {"bo": Blob(data[:-1] + bytes([data[-1] ^ 1]))},
+                "lost": {},
+                "replayed": dict(kept) or {"bo": Blob(b"nothing yet")},
+            }[fault]
+        return {**letters, "ana": box}
+
+    with pytest.raises(ProtocolError):
+        stage(relay=relay).play()
+
+
+@pytest.mark.parametrize("method", ["blinded", "evaluate", "covered_names", "cover", "united"])
+@pytest.mark.parametrize("number", [2, *(pytest.param(bad, marks=pytest.mark.full) for bad in (0, 1, FIELD + 9))])
+def test_a_bad_point_is_refused_wherever_it_comes_in(monkeypatch, method, number):
+    honest = getattr(UnionSide, method)
+
+    def bad(self, *arguments):
+        points = honest(self, *arguments).copy()
+        points[-1:] = np.frombuffer(number.to_bytes(32, "little"), dtype=np.uint8)
+        return points
+
+    monkeypatch.setattr(UnionSide, method, bad)
+    with pytest.raises(ProtocolError):
+        stage().play()
+
+
+@pytest.mark.parametrize("method", ["blinded", "evaluate", "covered_names"])
+def test_a_block_of_another_length_is_refused(monkeypatch, method):
+    honest = getattr(UnionSide, method)
+    monkeypatch.setattr(UnionSide, method, lambda self, *arguments: honest(self, *arguments)[:-1])
+    with pytest.raises(ProtocolError, match="number of points"):
+        stage().play()
+
+
+def test_more_than_two_parties_are_refused_and_told_why():
+    with pytest.raises(PlanMismatch, match="products of two"):
+        Matching.read(list_plan({"ana": 8, "bo": 8, "cy": 8}, statistic="union"), STEP)
+
+
+def test_a_node_without_a_list_takes_no_part():
+    plan = list_plan({"ana": 8, "bo": 8}, statistic="union")
+    with pytest.raises(ProtocolError, match="data party"):
+        UnionRun(members(("ana", "bo"))["ana"], plan, STEP, RUN, part=None, secret=bytes(32))
