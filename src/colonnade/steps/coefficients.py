@@ -1,7 +1,9 @@
-"""Which coefficients of a regression's objective are opened, entry by entry: the same arrays for parties and coordinator.
+"""Coefficients of a regression's objective, opened with Laplace noise in shares (Functional mechanism across parties).
+
+Which coefficients are opened stands here entry by entry: the same arrays for parties and coordinator.
 
 A party's coded columns stand in the order of its step, the target's last. In front of a party's own block stands a constant
-column, whose products are the sums. Paper 003 opens every ordered pair; we open each pair once, and only what the coding does not
+column, whose products are the sums. The paper opens every ordered pair; we open each pair once, and only what the coding does not
 already say (`colonnade.privacy.laws.functional_noise`).
 """
 
@@ -9,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +19,16 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.functional_noise import Block, CoefficientNoise, Holding
+from colonnade.privacy.laws.joint_noise import JointNoise
 from colonnade.privacy.price import Price
+from colonnade.schema import Schema
 from colonnade.secure.products import entry_pairs
+from colonnade.steps.fixed_point import FixedPoint
+from colonnade.steps.joint import JointStep
+from colonnade.steps.kind import Earlier, Steps, nothing_earlier
+from colonnade.steps.parameters import whole_parameter, word_list
 
-__all__ = ["PROTOCOLS", "CrossEntries", "Entries", "coefficient_noise", "cross_entries", "own_entries", "widths_of"]
+__all__ = ["PROTOCOLS", "Coefficients", "CrossEntries", "Entries", "cross_entries", "own_entries"]
 
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -95,26 +104,69 @@ class CrossEntries:
                 yield (parties[one], parties[other]), flag, np.flatnonzero(pair & (slope == flag))
 
 
-def coefficient_noise(plan: Plan, steps: Mapping[str, Step]) -> CoefficientNoise:
-    """Read the noise of a regression's coefficients from its parties' steps; refuse what does not fit together."""
-    same = {tuple(step.parameters.get(name) for name in ("scale", "emphasis", "protocol")) for step in steps.values()}
-    if len(same) != 1:
-        raise PlanMismatch("The parties of a regression are asked for different scales, emphasis or protocols.")
-    scale, emphasis, protocol = same.pop()
-    if type(scale) is not int or type(emphasis) is not int or protocol not in PROTOCOLS:
-        raise BadInput("A step of a regression lacks its scale, its emphasis or its protocol.")
-    return CoefficientNoise(
-        holdings={party: _holding(step) for party, step in steps.items()},
-        gamma=scale,
-        prices={party: _price(step) for party, step in steps.items()},
-        unit=plan.unit,
-        collusion=plan.collusion,
-        emphasis=emphasis,
-        bottom_up=protocol == "bottom_up",
+class Coefficients(JointStep):
+    """One party's columns in the objective of a regression.
+
+    Sensitivity: `colonnade.privacy.laws.functional_noise.CoefficientNoise`. Entries of a coded row never exceed γ in magnitude
+    and a category has a single one that is not 0, whatever the data; the party that holds the row enforces it by how it codes.
+    """
+
+    name: ClassVar[str] = "coefficients"
+    title: ClassVar[str] = "Laplace noise in shares on an objective's coefficients"
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        {"scale", "signed", "width", "widths", "target", "emphasis", "protocol"}
     )
 
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.joint = self.read(plan, step.name)
+        assert isinstance(self.joint.noise, CoefficientNoise)  # see `noise` below
+        self.own_noise = self.joint.noise
+        scale = whole_parameter(step.parameters, "scale")
+        self.coding = FixedPoint(
+            step.columns,
+            schema,
+            scale=scale,
+            signed=word_list(step.parameters, "signed"),
+            row_bound=scale**2 * len(step.columns),  # what coding keeps by itself: nothing is clipped
+        )
+        if tuple(self.coding.widths) != _widths(step):
+            raise PlanMismatch("The plan gives this party's columns other widths.")
+        self.entries = own_entries(_widths(step), target=step.parameters["target"] is True)
+        self.cross = cross_entries(self.joint.steps)
 
-def widths_of(step: Step) -> tuple[int, ...]:
+    @property
+    def width(self) -> int:
+        """How many integers a row has."""
+        return self.coding.width
+
+    @classmethod
+    def noise(cls, plan: Plan, steps: Steps) -> JointNoise:
+        """Return the noise of the coefficients; refuse steps that do not fit together."""
+        names = ("scale", "emphasis", "protocol")
+        same = {tuple(step.parameters.get(name) for name in names) for step in steps.values()}
+        if len(same) != 1:
+            raise PlanMismatch("The parties of a regression are asked for different scales, emphasis or protocols.")
+        scale, emphasis, protocol = same.pop()
+        if type(scale) is not int or type(emphasis) is not int or protocol not in PROTOCOLS:
+            raise BadInput("A step of a regression lacks its scale, its emphasis or its protocol.")
+        return CoefficientNoise(
+            holdings={party: _holding(step) for party, step in steps.items()},
+            gamma=scale,
+            prices={party: _price(step) for party, step in steps.items()},
+            unit=plan.unit,
+            collusion=plan.collusion,
+            emphasis=emphasis,
+            bottom_up=protocol == "bottom_up",
+        )
+
+    @classmethod
+    def one_price(cls, steps: Steps) -> bool:
+        """Return whether one price is offered to all: not where every party names its own."""
+        return not all(step.parameters.get("protocol") == "bottom_up" for step in steps.values())
+
+
+def _widths(step: Step) -> tuple[int, ...]:
     """Return the widths of a step's columns."""
     widths = step.parameters.get("widths")
     if not isinstance(widths, tuple) or not widths or any(type(width) is not int or width < 1 for width in widths):
@@ -125,11 +177,11 @@ def widths_of(step: Step) -> tuple[int, ...]:
 def cross_entries(steps: Mapping[str, Step]) -> CrossEntries:
     """Return the entries between the parties of a regression."""
     (holder,) = (party for party, step in steps.items() if step.parameters.get("target") is True)
-    return CrossEntries({party: widths_of(step) for party, step in steps.items()}, holder)
+    return CrossEntries({party: _widths(step) for party, step in steps.items()}, holder)
 
 
 def _holding(step: Step) -> Holding:
-    widths, target = widths_of(step), step.parameters.get("target")
+    widths, target = _widths(step), step.parameters.get("target")
     if type(target) is not bool or sum(widths) != step.parameters.get("width"):
         raise BadInput("A step of a regression does not say whether it holds the target, or gives two widths.")
     features = widths[:-1] if target else widths
