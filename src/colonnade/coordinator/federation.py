@@ -26,7 +26,7 @@ from colonnade.errors import (
     SchemaMismatch,
 )
 from colonnade.plan import RELATION, Parameter, Plan, Unit
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request
@@ -349,7 +349,7 @@ class Federation(Aligning, Dividing):
         delta: float = 0.0,
         unit: Unit = "person",
         signed: Sequence[str] = (),
-        noise: Law = "gaussian",
+        noise: NoiseFamily = "gaussian",
         scale: int | None = None,
         row_norms: Mapping[str, float] | None = None,
         repeat: int = 1,

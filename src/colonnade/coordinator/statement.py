@@ -6,7 +6,7 @@ from colonnade.conversations.registry import discloses, is_conversation
 from colonnade.coordinator.alignment_statement import alignment_openings, alignment_words
 from colonnade.coordinator.driver import Quote
 from colonnade.plan import EVENT, Plan, Step
-from colonnade.privacy.laws.partition_sketch import sketching
+from colonnade.privacy.laws.sketch_law import sketching
 from colonnade.privacy.loss import NOTHING, Loss
 from colonnade.result import COORDINATOR, Opening
 from colonnade.steps.gradient_terms import GRADIENT, GradientTerms

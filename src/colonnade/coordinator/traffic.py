@@ -13,7 +13,7 @@ from colonnade.errors import ColonnadeError
 from colonnade.estimation.moments import features_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.channel import best_channel
-from colonnade.privacy.laws.whole_values import WholeValues
+from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.loss import NOTHING
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Propose
@@ -140,7 +140,7 @@ def _agreement(parties: list[str], tally: _Tally, *, kept: bool) -> None:
 
 def _own_entries(joint: Joint) -> dict[str, int]:
     """A Gram matrix has a part of each party alone: its columns' sums, squares and products."""
-    if joint.noise.law == "laplace" or next(iter(joint.steps.values())).statistic != "gram":
+    if joint.noise.family == "laplace" or next(iter(joint.steps.values())).statistic != "gram":
         return {}
     return {owner: (width + 1) * (width + 2) // 2 - 1 for owner, width in zip(joint.owners, joint.widths, strict=True)}
 

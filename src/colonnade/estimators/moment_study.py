@@ -30,7 +30,7 @@ from colonnade.estimators.preview import ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.plan import Parameter
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column
@@ -46,7 +46,7 @@ class MomentStudy(Study):
     """What estimators on second moments share: which columns are asked for, and fitting on a release that is already there."""
 
     columns: Sequence[str] | None
-    noise: Law
+    noise: NoiseFamily
     scale: int | None
     row_norms: Mapping[str, float] | None
 

@@ -13,7 +13,7 @@ from typing import Any
 from colonnade.errors import ColonnadeError
 from colonnade.party.steps import JOINT_STATISTICS, STATISTICS
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.gradient_noise import GradientNoise
+from colonnade.privacy.laws.gradient import GradientNoise
 from colonnade.schema import Column, Schema
 from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
 from colonnade.steps.joint import Joint, is_joint

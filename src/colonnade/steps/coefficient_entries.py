@@ -2,7 +2,7 @@
 
 A party's coded columns stand in the order of its step, the target's last. In front of a party's own block stands a constant
 column, whose products are the sums. Paper 003 opens every ordered pair; we open each pair once, and only what the coding does not
-already say (`colonnade.privacy.laws.functional_noise`).
+already say (`colonnade.privacy.laws.coefficients`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.functional_noise import Block, CoefficientNoise, Holding
+from colonnade.privacy.laws.coefficients import Block, CoefficientNoise, Holding
 from colonnade.privacy.price import Price
 from colonnade.secure.products import entry_pairs
 

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.gradient_noise import GradientNoise, participation_bound
+from colonnade.privacy.laws.gradient import GradientNoise, participation_bound
 from colonnade.protocol import codec
 from colonnade.secure.batches import Sampling, batch_capacity, batches_a_round
 from colonnade.secure.residues import Arithmetic, noise_tail

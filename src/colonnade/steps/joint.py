@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.functional_noise import CoefficientNoise
-from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws.coefficients import CoefficientNoise
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.tables import TableNoise
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol import codec
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Arithmetic, gram_bound
@@ -159,7 +160,7 @@ class Joint:
 
     def _variance_for_tail(self) -> int:
         """A Laplace tail is exponential: P(|x| > z) = e^(-z/b), so 128·b per share covers what the others cover with √(256·V)."""
-        if self.noise.law == "laplace":
+        if self.noise.family == "laplace":
             return 64 * math.ceil(self.noise.share * len(self.steps)) ** 2
         return math.ceil(self.noise.opened_variance)
 
@@ -196,8 +197,8 @@ def _check_nodes(plan: Plan) -> None:
 
 def _gram_noise(plan: Plan, steps: Mapping[str, Step]) -> GramNoise:
     scales = {_whole(step, "scale") for step in steps.values()}
-    laws = {step.parameters.get("noise", "gaussian") for step in steps.values()}
-    if len(scales) != 1 or len(laws) != 1:
+    families = {step.parameters.get("noise", "gaussian") for step in steps.values()}
+    if len(scales) != 1 or len(families) != 1:
         raise PlanMismatch("The parties of a Gram matrix are asked for different scales or noise.")
     first = next(iter(steps.values()))
     if first.price is None:
@@ -209,7 +210,7 @@ def _gram_noise(plan: Plan, steps: Mapping[str, Step]) -> GramNoise:
         price=first.price,
         unit=plan.unit,
         collusion=plan.collusion,
-        law=laws.pop(),  # type: ignore[arg-type]  # checked by the noise itself
+        family=families.pop(),  # type: ignore[arg-type]  # checked by the noise itself
     )
 
 

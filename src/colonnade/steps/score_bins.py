@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import TableNoise
+from colonnade.privacy.laws.tables import TableNoise
 
 __all__ = ["LARGEST_MODULUS", "ScoreTable", "modulus_for"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from colonnade.errors import PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws.union import UnionNoise
 
 __all__ = ["union_noise"]
 

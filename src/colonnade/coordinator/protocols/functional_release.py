@@ -17,7 +17,7 @@ from colonnade.coordinator.protocols.joint_opening import JointResult, open_join
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Feature, Moments, features_of
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.functional_noise import CoefficientNoise, Holding, emphasis_for
+from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
 from colonnade.schema import Category, Column

@@ -17,7 +17,8 @@ from colonnade.coordinator.protocols.joint_opening import JointResult, open_join
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Feature, Moments, features_of
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import GramNoise, Law
+from colonnade.privacy.laws import NoiseFamily
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
 from colonnade.schema import Column
@@ -57,7 +58,7 @@ class GramRelease:
     columns: Mapping[str, Column]
     price: Price
     signed: tuple[str, ...] = ()
-    noise: Law = "gaussian"
+    noise: NoiseFamily = "gaussian"
     scale: int | None = None
     row_norms: Mapping[str, float] | None = None
 

@@ -19,7 +19,7 @@ from colonnade.estimation.sketching import best_size, centred, public_seed
 from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, ledger_rho
-from colonnade.privacy.laws.whole_values import Carrier, Change, WholeValues
+from colonnade.privacy.laws.values import Carrier, Change, WholeValues
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all

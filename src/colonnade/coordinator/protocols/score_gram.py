@@ -18,7 +18,7 @@ from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import PartyScores
 from colonnade.estimation.noise_propagation import quadratic_variance
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import GramNoise
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
 from colonnade.secure.products import entry_pairs

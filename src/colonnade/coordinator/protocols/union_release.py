@@ -13,7 +13,7 @@ from colonnade.coordinator.protocols.joint_opening import JointResult, open_join
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.rounds import Rounds
 from colonnade.steps.joint import Joint
 

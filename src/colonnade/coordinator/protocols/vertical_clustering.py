@@ -32,7 +32,7 @@ from colonnade.estimation.weighted_clustering import weighted_kmeans, weighted_k
 from colonnade.estimation.weighted_grid import Grid, fitted_grid, independent_grid
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.laws.channel import best_channel
-from colonnade.privacy.laws.partition_sketch import SKETCHES, sketching
+from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
 from colonnade.privacy.neighbours import Unit
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all

@@ -12,7 +12,7 @@ from colonnade.party.steps.coding import Coding
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Schema

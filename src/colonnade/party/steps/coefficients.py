@@ -18,7 +18,7 @@ from colonnade.party.steps.parameters import whole_parameter, words_parameter
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Sampler
-from colonnade.privacy.laws.functional_noise import CoefficientNoise
+from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.loss import Loss
 from colonnade.schema import Schema
 from colonnade.steps.coefficient_entries import cross_entries, own_entries, widths_of
@@ -32,7 +32,7 @@ PARAMETERS = frozenset({"scale", "signed", "width", "widths", "target", "emphasi
 class Coefficients:
     """One party's columns in the objective of a regression.
 
-    Sensitivity: `colonnade.privacy.laws.functional_noise.CoefficientNoise`. Entries of a coded row never exceed γ in
+    Sensitivity: `colonnade.privacy.laws.coefficients.CoefficientNoise`. Entries of a coded row never exceed γ in
     magnitude and a category has a single one that is not 0, whatever the data; the party that holds the row enforces it by
     how it codes.
     """

@@ -37,7 +37,7 @@ _BLOCK = 65_536
 class Gradient:
     """One party's rows, scores and noise in every step.
 
-    Sensitivity: `colonnade.privacy.laws.gradient_noise.GradientNoise`. Every row has squared length at most R_q² and every
+    Sensitivity: `colonnade.privacy.laws.gradient.GradientNoise`. Every row has squared length at most R_q² and every
     score is at most C_q in magnitude; both are enforced here, in integers.
     """
 

@@ -20,7 +20,8 @@ from colonnade.party.steps.partial_scores import ScoreCoding
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Sampler
-from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.loss import Loss
 from colonnade.schema import Schema
 from colonnade.steps.joint import Joint
@@ -50,7 +51,7 @@ class JointStatistic(Protocol):
 class Gram:
     """One party's columns of a Gram matrix of all parties' columns; paper 002, Algorithm 2.
 
-    Sensitivity: `colonnade.privacy.laws.joint_noise.GramNoise`. Every row of every party is an integer vector of squared
+    Sensitivity: `colonnade.privacy.laws.gram.GramNoise`. Every row of every party is an integer vector of squared
     length at most its ``row_bound``, which the party that holds it enforces; with ``weights`` the columns are scores of a
     public model (`colonnade.party.steps.partial_scores`). The own part is the upper triangle of the party's own
     columns with a constant column in front, without the number of people.
@@ -107,7 +108,7 @@ class Gram:
 class PairTables:
     """One party's category in the pair tables of all parties' categories (`privacy.md` §3.6).
 
-    Sensitivity: `colonnade.privacy.laws.joint_noise.TableNoise`; a person moves one cell of each table by one.
+    Sensitivity: `colonnade.privacy.laws.tables.TableNoise`; a person moves one cell of each table by one.
     """
 
     name = "pair tables with noise in shares"

@@ -12,8 +12,8 @@ from colonnade.party.steps.memberships import MEMBERSHIP, Earlier, Membership, n
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.partition_sketch import sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KEY_BYTES
 from colonnade.schema import Schema
@@ -31,7 +31,7 @@ class MembershipSketches:
     this party's own ledger.
 
     Sensitivity: under zero-out a person leaves one cell of every pair;
-    `colonnade.privacy.laws.partition_sketches.PartitionSketches` has the proof. Checked by
+    `colonnade.privacy.laws.sketches.PartitionSketches` has the proof. Checked by
     tests/party/test_membership_sketches.py.
     """
 

@@ -21,7 +21,7 @@ from colonnade.party.steps.categories import joint_size
 from colonnade.party.steps.centres import Centres
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws._partitions import Nearest
+from colonnade.privacy.laws._clustering_cells import Nearest
 from colonnade.schema import Schema
 
 __all__ = ["MEMBERSHIP", "Combination", "Earlier", "Membership", "category_of", "nothing_earlier"]

@@ -12,7 +12,7 @@ from colonnade.party.steps.partial_scores import LARGEST_NUMBER, PartialScores, 
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Sampler
-from colonnade.privacy.laws.joint_noise import TableNoise
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.schema import Category, Schema
@@ -33,7 +33,7 @@ class ScoreHistogram:
     A part is counted in steps above its public lowest value and rounded up or down by a public coin that no record has a say in
     (dither), so that rounding has no direction. Sensitivity: a person is in one count or in none. A record without any value
     here, or without a label, takes the person out of the histogram, so zeroing a record out, at one party or at all of them,
-    moves one count by one (`colonnade.privacy.laws.joint_noise.TableNoise` with one table). Checked by
+    moves one count by one (`colonnade.privacy.laws.tables.TableNoise` with one table). Checked by
     tests/party/test_score_statistics.py.
     """
 

@@ -15,7 +15,7 @@ from colonnade.party.steps.parameters import whole_parameter, words_parameter
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Sampler
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.privacy.loss import Loss
 from colonnade.schema import Schema
 from colonnade.steps.joint import Joint

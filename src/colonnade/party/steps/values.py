@@ -11,8 +11,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.laplace import DiscreteLaplace
-from colonnade.privacy.laws.values import PerturbedValues
-from colonnade.privacy.laws.whole_values import WholeValues, valid_change
+from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_change
 from colonnade.privacy.price import Price
 from colonnade.schema import Schema
 

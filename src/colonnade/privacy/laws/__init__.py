@@ -4,7 +4,7 @@ A law is complete before data is touched: its constructor refuses whatever it co
 first and draw afterwards. It draws from a `Sampler` that it is given, so knowing a law does not let anybody draw from it.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from colonnade.privacy.laws.sampler import Sampler
 from colonnade.privacy.loss import Loss
 
-__all__ = ["Description", "JointLaw", "Law", "Mechanism", "Sampler"]
+__all__ = ["Description", "JointLaw", "Law", "Mechanism", "NoiseFamily", "Sampler"]
+
+NoiseFamily = Literal["gaussian", "laplace", "skellam"]
+"""Which noise the shares of a joint law add up to."""
 
 
 class Description(NamedTuple):
