@@ -20,8 +20,8 @@ from clustering_paper import (
 )
 from clustering_variations import decoded, released
 
-from colonnade.privacy.laws.partition_sketch import SKETCHES, least_phantoms, sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import SKETCHES, least_phantoms, sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler

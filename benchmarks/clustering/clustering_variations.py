@@ -10,8 +10,8 @@ from colonnade.estimation.clustering_budget import clustering_prices
 from colonnade.estimation.pair_tables import consistent_tables
 from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.weighted_grid import fitted_grid
-from colonnade.privacy.laws.partition_sketch import sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler

@@ -190,7 +190,7 @@ def test_the_bound_of_tables_covers_their_noise(epsilon, delta):
     plan = a_plan({"ana": 2, "bo": 2, "cy": 2}, statistic="pair-tables", people=1, epsilon=epsilon, delta=delta)
     joint = Joint.read(plan, STEP)
     room = joint.bound - 1
-    if joint.noise.law == "gaussian":
+    if joint.noise.family == "gaussian":
         assert room >= noise_tail(int(joint.noise.opened_variance))
         return
     rate, tilt = 1 / float(joint.noise.share), 0.5 / float(joint.noise.share)

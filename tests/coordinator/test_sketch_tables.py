@@ -24,8 +24,8 @@ from colonnade.estimation.sketch_tables import (
     sketched_tables,
 )
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws.partition_sketch import SKETCHES, Sketching, sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import SKETCHES, Sketching, sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness

@@ -19,7 +19,7 @@ import numpy as np
 
 from colonnade.conversations import union as union_run
 from colonnade.coordinator.protocols import relay
-from colonnade.party.steps import coreset
+from colonnade.steps import coresets as coreset
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret

@@ -17,7 +17,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
-from colonnade.privacy.laws.functional_noise import CoefficientNoise
+from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.products import entry_pairs

@@ -8,7 +8,7 @@ import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.party.steps.membership_sketches import MembershipSketches
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.partition_sketch import sketching
+from colonnade.privacy.laws.sketch_law import sketching
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler

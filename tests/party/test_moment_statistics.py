@@ -12,8 +12,7 @@ from colonnade.party.steps.values import Total, Values
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
-from colonnade.privacy.laws.values import PerturbedValues
-from colonnade.privacy.laws.whole_values import Carrier, WholeValues
+from colonnade.privacy.laws.values import Carrier, PerturbedValues, WholeValues
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler

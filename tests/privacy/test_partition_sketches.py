@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
-from colonnade.privacy.laws import _sketch_kernels as kernels
-from colonnade.privacy.laws import partition_sketches as module
-from colonnade.privacy.laws.partition_sketch import Sketching, sketch_law
-from colonnade.privacy.laws.partition_sketches import (
+from colonnade.privacy.laws import sketches as module
+from colonnade.privacy.laws.sketch_law import Sketching, sketch_law
+from colonnade.privacy.laws.sketches import (
     PairSide,
     PartitionSketches,
     phantom_values,
@@ -66,7 +65,7 @@ def test_four_sketches_that_share_a_byte_are_as_independent_as_four(bits):
     source = KeyedRandomness(a_key(f"bytes {bits}"))
     passed = np.arange(count, dtype=np.int64)
     places = np.empty(4 * count, dtype=np.int64)
-    found = places[: kernels.expand(passed, source.words(count), np.uint64(bits), module._SUBSETS, places)]
+    found = places[: module._expand(passed, source.words(count), np.uint64(bits), module._SUBSETS, places)]
     members = np.zeros(count, dtype=np.int64)
     np.bitwise_or.at(members, found // 4, 1 << (found % 4))
     p = 2.0**-bits
@@ -83,7 +82,7 @@ def test_four_sketches_that_share_a_byte_are_as_independent_as_four(bits):
 def test_the_screen_finds_every_byte_below_the_limit_and_no_other(words, limit):
     array = np.array(words, dtype=np.uint64)
     found = np.empty(8 * len(array), dtype=np.int64)
-    count = kernels.screen(array, np.uint64(limit), found)
+    count = module._screen(array, np.uint64(limit), found)
     every = np.concatenate([[(word >> 8 * byte) & 255 for byte in range(8)] for word in words])
     assert found[:count].tolist() == np.flatnonzero(every < limit).tolist()
 

@@ -11,7 +11,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.steps.aligning_part import AligningPart
 from colonnade.party.table import identifiers
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.secure import matching, points
 from colonnade.secure.hidden_map import HiddenMap

@@ -12,7 +12,7 @@ from colonnade.party.table import row_order as alignment
 from colonnade.party.table.encoding import CategoryEncoder, NumericEncoder, flatten, numbers_in
 from colonnade.privacy.curves import poisson_sampled_nano
 from colonnade.privacy.laws.channel import best_channel
-from colonnade.privacy.laws.joint_noise import GramNoise
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.loss import Loss
 from tests import test_record_and_replay as replay

@@ -28,7 +28,7 @@ from colonnade.estimators.design import design
 from colonnade.estimators.evaluation import Asked
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study, refuse_recipient, require_matching
-from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 

@@ -18,7 +18,7 @@ from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.plan import Parameter
 from colonnade.privacy.price import Price
 from colonnade.schema import Column
-from colonnade.steps.gradient_terms import GradientTerms
+from colonnade.steps.gradient import GradientTerms
 
 __all__ = ["descent_expectation", "descent_model", "descent_parameters", "gradient_descent"]
 

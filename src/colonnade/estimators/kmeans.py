@@ -15,7 +15,7 @@ from colonnade.estimators.coreset_options import coreset_outlook
 from colonnade.estimators.export import nearest_pipeline
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import require_fitted
-from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
 from colonnade.privacy.neighbours import Unit
 
 __all__ = ["KMeans"]

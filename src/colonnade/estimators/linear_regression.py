@@ -36,7 +36,7 @@ from colonnade.estimators.functional_study import (
 from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, require_ridge
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
@@ -162,7 +162,7 @@ class LinearRegression(MomentStudy):
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
-        noise: Law = "gaussian",
+        noise: NoiseFamily = "gaussian",
         scale: int | None = None,
         row_norms: Mapping[str, float] | None = None,
         budgets: Mapping[str, float] | None = None,

@@ -42,12 +42,12 @@ from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, r
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
 from colonnade.plan import Parameter
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Category, Column
-from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
+from colonnade.steps.gradient import STEP, GradientTerms
 
 __all__ = ["LogisticRegression"]
 
@@ -174,7 +174,7 @@ class LogisticRegression(MomentStudy):
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
-        noise: Law = "gaussian",
+        noise: NoiseFamily = "gaussian",
         scale: int | None = None,
         row_norms: Mapping[str, float] | None = None,
         budgets: Mapping[str, float] | None = None,
@@ -356,4 +356,4 @@ class LogisticRegression(MomentStudy):
         plan = federation.plan(
             algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self.unit, parameters={}
         )
-        return GradientTerms.read(plan, GRADIENT)
+        return GradientTerms.read(plan, STEP)

@@ -11,7 +11,7 @@ from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.whole_values import Change, valid_change
+from colonnade.privacy.laws.values import Change, valid_change
 from colonnade.privacy.neighbours import Unit, party_price
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm

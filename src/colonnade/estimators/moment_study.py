@@ -30,11 +30,11 @@ from colonnade.estimators.preview import ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.plan import Parameter
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 __all__ = ["MomentStudy", "coefficient_errors", "require_ridge"]
 
@@ -46,7 +46,7 @@ class MomentStudy(Study):
     """What estimators on second moments share: which columns are asked for, and fitting on a release that is already there."""
 
     columns: Sequence[str] | None
-    noise: Law
+    noise: NoiseFamily
     scale: int | None
     row_norms: Mapping[str, float] | None
 
@@ -198,7 +198,7 @@ class MomentStudy(Study):
         plan = federation.plan(
             algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self._unit(), parameters={}
         )
-        return algorithm.variance(Joint.read(plan, plan.steps[0].name))
+        return algorithm.variance(read_joint(plan, plan.steps[0].name))
 
 
 def coefficient_errors(error: CoefficientError, *, unit: str = "", shown: int = 6) -> str:

@@ -19,7 +19,7 @@ from colonnade.privacy.neighbours import Unit, party_price
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Category
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 __all__ = ["PatternCount"]
 
@@ -169,7 +169,7 @@ class PatternCount(Study):
         plan = federation.plan(
             algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self.unit, parameters={}
         )
-        return algorithm.variance(counts, Joint.read(plan, "tables").noise.opened_variance)
+        return algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance)
 
     def _receipt(self, findings: Findings) -> str:
         fitted = self.method == "secure" and len(findings.plan.parties) > 2

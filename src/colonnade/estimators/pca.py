@@ -26,7 +26,7 @@ from colonnade.estimators.moment_study import MomentStudy
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
@@ -125,7 +125,7 @@ class PCA(MomentStudy):
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
-        noise: Law = "gaussian",
+        noise: NoiseFamily = "gaussian",
         scale: int | None = None,
         row_norms: Mapping[str, float] | None = None,
     ) -> None:

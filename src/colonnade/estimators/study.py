@@ -9,9 +9,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, statement_of
+from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.prediction import Prediction
-from colonnade.coordinator.traffic import foreseen
+from colonnade.coordinator.statement import statement_of
+from colonnade.coordinator.traffic import forecast_traffic
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimators.coreset_options import prepare_nonprivate
 from colonnade.estimators.delivery import Delivery
@@ -97,13 +98,13 @@ class Study(Shown, BaseEstimator):
         expected, warnings, *errors = self._expect(algorithm, federation)
         return Preview(
             title=f"{type(self).__name__}, method {self.method!r}",
-            statement=statement_of(plan, quote, {}, local=self._is_local()),
+            statement=statement_of(plan, quote, {}, federation.schemas, local=self._is_local()),
             charges={party: quote.charge(party) for party in plan.parties},
             budget=federation.budget(),
             expected=expected,
             warnings=tuple(dict.fromkeys((*general_warnings(plan), *warnings))),
             errors=errors[0] if errors else (),
-            traffic=foreseen(plan, quote, federation.schemas),
+            traffic=forecast_traffic(plan, quote, federation.schemas),
             others=other_epsilons(self, federation) if errors else pd.DataFrame(),
             epsilon=self.epsilon,
         )

@@ -28,9 +28,8 @@ from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, Protoc
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Entry
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.steps import private_half
+from colonnade.party.steps import private_half, shards
 from colonnade.party.steps.half import Disclosed, Joined, Local, prepare
-from colonnade.party.table import shards
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import EVENT, Plan, Step
@@ -89,7 +88,9 @@ class Gate:
         self._randomness = randomness
         self.policy = policy
         self.terms = terms
-        self.row_orders: RowOrders | None = None  # the other orders of rows before the same ledger, once there is a guard
+        self.row_orders: RowOrders | None = (
+            None  # the other orders of rows before the same ledger, once there is a guard
+        )
 
     # The four ways out --------------------------------------------------------------------------------------------------
 
@@ -133,7 +134,8 @@ class Gate:
             self._ledger.reserve(admitted.request, admitted.body, loss, label=label_of(plan, step), seed=kept)
         elif bind and self._fingerprint(admitted, kept[:SALT]) != kept[SALT:]:
             raise ProtocolError(
-                "The data has changed since this step was paid for.", remedy="Run the study again with the next repeat=."
+                "The data has changed since this step was paid for.",
+                remedy="Run the study again with the next repeat=.",
             )
         return Reservation(kept)
 

@@ -10,7 +10,7 @@ a uniform word with ``⌊p·2^64⌋`` and, on a tie, go on with further bits of 
 by rejection from a table of cells with integer weights; an acceptance is decided in integers, else in float64 with a
 proved error bound, else by interval arithmetic of whatever precision it takes, always on the same random bits. The
 proofs stand beside the code: `colonnade.privacy._exact` (comparing a uniform real with a real),
-`colonnade.privacy._envelope` (rejection and its tails), `colonnade.privacy._laws` (the float64 error bounds).
+`colonnade.privacy._envelope` (rejection and its tails), `colonnade.privacy._distributions` (the float64 error bounds).
 
 *Two laws by subtraction.* A Skellam variable is the difference of two independent Poisson variables. A Pólya share is
 the difference of two independent negative binomials with r = 1/parts and a = e^(-1/scale): their generating function
@@ -31,9 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy._distributions import (
+    GaussianDistribution,
+    LaplaceDistribution,
+    NegativeBinomialDistribution,
+    PoissonDistribution,
+)
 from colonnade.privacy._envelope import draw
 from colonnade.privacy._exact import WORD, Threshold
-from colonnade.privacy._laws import GaussianLaw, LaplaceLaw, NegativeBinomialLaw, PoissonLaw
 from colonnade.privacy.laws.sampler import (
     LARGEST_MEAN,
     LARGEST_PARTS,
@@ -179,7 +184,7 @@ def discrete_laplace(scale: Fraction, size: Size, randomness: Randomness) -> NDA
     size, randomness
         As in `uniform_below`.
     """
-    law = LaplaceLaw(_positive(scale, "A scale", LARGEST_SCALE))
+    law = LaplaceDistribution(_positive(scale, "A scale", LARGEST_SCALE))
     shape, count = _shape(size)
     return draw(law, count, randomness).reshape(shape)
 
@@ -194,7 +199,7 @@ def discrete_gaussian(sigma_squared: Fraction, size: Size, randomness: Randomnes
     size, randomness
         As in `uniform_below`.
     """
-    law = GaussianLaw(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
+    law = GaussianDistribution(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
     shape, count = _shape(size)
     return draw(law, count, randomness).reshape(shape)
 
@@ -212,7 +217,7 @@ def polya_share(scale: Fraction, parts: int, size: Size, randomness: Randomness)
         As in `uniform_below`.
     """
     exact = _positive(scale, "A scale", LARGEST_SCALE)
-    law = NegativeBinomialLaw(exact, _whole(parts, "A number of parts", LARGEST_PARTS))
+    law = NegativeBinomialDistribution(exact, _whole(parts, "A number of parts", LARGEST_PARTS))
     return _difference(law, size, randomness)
 
 
@@ -226,10 +231,12 @@ def skellam(mean: Fraction, size: Size, randomness: Randomness) -> NDArray[np.in
     size, randomness
         As in `uniform_below`.
     """
-    return _difference(PoissonLaw(_positive(mean, "A mean", LARGEST_MEAN)), size, randomness)
+    return _difference(PoissonDistribution(_positive(mean, "A mean", LARGEST_MEAN)), size, randomness)
 
 
-def _difference(law: NegativeBinomialLaw | PoissonLaw, size: Size, randomness: Randomness) -> NDArray[np.int64]:
+def _difference(
+    law: NegativeBinomialDistribution | PoissonDistribution, size: Size, randomness: Randomness
+) -> NDArray[np.int64]:
     shape, count = _shape(size)
     pairs = draw(law, 2 * count, randomness)
     return (pairs[:count] - pairs[count:]).reshape(shape)

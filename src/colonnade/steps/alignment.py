@@ -21,7 +21,17 @@ from colonnade.secure.hidden_map import slots_for
 from colonnade.steps.kind import Admission, Channel, Earlier, RowOrder, StepKind, Steps, nothing_earlier
 from colonnade.steps.parameters import whole_parameter
 
-__all__ = ["LARGEST_CAPACITY", "MODES", "SIZES", "AligningStep", "Cohort", "IdRules", "ListMatching", "Matching", "UnionMatching"]
+__all__ = [
+    "LARGEST_CAPACITY",
+    "MODES",
+    "SIZES",
+    "AligningStep",
+    "Cohort",
+    "IdRules",
+    "ListMatching",
+    "Matching",
+    "UnionMatching",
+]
 
 SIZES = ("declared", "public", "noisy", "hidden")
 """What the coordinator is told of how many people are common: the number (public before, or made so), a noisy one, nothing."""
@@ -252,11 +262,11 @@ class ListMatching(AligningStep):
     @classmethod
     def openings(
         cls,
-        plan: Plan,  # noqa: ARG003
+        plan: Plan,
         steps: Steps,
-        losses: Mapping[str, Loss],  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
-        title: str,  # noqa: ARG003
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
+        title: str,
     ) -> tuple[Opening, ...]:
         """Return the number of people, to the coordinator, and who is common, to the parties."""
         first = next(iter(steps.values()))
@@ -334,17 +344,17 @@ class Cohort(AligningStep):
     @classmethod
     def openings(
         cls,
-        plan: Plan,  # noqa: ARG003
+        plan: Plan,
         steps: Steps,
-        losses: Mapping[str, Loss],  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
         title: str,
     ) -> tuple[Opening, ...]:
         """Return one opening that tells nothing."""
         return (Opening(title, tuple(steps), (NOTHING,)),)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:  # noqa: ARG003
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
         """Return what an alignment by a public list shows."""
         return (PUBLIC,)
 

@@ -1,4 +1,7 @@
-"""Centres of one party's own columns: private local clustering (Primitives, Algorithm 3; Private vertical clustering, Algorithm 1)."""
+"""Centres of one party's own columns: private local clustering.
+
+Primitives, Algorithm 3; Private vertical clustering, Algorithm 1.
+"""
 
 from typing import ClassVar
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Schema

@@ -4,7 +4,7 @@ Which coefficients are opened stands here entry by entry: the same arrays for pa
 
 A party's coded columns stand in the order of its step, the target's last. In front of a party's own block stands a constant
 column, whose products are the sums. The paper opens every ordered pair; we open each pair once, and only what the coding does not
-already say (`colonnade.privacy.laws.functional_noise`).
+already say (`colonnade.privacy.laws.coefficients`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.functional_noise import Block, CoefficientNoise, Holding
-from colonnade.privacy.laws.joint_noise import JointNoise
+from colonnade.privacy.laws import JointLaw
+from colonnade.privacy.laws.coefficients import Block, CoefficientNoise, Holding
 from colonnade.privacy.price import Price
 from colonnade.schema import Schema
 from colonnade.secure.products import entry_pairs
@@ -28,7 +28,7 @@ from colonnade.steps.joint import JointStep
 from colonnade.steps.kind import Earlier, Steps, nothing_earlier
 from colonnade.steps.parameters import whole_parameter, word_list
 
-__all__ = ["PROTOCOLS", "Coefficients", "CrossEntries", "Entries", "cross_entries", "own_entries"]
+__all__ = ["PROTOCOLS", "Coefficients", "CrossEntries", "Entries", "cross_entries", "own_entries", "widths_of"]
 
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -107,7 +107,7 @@ class CrossEntries:
 class Coefficients(JointStep):
     """One party's columns in the objective of a regression.
 
-    Sensitivity: `colonnade.privacy.laws.functional_noise.CoefficientNoise`. Entries of a coded row never exceed γ in magnitude
+    Sensitivity: `colonnade.privacy.laws.coefficients.CoefficientNoise`. Entries of a coded row never exceed γ in magnitude
     and a category has a single one that is not 0, whatever the data; the party that holds the row enforces it by how it codes.
     """
 
@@ -130,9 +130,9 @@ class Coefficients(JointStep):
             signed=word_list(step.parameters, "signed"),
             row_bound=scale**2 * len(step.columns),  # what coding keeps by itself: nothing is clipped
         )
-        if tuple(self.coding.widths) != _widths(step):
+        if tuple(self.coding.widths) != widths_of(step):
             raise PlanMismatch("The plan gives this party's columns other widths.")
-        self.entries = own_entries(_widths(step), target=step.parameters["target"] is True)
+        self.entries = own_entries(widths_of(step), target=step.parameters["target"] is True)
         self.cross = cross_entries(self.joint.steps)
 
     @property
@@ -141,7 +141,7 @@ class Coefficients(JointStep):
         return self.coding.width
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointNoise:
+    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
         """Return the noise of the coefficients; refuse steps that do not fit together."""
         names = ("scale", "emphasis", "protocol")
         same = {tuple(step.parameters.get(name) for name in names) for step in steps.values()}
@@ -166,7 +166,7 @@ class Coefficients(JointStep):
         return not all(step.parameters.get("protocol") == "bottom_up" for step in steps.values())
 
 
-def _widths(step: Step) -> tuple[int, ...]:
+def widths_of(step: Step) -> tuple[int, ...]:
     """Return the widths of a step's columns."""
     widths = step.parameters.get("widths")
     if not isinstance(widths, tuple) or not widths or any(type(width) is not int or width < 1 for width in widths):
@@ -177,11 +177,11 @@ def _widths(step: Step) -> tuple[int, ...]:
 def cross_entries(steps: Mapping[str, Step]) -> CrossEntries:
     """Return the entries between the parties of a regression."""
     (holder,) = (party for party, step in steps.items() if step.parameters.get("target") is True)
-    return CrossEntries({party: _widths(step) for party, step in steps.items()}, holder)
+    return CrossEntries({party: widths_of(step) for party, step in steps.items()}, holder)
 
 
 def _holding(step: Step) -> Holding:
-    widths, target = _widths(step), step.parameters.get("target")
+    widths, target = widths_of(step), step.parameters.get("target")
     if type(target) is not bool or sum(widths) != step.parameters.get("width"):
         raise BadInput("A step of a regression does not say whether it holds the target, or gives two widths.")
     features = widths[:-1] if target else widths

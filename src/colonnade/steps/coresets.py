@@ -20,6 +20,7 @@ from colonnade.steps.parameters import whole_parameter
 from colonnade.steps.sums import SumStep, SumTerms
 
 __all__ = [
+    "LARGEST_SCORES",
     "SCORE_SCALE",
     "CoresetClusters",
     "CoresetDraws",
@@ -149,7 +150,7 @@ class CoresetDraws(SumStep, CoresetStep):
         self.question = codec.request_identity(plan, step.party, step.name)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:  # noqa: ARG003
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
         """Return what hides the draws."""
         return (DRAWN,)
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.gradient_noise import GradientNoise, participation_bound
+from colonnade.privacy.laws.gradient import GradientNoise, participation_bound
 from colonnade.privacy.loss import Loss
 from colonnade.protocol import codec
 from colonnade.result import Opening
@@ -186,7 +186,7 @@ class Gradient(StepKind):
     whatever weights arrive.
 
     The constant column is the target holder's: γ for a person who has a label, else 0, so that a null record adds nothing to a
-    step. Sensitivity: `colonnade.privacy.laws.gradient_noise.GradientNoise`. Every row has squared length at most R_q² and every
+    step. Sensitivity: `colonnade.privacy.laws.gradient.GradientNoise`. Every row has squared length at most R_q² and every
     score is at most C_q in magnitude. The party enforces both, in integers.
     """
 
@@ -262,8 +262,8 @@ class Gradient(StepKind):
         cls,
         plan: Plan,
         steps: Steps,
-        losses: Mapping[str, Loss],  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
         title: str,
     ) -> tuple[Opening, ...]:
         """Return one opening for all steps of a descent: secret batches count towards anybody who does not hold their key."""
@@ -298,7 +298,7 @@ class Gradient(StepKind):
         return (batches, *secure)
 
     @classmethod
-    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:  # noqa: ARG003
+    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
         """Return the noise of one step."""
         first = next(iter(steps.values()))
         terms = GradientTerms.read(plan, first.name)
@@ -319,12 +319,12 @@ class Gradient(StepKind):
     @classmethod
     def forecast(
         cls,
-        plan: Plan,  # noqa: ARG003
-        steps: Steps,  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
-        forecast: Forecast,  # noqa: ARG003
+        plan: Plan,
+        steps: Steps,
+        schemas: Mapping[str, Schema],
+        forecast: Forecast,
         *,
-        kept: bool,  # noqa: ARG003
+        kept: bool,
     ) -> bool:
         """Say that it is not possible: nobody has counted the bytes of a descent yet."""
         return False
@@ -352,7 +352,11 @@ def _noise(plan: Plan, parts: Mapping[str, Step]) -> GradientNoise:
     first = next(iter(parts.values()))
     if first.price is None or len({step.price for step in parts.values()}) != 1:
         raise PlanMismatch("The parties of a gradient are offered one price.")
-    steps, rate, sampling = whole_parameter(first.parameters, "steps", LARGEST_STEPS), _rate(first), first.parameters.get("sampling")
+    steps, rate, sampling = (
+        whole_parameter(first.parameters, "steps", LARGEST_STEPS),
+        _rate(first),
+        first.parameters.get("sampling"),
+    )
     if sampling not in ("poisson", "balanced"):
         raise BadInput("Batches are 'poisson' or 'balanced'.")
     secret = sampling == "poisson" and rate < 1

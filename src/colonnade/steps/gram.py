@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from colonnade.errors import PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import GramNoise, JointNoise
+from colonnade.privacy.laws import JointLaw
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.schema import Schema
 from colonnade.steps.fixed_point import FixedPoint
 from colonnade.steps.joint import JointStep, shared_price
@@ -18,7 +19,7 @@ __all__ = ["Gram"]
 class Gram(JointStep):
     """One party's columns of a Gram matrix of all parties' columns.
 
-    Sensitivity: `colonnade.privacy.laws.joint_noise.GramNoise`. Every row of every party is an integer vector of squared length
+    Sensitivity: `colonnade.privacy.laws.gram.GramNoise`. Every row of every party is an integer vector of squared length
     at most its ``row_bound``, which the party that holds it enforces. With ``weights`` the columns are scores of a public model
     (`colonnade.steps.scores`). The own part is the upper triangle of the party's own columns with a constant column in front,
     without the number of people.
@@ -52,7 +53,7 @@ class Gram(JointStep):
         return self.coding.width
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointNoise:
+    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
         """Return the noise of the matrix."""
         scales = {whole_parameter(step.parameters, "scale") for step in steps.values()}
         laws = {step.parameters.get("noise", "gaussian") for step in steps.values()}
@@ -65,7 +66,7 @@ class Gram(JointStep):
             price=shared_price(steps),
             unit=plan.unit,
             collusion=plan.collusion,
-            law=laws.pop(),  # type: ignore[arg-type]  # checked by the noise itself
+            family=laws.pop(),  # type: ignore[arg-type]  # checked by the noise itself
         )
 
     @classmethod

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import JointNoise
+from colonnade.privacy.laws import JointLaw
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.protocol import codec
@@ -71,7 +71,7 @@ class Joint:
 
     steps: Mapping[str, Step]
     widths: list[int]
-    noise: JointNoise
+    noise: JointLaw
     nodes: tuple[str, ...]
     threshold: int
     people: int
@@ -124,10 +124,9 @@ class Joint:
         rows = max(1, CHUNK_ELEMENTS // sum(self.widths) // CHUNK_UNIT) * CHUNK_UNIT
         return [(start, min(start + rows, self.people)) for start in range(0, self.people, rows)]
 
-
     def _tail_variance(self) -> int:
         """A Laplace tail is exponential: P(|x| > z) = e^(-z/b), so 128·b per share covers what √(256·V) covers elsewhere."""
-        if self.noise.law == "laplace":
+        if self.noise.family == "laplace":
             return 64 * math.ceil(self.noise.share * len(self.steps)) ** 2
         return math.ceil(self.noise.opened_variance)
 
@@ -164,23 +163,23 @@ class JointStep(StepKind):
         )
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointNoise:
+    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
         """Return how much noise the opening has."""
         raise NotImplementedError
 
     @classmethod
-    def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:  # noqa: ARG003
+    def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:
         """Return the largest magnitudes of two shared integers that are multiplied."""
         scale = max(whole_parameter(step.parameters, "scale") for step in steps.values())
         return scale, scale
 
     @classmethod
-    def own_entries(cls, steps: Steps) -> dict[str, int]:  # noqa: ARG003
+    def own_entries(cls, steps: Steps) -> dict[str, int]:
         """Return how many numbers each party releases of its own columns."""
         return {}
 
     @classmethod
-    def one_price(cls, steps: Steps) -> bool:  # noqa: ARG003
+    def one_price(cls, steps: Steps) -> bool:
         """Return whether all parties must be offered the same price."""
         return True
 
@@ -200,7 +199,7 @@ class JointStep(StepKind):
         return joint.members
 
     @classmethod
-    def collusion(cls, plan: Plan, steps: Steps) -> int:  # noqa: ARG003
+    def collusion(cls, plan: Plan, steps: Steps) -> int:
         """Return c: the noise covers so many."""
         return plan.collusion
 
@@ -209,8 +208,8 @@ class JointStep(StepKind):
         cls,
         plan: Plan,
         steps: Steps,
-        losses: Mapping[str, Loss],  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
         title: str,
     ) -> tuple[Opening, ...]:
         """Return one opening, whose loss grows with the colluders beyond those that the noise covers."""
@@ -237,7 +236,7 @@ class JointStep(StepKind):
         return secure_words(plan, cls.collusion(plan, steps))
 
     @classmethod
-    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:  # noqa: ARG003
+    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
         """Return the noise of an opened entry."""
         first = next(iter(steps.values()))
         noise = cls.read(plan, first.name).noise
@@ -247,7 +246,7 @@ class JointStep(StepKind):
                 step=first.name,
                 parties=tuple(steps),
                 kind=cls.name,
-                mechanism=f"{noise.law} noise in shares of {len(steps)} parties, enough without {plan.collusion} of them",
+                mechanism=f"{noise.family} noise in shares of {len(steps)} parties, enough without {plan.collusion} of them",
                 sensitivity=sensitivity,
                 scale=scale,
                 price=price_words(first),
@@ -256,7 +255,9 @@ class JointStep(StepKind):
         )
 
     @classmethod
-    def forecast(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool) -> bool:  # noqa: ARG003
+    def forecast(
+        cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool
+    ) -> bool:
         """Add the rounds of a joint opening: recall, greet, one turn per chunk and three more, conclude."""
         _forecast(cls.read(plan, next(iter(steps.values())).name), forecast, kept=kept)
         return True

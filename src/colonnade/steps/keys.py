@@ -43,24 +43,24 @@ class KeyStep(StepKind):
         return tuple(sorted(step.party for step in steps))
 
     @classmethod
-    def discloses(cls, step: Step) -> bool:  # noqa: ARG003
+    def discloses(cls, step: Step) -> bool:
         """Nothing leaves."""
         return False
 
     @classmethod
     def openings(
         cls,
-        plan: Plan,  # noqa: ARG003
-        steps: Steps,  # noqa: ARG003
-        losses: Mapping[str, Loss],  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
-        title: str,  # noqa: ARG003
+        plan: Plan,
+        steps: Steps,
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
+        title: str,
     ) -> tuple[Opening, ...]:
         """Nothing is opened."""
         return ()
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:  # noqa: ARG003
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
         """Nothing is assumed: what a key is used for says what rests on it."""
         return ()
 
@@ -75,7 +75,13 @@ class GroupKey(KeyStep):
 
     @classmethod
     def forecast(
-        cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool  # noqa: ARG003
+        cls,
+        plan: Plan,
+        steps: Steps,
+        schemas: Mapping[str, Schema],
+        forecast: Forecast,
+        *,
+        kept: bool,
     ) -> bool:
         """Add the rounds: recall, greet, commit, reveal, settle; and in the end, forget."""
         parties = list(steps)
@@ -92,11 +98,11 @@ class GroupKey(KeyStep):
 
 
 class Split(KeyStep):
-    """A division of the people in two by a keyed hash (`colonnade.conversations.split`)."""
+    """A division of the people in two by a keyed hash (`colonnade.conversations.group_key`)."""
 
     name: ClassVar[str] = "split"
     title: ClassVar[str] = "division of people by a keyed hash"
-    conversation: ClassVar[str] = "split"
+    conversation: ClassVar[str] = "group-key"
     parameters: ClassVar[frozenset[str]] = frozenset({"test"})
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ProtocolError
-from colonnade.plan import Plan, Step
+from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
@@ -156,7 +156,7 @@ class StepKind:
 
     # One party's step -------------------------------------------------------------------------------------------------------
 
-    def law(self, price: Price) -> Mechanism:  # noqa: ARG002
+    def law(self, price: Price) -> Mechanism:
         """Return the noise that a price buys; computed by the party itself and never taken from a request."""
         raise PolicyRefusal("This step has no release with differential privacy.")
 
@@ -182,9 +182,24 @@ class StepKind:
         """How large this party's own release is; ``None`` where that is not known before."""
         return None
 
-    def replaced_loss(self, loss: Loss) -> Loss | None:  # noqa: ARG002
+    def replaced_loss(self, loss: Loss) -> Loss | None:
         """Return the loss if a record is replaced by another instead of by nothing; ``None`` if it is not known."""
         return None
+
+    @classmethod
+    def ask(
+        cls,
+        *,
+        name: str,
+        party: str,
+        columns: tuple[str, ...] = (),
+        parameters: dict[str, Parameter] | None = None,
+        price: Price | None,
+    ) -> Step:
+        """Return a step of this kind, to be put into a plan."""
+        return Step(
+            name=name, party=party, statistic=cls.name, columns=columns, parameters=parameters or {}, price=price
+        )
 
     # The whole step ---------------------------------------------------------------------------------------------------------
 
@@ -199,7 +214,7 @@ class StepKind:
         return step.price is None
 
     @classmethod
-    def collusion(cls, plan: Plan, steps: Steps) -> int:  # noqa: ARG003
+    def collusion(cls, plan: Plan, steps: Steps) -> int:
         """Return how many parties may pool what they see with the coordinator without weakening the promise."""
         return len(plan.parties) - 1
 
@@ -232,12 +247,14 @@ class StepKind:
         return Opening(title, (step.party,), (loss,), replaced=() if replaced is None else (replaced,))
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:  # noqa: ARG003
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
         """Return what the guarantee rests on, in words."""
         return (LOCAL_NOISE,) if all(step.price is not None for step in steps.values()) else ()
 
     @classmethod
-    def forecast(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool) -> bool:  # noqa: ARG003
+    def forecast(
+        cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool
+    ) -> bool:
         """Add the step's rounds to a forecast of traffic; return whether that is possible."""
         sizes = {party: cls._bytes_of(plan, step, schemas) for party, step in steps.items()}
         if None in sizes.values():

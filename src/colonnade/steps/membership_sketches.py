@@ -1,4 +1,7 @@
-"""Sketches of who is in which local cluster, under a key that the parties share (Private vertical clustering, Algorithm 3, mended)."""
+"""Sketches of who is in which local cluster, under a key that the parties share.
+
+Private vertical clustering, Algorithm 3, mended.
+"""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -7,8 +10,8 @@ from typing import ClassVar
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.partition_sketch import sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.result import Opening
@@ -24,8 +27,9 @@ LARGEST_SKETCHES = 2**16
 
 SKETCHES = (
     "The sketches of memberships rest on a key that {parties} agreed on and the coordinator does not know, and on every one of "
-    "them hashing with it. Nothing is guaranteed towards anybody who holds the key and sees sketches: a party, or the coordinator "
-    "with one. A key that leaks later uncovers what was released under it. It serves this study alone, is refused for any other, "
+    "them hashing with it. Nothing is guaranteed towards anybody who holds the key and sees sketches: a party, or the "
+    "coordinator with one. A key that leaks later uncovers what was released under it. "
+    "It serves this study alone, is refused for any other, "
     "and is erased at its end."
 )
 
@@ -38,7 +42,7 @@ class MembershipSketches(StepKind):
     the party's own ledger.
 
     Sensitivity: under zero-out a person leaves one cell of every pair;
-    `colonnade.privacy.laws.partition_sketches.PartitionSketches` has the proof. Checked by
+    `colonnade.privacy.laws.sketches.PartitionSketches` has the proof. Checked by
     tests/party/test_membership_sketches.py.
     """
 
@@ -85,7 +89,7 @@ class MembershipSketches(StepKind):
         return 2 * len(self.sides) * self.sketches * self.category.size
 
     @classmethod
-    def collusion(cls, plan: Plan, steps: Steps) -> int:  # noqa: ARG003
+    def collusion(cls, plan: Plan, steps: Steps) -> int:
         """Return none: a party in a coalition has the key."""
         return 0
 
@@ -116,7 +120,7 @@ class MembershipSketches(StepKind):
         )
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:  # noqa: ARG003
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
         """Return what rests on the key."""
         return (SKETCHES.format(parties=", ".join(steps)),)
 

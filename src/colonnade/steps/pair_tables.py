@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from colonnade.errors import PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import JointNoise, TableNoise
+from colonnade.privacy.laws import JointLaw
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Schema
 from colonnade.secure.products import entry_pairs
 from colonnade.steps.categories import MEMBERSHIP, category_of
@@ -18,7 +19,7 @@ __all__ = ["PairTables"]
 class PairTables(JointStep):
     """One party's category in the pair tables of all parties' categories.
 
-    Sensitivity: `colonnade.privacy.laws.joint_noise.TableNoise`. A person moves one cell of each table by one.
+    Sensitivity: `colonnade.privacy.laws.tables.TableNoise`. A person moves one cell of each table by one.
     """
 
     name: ClassVar[str] = "pair-tables"
@@ -39,13 +40,13 @@ class PairTables(JointStep):
         return self.category.size
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointNoise:
+    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
         """Return the noise of all tables together."""
         widths = [whole_parameter(step.parameters, "width") for step in steps.values()]
         cells = len(entry_pairs(widths)[0])
         return TableNoise(tuple(steps), shared_price(steps), plan.unit, plan.collusion, cells)
 
     @classmethod
-    def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:  # noqa: ARG003
+    def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:
         """Indicators are multiplied."""
         return 1, 1

@@ -97,11 +97,11 @@ class Predictions(SumStep):
     @classmethod
     def openings(
         cls,
-        plan: Plan,  # noqa: ARG003
+        plan: Plan,
         steps: Steps,
-        losses: Mapping[str, Loss],  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
-        title: str,  # noqa: ARG003
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
+        title: str,
     ) -> tuple[Opening, ...]:
         """Return scores that one party alone is told: nothing is guaranteed towards it, and nobody else sees anything."""
         recipient = str(next(iter(steps.values())).parameters.get("recipient"))
@@ -109,7 +109,7 @@ class Predictions(SumStep):
         return (Opening(f"individual scores opened to {recipient}", scope, (NOTHING,), key_holders=(recipient,)),)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:  # noqa: ARG003
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
         """Return what the recipient learns."""
         return (DELIVERED.format(recipient=next(iter(steps.values())).parameters["recipient"]),)
 

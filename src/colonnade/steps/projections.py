@@ -1,7 +1,7 @@
 """A party's own columns in fewer numbers: perturbed rows, random combinations of rows, a sum of squared lengths.
 
-Sketches are the sketch-and-perturb of Primitives, Algorithm 4 and Theorems E.4 and E.5. We differ from the paper in the signs (±1,
-so that every person's column of G has length √s exactly and integers stay integers; no check that can fail), in the noise
+Sketches are the sketch-and-perturb of Primitives, Algorithm 4 and Theorems E.4 and E.5. We differ from the paper in the signs
+(±1, so that every person's column of G has length √s exactly and integers stay integers; no check that can fail), in the noise
 (discrete, at the exact sensitivity; the paper's Θ(·) taken as 1 would not be private enough), and in one more row, of ones: it
 carries the column sums, which let the reader centre the columns.
 """

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import TableNoise
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Schema
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, Steps, nothing_earlier
@@ -91,7 +91,9 @@ class ScoreTable:
         }
         if len(shared) != 1:
             raise PlanMismatch("The parties of a histogram are asked for different bins.")
-        bins, labels = (whole_parameter(steps[left[0]].parameters, name, LARGEST_MODULUS) for name in ("bins", "labels"))
+        bins, labels = (
+            whole_parameter(steps[left[0]].parameters, name, LARGEST_MODULUS) for name in ("bins", "labels")
+        )
         parts = {party: whole_parameter(step.parameters, "parts", LARGEST_MODULUS) for party, step in steps.items()}
         if sum(part - 1 for part in parts.values()) + 1 != bins:
             raise PlanMismatch("The parties' parts of a score do not make up its bins.")
@@ -128,7 +130,7 @@ class ScoreHistogram(JointStep):
     A part is counted in steps above its public lowest value and rounded up or down by a public coin that no record has a say in
     (dither), so that rounding has no direction. Sensitivity: a person is in one count or in none. A record without any value
     here, or without a label, takes the person out of the histogram, so zeroing a record out, at one party or at all of them,
-    moves one count by one (`colonnade.privacy.laws.joint_noise.TableNoise` with one table). Checked by
+    moves one count by one (`colonnade.privacy.laws.tables.TableNoise` with one table). Checked by
     tests/party/test_score_statistics.py.
     """
 

@@ -74,16 +74,16 @@ class SumStep(StepKind):
     @classmethod
     def openings(
         cls,
-        plan: Plan,  # noqa: ARG003
+        plan: Plan,
         steps: Steps,
-        losses: Mapping[str, Loss],  # noqa: ARG003
-        schemas: Mapping[str, Schema],  # noqa: ARG003
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
         title: str,
     ) -> tuple[Opening, ...]:
         """Return one opening without noise: every observer of it learns the sum."""
         return (Opening(title, tuple(steps), (None,)),)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:  # noqa: ARG003
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
         """Return what a sum hides."""
         return (SUMMED.format(name=cls.summed),)

@@ -44,6 +44,4 @@ class Forecast:
 
     def releases(self, step: str, sizes: Mapping[str, int]) -> None:
         """Add one round in which every party sends its own release."""
-        self.round(
-            dict.fromkeys(sizes, len(step)), {party: size + LOSS + SMALL + 80 for party, size in sizes.items()}
-        )
+        self.round(dict.fromkeys(sizes, len(step)), {party: size + LOSS + SMALL + 80 for party, size in sizes.items()})

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from colonnade.errors import PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import JointNoise
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws import JointLaw
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema import Schema
 from colonnade.steps.fixed_point import FixedPoint
 from colonnade.steps.joint import JointStep, shared_price
@@ -55,7 +55,7 @@ class UnionCross(JointStep):
         return 1 + self.coding.width
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointNoise:
+    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
         """Return the noise of one of the three steps; it is calibrated for all of them, whichever are asked for."""
         shared = {(step.parameters.get("scale"), step.parameters.get("part")) for step in steps.values()}
         if len(shared) != 1 or len(steps) != 2:

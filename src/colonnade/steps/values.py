@@ -6,8 +6,7 @@ from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.laplace import DiscreteLaplace
-from colonnade.privacy.laws.values import PerturbedValues
-from colonnade.privacy.laws.whole_values import WholeValues, valid_change
+from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_change
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.schema import Schema

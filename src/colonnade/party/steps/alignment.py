@@ -122,7 +122,7 @@ class MatchingPart:
         attempts = self._admitted.attempts(self._admitted.now() - timedelta(days=policy.alignment_period))
         if len(attempts) >= policy.max_alignments:
             raise PolicyRefusal(
-                f"This party has matched its list {len(attempts)} times in {policy.alignment_period:g} days, and does so no more.",
+                f"This party has matched its list {len(attempts)} times in {policy.alignment_period:g} days. That is the limit.",
                 remedy="Use an alignment that is kept: repeated alignments tell who comes and goes.",
             )
         if any(attempt != _fingerprint(listed, attempt[:SALT]) for attempt in attempts):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from colonnade.party.steps.centres import block_rows
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws._partitions import Nearest
+from colonnade.privacy.laws._clustering_cells import Nearest
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.steps.categories import Combination, Membership
 from colonnade.steps.counts import Histogram, Reports

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from colonnade.party.steps.half import JointHalf
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws import Sampler
+from colonnade.privacy.laws import EvenLaw, Sampler
 from colonnade.steps.joint import JointStep
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ class OpensJointly(JointStep):
 
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's share of the noise, one number for each entry between two parties."""
-        return self.joint.noise.draw_share(entries, sampler)
+        noise = self.joint.noise
+        assert isinstance(noise, EvenLaw)  # a kind whose entries differ draws by itself
+        return noise.draw_share(entries, sampler)
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64] | None:  # noqa: ARG002
         """Return nothing: no part of the release concerns this party alone."""

@@ -15,7 +15,9 @@ __all__ = ["bounded_scores", "partial_scores"]
 Array = NDArray[np.float64]
 
 
-def partial_scores(scores: ScoreWeights, table: PrivateTable, start: int, stop: int, output: int | None = None) -> Array:
+def partial_scores(
+    scores: ScoreWeights, table: PrivateTable, start: int, stop: int, output: int | None = None
+) -> Array:
     """Return some people's partial scores: of one output, or of all with an output along each row."""
     weights = scores.weights if output is None else scores.weights[output : output + 1]
     nonprivate = np.zeros((len(weights), stop - start))

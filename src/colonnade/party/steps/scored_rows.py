@@ -26,7 +26,9 @@ BLOCK = 8_192
 _SCORES: "WeakKeyDictionary[PrivateTable, tuple[tuple[object, ...], Array]]" = WeakKeyDictionary()
 
 
-def coded_columns(terms: CoresetTerms, table: PrivateTable, columns: Sequence[str], rows: slice | NDArray[Any]) -> Array:
+def coded_columns(
+    terms: CoresetTerms, table: PrivateTable, columns: Sequence[str], rows: slice | NDArray[Any]
+) -> Array:
     """Return some people's coded columns, a column along each row of the result."""
     parts = []
     for name in columns:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws.whole_values import WholeValues
+from colonnade.privacy.laws.values import WholeValues
 from colonnade.steps.values import Total, Values
 
 __all__ = ["PrivateTotal", "PrivateValues", "rounded"]

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import discrete_laplace_variance, ledger_rho, round_up
 from colonnade.privacy.laws import Description
-from colonnade.privacy.laws._analyst import Analyst, Answer, Block, Query
-from colonnade.privacy.laws._partitions import fold
-from colonnade.privacy.laws.clustering_schedule import COUNTS, clustering_schedule
+from colonnade.privacy.laws._clustering_cells import fold
+from colonnade.privacy.laws.clustering_rounds import COUNTS, Analyst, Answer, Block, Query, clustering_schedule
 from colonnade.privacy.laws.sampler import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
@@ -65,7 +64,7 @@ class LocalClustering:
 
     for every fixed sequence of earlier answers. Shares are exact rationals that add up to 1, so adaptive composition gives
     ρ-zCDP or ε-DP, known before a row is read although partitions, references and radii follow from answers. Cells, displacements
-    and clipping are functions of one row in integers (`colonnade.privacy.laws._partitions`), so no rounding in one
+    and clipping are functions of one row in integers (`colonnade.privacy.laws._clustering_cells`), so no rounding in one
     person's favour moves another's cell. The centres are a function of the answers.
 
     Privacy

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy._exact import Threshold, of_real, ratio
 from colonnade.privacy.laws import Description, Sampler
-from colonnade.privacy.laws._reports import coin_sets, response_codes, subset_codes, subset_sets
+from colonnade.privacy.laws._response_kernels import coin_sets, response_codes, subset_codes, subset_sets
 from colonnade.privacy.laws.channel import Channel
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import NANO

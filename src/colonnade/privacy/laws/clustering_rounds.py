@@ -1,10 +1,21 @@
-"""Who asks the questions of a private clustering: a generator that sees noisy answers and never a row.
+"""The rounds of one party's private clustering: how the budget is divided over them, and who asks the questions.
 
-It yields a `Query` and is sent an `Answer`; whatever it computes in between is post-processing of answers. That is the privacy
-argument of `colonnade.privacy.laws.local_clustering`, and it is enforced by what this module is given: public facts only.
+*Schedule.* Public facts decide, never data. Every method first measures where the data lies (how many people, mean and spread of
+each coded column), and ends with sweeps of Lloyd's algorithm. They differ in where the sweeps start:
 
-Numbers are in units of the fixed point: a coded column spans [−γ, γ]. Random choices (half-spaces, the cloud of starting points)
-come from a public seed.
+* ``"lloyd"``: from points spread over the measured location, the same for everybody. For a budget so small that anything finer
+  would be lost in noise.
+* ``"mesh"``: from k-means of counts around a mesh, in one or two dimensions, where a mesh covers everything.
+* ``"forest"``: from a tree of random half-spaces (locality-sensitive hashing: nearby people fall into the same leaf). k-means on
+  its noisy leaf means finds separated groups that sweeps from spread points would divide wrongly
+  (Private vertical clustering, Li, Wang and Li, 2023, §3.5; docs/references.md#clustering).
+
+The shares of the budget were chosen on Letter and on Gaussian mixtures in 1 to 50 dimensions (`benchmarks/clustering`).
+
+*Analyst.* A generator that sees noisy answers and never a row. It yields a `Query` and is sent an `Answer`; whatever it computes
+in between is post-processing of answers. That is the privacy argument of `colonnade.privacy.laws.local_clustering`, and it is
+enforced by what the analyst is given: public facts only. Numbers are in units of the fixed point: a coded column spans [−γ, γ].
+Random choices (half-spaces, the cloud of starting points) come from a public seed.
 """
 
 import math
@@ -12,15 +23,44 @@ import warnings
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.privacy.laws._partitions import Half, Nearest, Partition, Tree, Whole
-from colonnade.privacy.laws.clustering_schedule import COUNTS, ClusteringSchedule
+from colonnade.errors import BadInput
+from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.laws._clustering_cells import Half, Nearest, Partition, Tree, Whole
 from colonnade.privacy.laws.sampler import KeyedStream
+from colonnade.privacy.price import Price
 
-__all__ = ["Analyst", "Answer", "Block", "Query"]
+__all__ = [
+    "COUNTS",
+    "LARGEST_CLUSTERS",
+    "LARGEST_WIDTH",
+    "Analyst",
+    "Answer",
+    "Block",
+    "ClusteringSchedule",
+    "Query",
+    "clustering_schedule",
+    "displacement_noise",
+]
+
+LARGEST_CLUSTERS = 1_024
+LARGEST_WIDTH = 4_096
+COUNTS = Fraction(1, 5)
+"""Of each measurement of sums and counts, the part that pays for the counts: a count's error matters little, because sums are
+taken around the point where a centre already is."""
+
+LOCATION = Fraction(2, 25)
+ALONE = 6
+FOREST = (6, Fraction(4, 25), Fraction(2, 5), 2)
+FOREST_PURE = (5, Fraction(1, 5), Fraction(3, 10), 3)
+MESH = Fraction(3, 10)
+MESH_DIMENSIONS = 2
+AFTERWARDS = 3
+CLEAR = 4.0
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,10 +69,80 @@ CLOUD = 2_048
 START = 0.9
 SMALLEST_SPREAD = 0.02
 LEAF_RADIUS = 2.0
-MESH = {1: 64, 2: 14}
+MESH_POINTS = {1: 64, 2: 14}
 MESH_REACH = 2.5
 CERTAIN = 4.0
 RESTARTS = 8
+
+
+@dataclass(frozen=True)
+class ClusteringSchedule:
+    """Shares of one party's budget; they add up to exactly 1.
+
+    Parameters
+    ----------
+    method
+        ``"lloyd"``, ``"mesh"`` or ``"forest"``.
+    location
+        The share of the first measurement.
+    depth, levels, leaves
+        How many levels the tree has, the share of all its counts together, and the share of its leaves' sums or of the mesh.
+    sweeps
+        How many sweeps follow; what is left of the budget is divided between them evenly.
+    """
+
+    method: Literal["lloyd", "mesh", "forest"]
+    location: Fraction
+    depth: int
+    levels: Fraction
+    leaves: Fraction
+    sweeps: int
+
+    @property
+    def level(self) -> Fraction:
+        """The share of one level's counts."""
+        return self.levels / self.depth
+
+    @property
+    def sweep(self) -> Fraction:
+        """The share of one sweep."""
+        return (1 - self.location - self.levels - self.leaves) / self.sweeps
+
+
+def clustering_schedule(width: int, people: int, clusters: int, price: Price) -> ClusteringSchedule:
+    """Choose a method for a block of ``width`` coded columns.
+
+    Examples
+    --------
+    >>> clustering_schedule(8, 20_000, 5, Price.of(0.25, 1e-5)).method
+    'forest'
+    >>> clustering_schedule(1, 20_000, 5, Price.of(0.25, 1e-5)).method
+    'mesh'
+    """
+    if not 1 <= width <= LARGEST_WIDTH or not 1 <= clusters <= LARGEST_CLUSTERS:
+        raise BadInput(
+            f"Clustering takes up to {LARGEST_WIDTH} coded columns and {LARGEST_CLUSTERS} clusters a party.",
+            remedy="Ask for fewer columns or clusters.",
+        )
+    cell = people / (2 * clusters)
+    if width <= MESH_DIMENSIONS:
+        chosen = ClusteringSchedule("mesh", LOCATION, 0, Fraction(0), MESH, AFTERWARDS)
+    else:
+        chosen = ClusteringSchedule("forest", LOCATION, *(FOREST if price.delta > 0 else FOREST_PURE))
+    if cell > CLEAR * displacement_noise(width, price, chosen.leaves):
+        return chosen
+    return ClusteringSchedule("lloyd", LOCATION, 0, Fraction(0), Fraction(0), ALONE)
+
+
+def displacement_noise(width: int, price: Price, share: Fraction) -> float:
+    """Return the length of the noise on a sum of displacements, in units of the length to which displacements are clipped.
+
+    Divided by how many people a cluster has, it is how far noise moves the cluster's centre, in units of the block's spread.
+    """
+    part = share * (1 - COUNTS)
+    if price.delta > 0:
+        return math.sqrt(width / (2 * float(ledger_rho(price) * part)))
+    return math.sqrt(2 * width) * math.sqrt(width) / float(price.exact * part)
 
 
 @dataclass(frozen=True)
@@ -181,7 +291,7 @@ class Analyst:
 
     def _mesh(self, mean: Floats, spread: Floats) -> Generator[Query, Answer, Integers]:
         """Count around the points of a mesh over the measured location; cluster those that stand out from the noise."""
-        steps = np.linspace(-MESH_REACH, MESH_REACH, MESH[self.block.width])
+        steps = np.linspace(-MESH_REACH, MESH_REACH, MESH_POINTS[self.block.width])
         mesh = np.stack(np.meshgrid(*[steps] * self.block.width, indexing="ij"), axis=-1).reshape(-1, self.block.width)
         points = np.unique(self.block.bounded(mean + spread * mesh), axis=0)
         answer = yield Query(Nearest(points), self.schedule.leaves, np.zeros_like(points))

@@ -3,10 +3,10 @@
 =====================  ================================  ========================================
 law                    f(k) for k ≥ 0                    support
 =====================  ================================  ========================================
-`GaussianLaw`          exp(-k²/2σ²)                      all integers, f(-k) = f(k)
-`LaplaceLaw`           exp(-k/s)                         all integers, f(-k) = f(k)
-`NegativeBinomialLaw`  (r)_k/k! · exp(-k/s)              k ≥ 0; r = 1/parts, (r)_k = r(r+1)⋯(r+k-1)
-`PoissonLaw`           μ^(k-m) · m!/k!, m = ⌊μ⌋          k ≥ 0
+`GaussianDistribution`          exp(-k²/2σ²)                      all integers, f(-k) = f(k)
+`LaplaceDistribution`           exp(-k/s)                         all integers, f(-k) = f(k)
+`NegativeBinomialDistribution`  (r)_k/k! · exp(-k/s)              k ≥ 0; r = 1/parts, (r)_k = r(r+1)⋯(r+k-1)
+`PoissonDistribution`           μ^(k-m) · m!/k!, m = ⌊μ⌋          k ≥ 0
 =====================  ================================  ========================================
 
 Each law offers ln f twice: ``enclose_log`` exactly (an interval of any precision), and ``approximate`` in float64, for
@@ -48,7 +48,15 @@ from numpy.typing import NDArray
 
 from colonnade.privacy._exact import log_rising, ratio
 
-__all__ = ["ACCURACY", "GaussianLaw", "LaplaceLaw", "Law", "NegativeBinomialLaw", "PoissonLaw", "Spans"]
+__all__ = [
+    "ACCURACY",
+    "Distribution",
+    "GaussianDistribution",
+    "LaplaceDistribution",
+    "NegativeBinomialDistribution",
+    "PoissonDistribution",
+    "Spans",
+]
 
 ACCURACY = 2.0**-33
 
@@ -62,7 +70,7 @@ _TABULATED = 4096  # so are Poisson weights, for means below this
 _STEEPEST = Fraction(2**900)  # a float holds no more; beyond it, f(1) is zero in float64 either way
 
 
-class Law(Hashable, Protocol):
+class Distribution(Hashable, Protocol):
     """What a table of cells is built from."""
 
     @property
@@ -99,7 +107,7 @@ class _FallingFromZero:
 
 
 @dataclass(frozen=True)
-class GaussianLaw(_FallingFromZero):
+class GaussianDistribution(_FallingFromZero):
     """The discrete Gaussian."""
 
     sigma_squared: Fraction
@@ -130,7 +138,7 @@ class GaussianLaw(_FallingFromZero):
 
 
 @dataclass(frozen=True)
-class LaplaceLaw(_FallingFromZero):
+class LaplaceDistribution(_FallingFromZero):
     """The discrete Laplace law, also called two-sided geometric."""
 
     scale: Fraction
@@ -160,7 +168,7 @@ class LaplaceLaw(_FallingFromZero):
 
 
 @dataclass(frozen=True)
-class NegativeBinomialLaw(_FallingFromZero):
+class NegativeBinomialDistribution(_FallingFromZero):
     """NB(1/parts, e^(-1/s)): differences of two of them, summed over all parts, are discrete Laplace of scale s."""
 
     scale: Fraction
@@ -213,7 +221,7 @@ class NegativeBinomialLaw(_FallingFromZero):
 
 
 @dataclass(frozen=True)
-class PoissonLaw:
+class PoissonDistribution:
     """The Poisson law, relative to its mode."""
 
     mean: Fraction

@@ -1,18 +1,17 @@
-"""How much noise a value needs that several parties open together, and what it then costs whom.
+"""The noise of a Gram matrix of all parties' columns, opened together.
 
 Public mathematics: the parties and the coordinator compute the same figures from the same plan. Each of P data parties adds a
-share of the noise, large enough that the shares of P − c of them suffice: c colluding parties can subtract their own.
+share of the noise that is large enough for the shares of P − c of them to suffice: c colluding parties can subtract their own.
+Secure PCA opens the same matrix with Skellam noise (docs/references.md#secure-pca).
 
-Letters: v is one person's integer row over all parties, ‖v‖² ≤ R² = Σ_q R_q² (+ γ² for the constant column); s² the variance of
-one share of an off-diagonal entry.
+Letters: v is one person's integer row over all parties, ‖v‖² ≤ R² = Σ_q R_q² (+ γ² for the constant column). s² is the variance
+of one share of an entry off the diagonal.
 
-Gram matrices (paper 002; privacy.md §4.3). The released vector is T(v) = (v_i v_j)_{i ≤ j}. With variance V on the diagonal and
-V/2 off it, Σ_i v_i⁴/V + Σ_{i<j} v_i²v_j²/(V/2) = ‖v‖⁴/V for every v, so measured in units of the off-diagonal deviation
-Δ² = R⁴/2: no entry is charged for the number of columns. A person's record at one party q alone, the rest a held fixed, moves
+The released vector is T(v) = (v_i v_j)_{i ≤ j}. With variance V on the diagonal and V/2 off it,
+Σ_i v_i⁴/V + Σ_{i<j} v_i²v_j²/(V/2) = ‖v‖⁴/V for every v. So, in units of the deviation off the diagonal, Δ² = R⁴/2: no entry is
+charged for the number of columns. A person's record at one party q alone, the rest a held fixed, moves
 ‖v‖⁴ − ‖a‖⁴ ≤ R⁴ − (R² − R_q²)². The same holds against a coalition that knows its own columns, so the coalition costs no more
-than the coordinator once P − c shares suffice.
-
-Pair tables (privacy.md §3.6). A person is in one cell of each of C(v, 2) tables: Δ₁ = Δ₂² = C(v, 2); at one party, v − 1.
+than the coordinator once P − c shares suffice. Proof: docs/proofs/gram.md.
 """
 
 import math
@@ -20,34 +19,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.curves import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
-from colonnade.privacy.laws import Description
+from colonnade.privacy.laws import Description, NoiseFamily
 from colonnade.privacy.laws.sampler import LARGEST_MEAN, LARGEST_SIGMA_SQUARED, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 
-__all__ = ["GramNoise", "JointNoise", "Law", "TableNoise"]
-
-Law = Literal["gaussian", "laplace", "skellam"]
-
-
-class JointNoise(Protocol):
-    """What parties and coordinator need to know of the noise of a joint opening."""
-
-    @property
-    def share_variance(self) -> float:
-        """The variance of one party's share of an entry between two parties."""
-
-    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
-        """Return the loss of a person's whole record, or of their record at one party, to an observer with some shares."""
+__all__ = ["GramNoise"]
 
 
 @dataclass(frozen=True)
@@ -66,8 +50,8 @@ class GramNoise:
         What is offered, and for whom.
     collusion
         c: how many data parties may pool their shares of the noise with the coordinator.
-    law
-        ``"gaussian"`` (discrete Gaussian shares, zCDP) or ``"skellam"`` (paper 002).
+    family
+        ``"gaussian"`` (discrete Gaussian shares, zCDP) or ``"skellam"`` (as in Secure PCA).
 
     Privacy
     -------
@@ -96,20 +80,20 @@ class GramNoise:
     price: Price
     unit: Unit
     collusion: int
-    law: Law = "gaussian"
+    family: NoiseFamily = "gaussian"
 
     def __post_init__(self) -> None:
         if any(type(bound) is not int or bound < 1 for bound in self.row_bounds.values()) or self.constant < 0:
             raise BadInput("Row bounds are positive integers.")
         if not 0 <= self.collusion < len(self.row_bounds):
             raise BadInput("collusion is at least 0 and below the number of data parties.")
-        if self.law not in ("gaussian", "skellam"):
+        if self.family not in ("gaussian", "skellam"):
             raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.")
 
     @property
     def name(self) -> str:
         """What statements call it."""
-        return f"{self.law} noise in shares"
+        return f"{self.family} noise in shares"
 
     @property
     def honest(self) -> int:
@@ -138,7 +122,7 @@ class GramNoise:
     def share(self) -> Fraction:
         """s², exactly: of a discrete Gaussian its parameter, of Skellam noise twice its mean."""
         worst = max(self.moved(party) for party in self.row_bounds) if self.unit == "party" else self.moved()
-        if self.law == "gaussian":
+        if self.family == "gaussian":
             share = gaussian_share_variance(self.price, Fraction(worst, 2), self.honest, self.entries)
         else:
             share = self._skellam_share(worst)
@@ -168,7 +152,7 @@ class GramNoise:
         shares = len(self.row_bounds) - max(colluders, self.collusion)
         if shares < 1:
             return None
-        if self.law == "skellam":
+        if self.family == "skellam":
             return self._skellam_loss(self.moved(party), self.share, shares)
         return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.moved(party), 2), self.share, shares, self.entries))
 
@@ -177,7 +161,7 @@ class GramNoise:
         shares = len(self.row_bounds) - max(colluders, self.collusion)
         if shares < 1:
             return None
-        if self.law == "skellam":
+        if self.family == "skellam":
             return self._skellam_loss(2 * self.total**2, self.share, shares)
         return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.total**2), self.share, shares, self.entries))
 
@@ -204,7 +188,7 @@ class GramNoise:
         return drawn
 
     def _draw(self, variance: Fraction, size: int, sampler: Sampler) -> NDArray[np.int64]:
-        if self.law == "skellam":
+        if self.family == "skellam":
             return sampler.skellam(variance / 2, size)
         return sampler.discrete_gaussian(variance, size)
 
@@ -242,124 +226,5 @@ class GramNoise:
     def _require_drawable(self, share: Fraction) -> None:
         """Refuse at plan time what samplers would refuse after the debit; the largest is the own diagonal, V = 2·s²·(P − c)."""
         largest = 2 * share * self.honest
-        if largest > (2 * LARGEST_MEAN if self.law == "skellam" else LARGEST_SIGMA_SQUARED):
+        if largest > (2 * LARGEST_MEAN if self.family == "skellam" else LARGEST_SIGMA_SQUARED):
             raise BadInput("Noise of this size cannot be drawn.", remedy="Use a smaller scale=, or a larger epsilon.")
-
-
-@dataclass(frozen=True)
-class TableNoise:
-    """Noise of all pair tables of a set of parties' categories; counts are integers and are not scaled.
-
-    Parameters
-    ----------
-    parties
-        Who holds a category.
-    price, unit, collusion
-        As in `GramNoise`. δ = 0 takes discrete Laplace noise in Pólya shares, a positive δ discrete Gaussian shares.
-    cells
-        How many cells all tables have together.
-
-    Privacy
-    -------
-    Guarantee
-        Pure ε-DP with ε = moved/scale at δ = 0, otherwise ρ-zCDP with ρ = moved/(2·s²·shares) up to the discreteness of the
-        shares. The statement and its proof are in docs/proofs/pair-tables.md.
-    Neighbours
-        Zero-out of a whole record, or of one party's part of it. `replaced_loss` gives the figure for a replaced record.
-    Adversary
-        The coordinator together with up to c data parties. With more, nothing pure is claimed; Gaussian shares that are left
-        still count.
-    Numerics
-        Integer noise on integers; scale and variance are exact rationals; the sampler is exact.
-    Checked by
-        tests/privacy/test_joint_noise.py, tests/party/test_statistics_joint.py, tests/party/test_score_statistics.py
-
-    Examples
-    --------
-    >>> TableNoise(("a", "b", "c"), Price.of(0.5), "person", 1, 12).loss().epsilon(0.0)
-    0.5
-    """
-
-    parties: tuple[str, ...]
-    price: Price
-    unit: Unit
-    collusion: int
-    cells: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.collusion < len(self.parties) or len(self.parties) < 2:
-            raise BadInput("Pair tables take two parties or more, and collusion below their number.")
-
-    @property
-    def law(self) -> Law:
-        """Which noise."""
-        return "gaussian" if self.price.delta > 0 else "laplace"
-
-    @property
-    def name(self) -> str:
-        """What statements call it."""
-        return f"{self.law} noise in shares"
-
-    @property
-    def honest(self) -> int:
-        """P − c: how many shares suffice."""
-        return len(self.parties) - self.collusion
-
-    def moved(self, party: str | None = None) -> int:
-        """Return in how many tables a record, or one party's part of it, moves one cell by one."""
-        return math.comb(len(self.parties), 2) if party is None else len(self.parties) - 1
-
-    @cached_property
-    def share(self) -> Fraction:
-        """The scale of the discrete Laplace noise that P − c shares make up, or the variance of one Gaussian share."""
-        worst = self.moved(self.parties[0]) if self.unit == "party" else self.moved()
-        if self.law == "laplace":
-            return laplace_scale(self.price, worst)
-        return gaussian_share_variance(self.price, worst, self.honest, self.cells)
-
-    @property
-    def share_variance(self) -> float:
-        """The variance of one party's share of a cell."""
-        return float(self.share) if self.law == "gaussian" else discrete_laplace_variance(self.share) / self.honest
-
-    @property
-    def opened_variance(self) -> float:
-        """The variance of an opened cell: all P shares."""
-        return self.share_variance * len(self.parties)
-
-    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
-        """Return the loss to an observer who knows ``colluders`` parties' shares; ``None`` where nothing is proved.
-
-        Fewer Pólya shares than P − c are not a discrete Laplace, and no pure bound is claimed for them.
-        """
-        moved = self.moved(party)
-        shares = len(self.parties) - max(colluders, self.collusion)
-        if self.law == "laplace":
-            return None if colluders > self.collusion else Loss.of_pure(math.ceil(Fraction(moved) / self.share * 10**9))
-        return None if shares < 1 else Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.cells))
-
-    def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
-        moved = self.moved()
-        return Description(
-            f"{moved} {'cell' if moved == 1 else 'cells'} of the tables, by 1 each",
-            f"standard deviation {math.sqrt(self.opened_variance):.6g} of an opened entry (people)",
-        )
-
-    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
-        """Draw one party's share of the noise of all cells: Pólya shares of discrete Laplace noise, or Gaussian shares."""
-        if self.law == "laplace":
-            return sampler.polya_share(self.share, self.honest, entries)
-        return sampler.discrete_gaussian(self.share, entries)
-
-    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
-        """Return the loss if a record is replaced by another instead of by nothing: two cells of each table move."""
-        loss = self.loss(colluders=colluders)
-        if loss is None or loss.pure is None:
-            shares = len(self.parties) - max(colluders, self.collusion)
-            return (
-                None
-                if shares < 1 or loss is None
-                else Loss.of_zcdp(summed_gaussian_rho(2 * self.moved(), self.share, shares, self.cells))
-            )
-        return Loss.of_pure(2 * loss.pure)

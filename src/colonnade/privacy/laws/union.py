@@ -1,6 +1,6 @@
 """How much noise moments of the people in common need, when nobody may learn who they are.
 
-Letters as in `colonnade.privacy.laws.joint_noise`: a person who is in both lists has the integer row v = (γ, x₁, x₂);
+Letters as in `colonnade.privacy.laws.gram`: a person who is in both lists has the integer row v = (γ, x₁, x₂);
 whoever is in one list only contributes nothing. All products of v are opened through shares, in three steps: between the
 parties' columns and indicators (*cross*: γ², γx₁, γx₂, x₁x₂), and each party's own products times the other's indicator (*own*).
 """
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.curves import gaussian_share_variance, summed_gaussian_rho
-from colonnade.privacy.laws import Description, Sampler
+from colonnade.privacy.laws import Description, NoiseFamily, Sampler
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
@@ -50,7 +51,7 @@ class UnionNoise:
         Zero-concentrated differential privacy; the three steps together keep within the price. [proof] With variance V for γ² and
         for squares and V/2 for all other entries, the squared sensitivity in units of V/2 is half of
         c² + 2ca + 2cb + 2ab (*cross*) plus a² plus b² (*own*), where c = γ², a = ‖x₁‖² ≤ R₁², b = ‖x₂‖² ≤ R₂²: as in
-        `colonnade.privacy.laws.joint_noise`, Σ_i x_i⁴/V + Σ_{i<j} x_i²x_j²/(V/2) = a²/V. The bounds are attained together,
+        `colonnade.privacy.laws.gram`, Σ_i x_i⁴/V + Σ_{i<j} x_i²x_j²/(V/2) = a²/V. The bounds are attained together,
         so parts add up to (a + b + c)² and nothing is lost by opening them one by one. Each of the two parties adds a share
         that suffices alone if c = 1.
     Neighbours
@@ -77,7 +78,7 @@ class UnionNoise:
     collusion: int
     part: str
 
-    law = "gaussian"
+    family: ClassVar[NoiseFamily] = "gaussian"
 
     def __post_init__(self) -> None:
         if len(self.row_bounds) != 2 or set(self.widths) != set(self.row_bounds):
@@ -90,7 +91,7 @@ class UnionNoise:
     @property
     def name(self) -> str:
         """What statements call it."""
-        return f"{self.law} noise in shares"
+        return f"{self.family} noise in shares"
 
     @property
     def honest(self) -> int:

@@ -1,26 +1,28 @@
-"""One party's sketches of who is in which of its clusters: the party's half of `colonnade.privacy.laws.partition_sketch`.
+"""One party's sketches of who is in which of its clusters: the party's half of `colonnade.privacy.laws.sketch_law`.
 
 Paper 001, Algorithm 3, with phantoms per cell of a pair of parties, a raised floor and the exact composition of
-`colonnade.privacy.laws.partition_sketch`, where the proof is.
+`colonnade.privacy.laws.sketch_law`, where the proof is.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.laws import Description, Sampler
-from colonnade.privacy.laws._sketch_kernels import SHARED, expand, keep_least, screen
-from colonnade.privacy.laws.partition_sketch import Sketching, SketchLaw
 from colonnade.privacy.laws.sampler import KeyedStream
+from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
 
 __all__ = ["PairSide", "PartitionSketches", "phantom_values", "real_values"]
 
+SHARED = 4
+"""Sketches that share a byte."""
 PEOPLE = 1_024
 """People whose hashes are drawn at once, from keyed streams of their own: a megabyte that stays in the cache."""
 MANY = 8 * SHARED
@@ -57,7 +59,7 @@ class PartitionSketches:
 
     Examples
     --------
-    >>> from colonnade.privacy.laws.partition_sketch import Sketching
+    >>> from colonnade.privacy.laws.sketch_law import Sketching
     >>> from colonnade.privacy.randomness import SystemRandomness
     >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = PartitionSketches(Sketching(2, 200, 64), "person", 3, (PairSide("bank|telco", True),), lambda: bytes(32))
@@ -69,7 +71,7 @@ class PartitionSketches:
     *What is hashed.* The position of a person in the order of rows that the plan fixes (as it does how many there are). A
     (position, sketch) has a uniform 64-bit word, a function of ChaCha20 streams under keys derived (HKDF-SHA256) from the
     group's, a pair's and a block of people's: whether the word is below 2^-b, the floor's power of two, and if so its other bits
-    (`colonnade.privacy.laws._sketch_kernels`). ChaCha20 with a secret key is a pseudorandom function of the position in its
+    (see `_screen`). ChaCha20 with a secret key is a pseudorandom function of the position in its
     stream, so for whoever has no key the words of different people, sketches, pairs and of phantoms are independent and
     uniform. The keys stay with the parties, and each serves one plan. All parties of a pair read the same streams: nothing
     that is read depends on a party's data.
@@ -78,13 +80,13 @@ class PartitionSketches:
     (none, b). Party one releases ``max_b X_(a,b)`` over b and none, party two the same over a. Both derive the same values from
     the same key, hence everything that is released of a sketch is a function of the X_c, which are independent of each other
     since cells are disjoint. Under zero-out a person leaves one cell of each pair, and the loss is that of one X_c with an
-    element more or fewer in each of the M·S(S-1)/2 sketches: `colonnade.privacy.laws.partition_sketch`. It holds for **all
+    element more or fewer in each of the M·S(S-1)/2 sketches: `colonnade.privacy.laws.sketch_law`. It holds for **all
     parties' releases together**: the parties' debits are one loss, not several.
 
     Privacy
     -------
     Guarantee
-        The curve of `colonnade.privacy.laws.partition_sketch.Sketching.loss`: M·S(S-1)/2 log ratios between ln F(α_min) and
+        The curve of `colonnade.privacy.laws.sketch_law.Sketching.loss`: M·S(S-1)/2 log ratios between ln F(α_min) and
         ln(1 + 1/n_p), composed exactly at every order of the ledger; computational, since coins come from a keyed function.
     Neighbours
         Zero-out of a whole record (unit ``"person"``), or of one party's part of it (``"party"``). A record replaced: twice.
@@ -177,10 +179,93 @@ def real_values(law: SketchLaw, sketches: int, codes: NDArray[np.int32], cluster
         some = codes[start : start + PEOPLE]
         stream = source.spawn(f"people {number}")
         words = stream.words(len(some) * sketches // MANY)
-        passed = found[: screen(words, limit, found)]
+        passed = found[: _screen(words, limit, found)]
         places = np.empty(SHARED * len(passed), dtype=np.int64)
-        places = places[: expand(passed, stream.words(len(passed)), bits, _SUBSETS, places)]
-        keep_least(places, stream.words(len(places)), bits, some, sketches, least)
+        places = places[: _expand(passed, stream.words(len(passed)), bits, _SUBSETS, places)]
+        _keep_least(places, stream.words(len(places)), bits, some, sketches, least)
     ascending = np.ascontiguousarray(law.thresholds[::-1])
     values = law.floor + len(ascending) - np.searchsorted(ascending, least.T, side="right")
     return values.astype(np.uint16)
+
+
+# The inner loops, compiled ------------------------------------------------------------------------------------------------
+#
+# Integers only; which words are read does not depend on data. A value matters only below the floor's threshold, for one pair of
+# person and sketch in hundreds. So four sketches share a byte: it passes with probability 4p, p = 2^-b. Given that it does, which
+# of the four have a value below p follows from one more word: j given ones, and no others, with probability
+# ``p^j (1-p)^(4-j) / 4p = (2^b-1)^(4-j) / 2^(3b+2)``, a fraction of 2^32 at most and therefore exact. What is left of the
+# probability is nobody. The four are then independent, each below p with probability p: a Bernoulli process for a quarter of
+# the bytes.
+
+_SCREEN = "int64(uint64[::1], uint64, int64[::1])"
+_EXPAND = "int64(int64[::1], uint64[::1], uint64, uint8[::1], int64[::1])"
+_KEEP = "void(int64[::1], uint64[::1], uint64, int32[::1], int64, uint64[:, ::1])"
+
+
+@numba.njit([_SCREEN], cache=True, nogil=True)
+def _screen(words: NDArray[np.uint64], limit: int, found: NDArray[np.int64]) -> int:
+    """Write the positions of all bytes below a limit (at most 128), lowest byte of a word first; return how many.
+
+    Eight bytes are tested at once: ``(w - n) & ~w`` has a byte's top bit set where the byte is below n, and perhaps above such a
+    byte, never without one.
+    """
+    each = np.uint64(0x0101010101010101) * np.uint64(limit)
+    top = np.uint64(0x8080808080808080)
+    count = 0
+    for place in range(words.size):
+        word = words[place]
+        if (word - each) & ~word & top:
+            for byte in range(8):
+                if (word >> np.uint64(8 * byte)) & np.uint64(255) < limit:
+                    found[count] = 8 * place + byte
+                    count += 1
+    return count
+
+
+@numba.njit([_EXPAND], cache=True, nogil=True)
+def _expand(
+    found: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    bits: int,
+    subsets: NDArray[np.uint8],
+    places: NDArray[np.int64],
+) -> int:
+    """Write which (person, sketch) places have a value below 2^-bits, given the bytes that passed; return how many.
+
+    ``subsets`` lists the non-empty subsets of four as bits, by size.
+    """
+    other = (np.uint64(1) << bits) - np.uint64(1)
+    weights = (other * other * other, other * other, other, np.uint64(1))
+    count = 0
+    for number in range(found.size):
+        left = words[number] >> (np.uint64(62) - np.uint64(3) * bits)
+        members, start = np.uint8(0), 0
+        for size in range(4):
+            many = np.uint64(4) if size in (0, 2) else np.uint64(6) if size == 1 else np.uint64(1)
+            if left < many * weights[size]:
+                members = subsets[start + np.int64(left // weights[size])]
+                break
+            left -= many * weights[size]
+            start += 4 if size in (0, 2) else 6
+        for place in range(SHARED):
+            if (members >> np.uint8(place)) & np.uint8(1):
+                places[count] = SHARED * found[number] + place
+                count += 1
+    return count
+
+
+@numba.njit([_KEEP], cache=True, nogil=True)
+def _keep_least(
+    places: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    bits: int,
+    codes: NDArray[np.int32],
+    sketches: int,
+    least: NDArray[np.uint64],
+) -> None:
+    """Keep the least value, a word below 2^(64-bits), of each cluster and sketch; a code below 0 is no record."""
+    for number in range(places.size):
+        code, sketch = codes[places[number] // sketches], places[number] % sketches
+        value = words[number] >> bits
+        if code >= 0 and value < least[code, sketch]:
+            least[code, sketch] = value

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import discrete_laplace_variance
-from colonnade.privacy.laws import Description
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import Description, NoiseFamily
 from colonnade.privacy.laws.sampler import LARGEST_SCALE, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Neighbours, Unit
@@ -81,7 +80,7 @@ class CoefficientNoise:
         By party. Top-down all are equal: what is promised for the unit. Bottom-up each is the ε^(k) that the party named for
         its part of a record.
     unit, collusion
-        As in `colonnade.privacy.laws.joint_noise.GramNoise`.
+        As in `colonnade.privacy.laws.gram.GramNoise`.
     emphasis
         r: curvature gets r times the noise of slope.
     bottom_up
@@ -132,7 +131,7 @@ class CoefficientNoise:
     emphasis: int = 1
     bottom_up: bool = False
 
-    law: ClassVar[Law] = "laplace"
+    family: ClassVar[NoiseFamily] = "laplace"
 
     def __post_init__(self) -> None:
         if set(self.prices) != set(self.holdings) or any(price.delta != 0 for price in self.prices.values()):
@@ -269,7 +268,7 @@ class CoefficientNoise:
     @property
     def name(self) -> str:
         """What statements call it."""
-        return f"{self.law} noise in shares"
+        return f"{self.family} noise in shares"
 
     @property
     def honest(self) -> int:

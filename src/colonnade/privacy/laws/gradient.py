@@ -22,11 +22,11 @@ from colonnade.errors import BadInput
 from colonnade.privacy.calibration import round_up
 from colonnade.privacy.curves import summed_gaussian_rho
 from colonnade.privacy.laws import Description
-from colonnade.privacy.laws.sampled_gaussian import largest_step_rho, sampled_loss, sampled_part_loss
 from colonnade.privacy.laws.sampler import LARGEST_SIGMA_SQUARED, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
+from colonnade.privacy.subsampling import largest_step_rho, sampled_loss, sampled_part_loss
 
 __all__ = ["GradientNoise", "participation_bound"]
 
@@ -75,7 +75,7 @@ class GradientNoise:
     -------
     Guarantee
         All T steps together are within the price: towards the coordinator alone by Theorem 5 of Zhu–Wang 2019 with its factor
-        3 (Poisson; for a part of a record by the argument in `colonnade.privacy.laws.sampled_gaussian`); towards the coordinator
+        3 (Poisson; for a part of a record by the argument in `colonnade.privacy.subsampling`); towards the coordinator
         with c parties by zCDP over a person's participations (balanced).
     Neighbours
         Zero-out: a null record has x = 0 and v = 0, the constant column included, so it adds nothing to any batch.
