@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from colonnade.coding.features import coded_width
 from colonnade.coordinator.driver import Quote
 from colonnade.errors import ColonnadeError
-from colonnade.estimation.moments import features_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.channel import best_channel
 from colonnade.privacy.laws.whole_values import WholeValues
@@ -192,7 +192,7 @@ def _cells(step: Step, schema: Schema) -> int:
 
 
 def _width(step: Step, schema: Schema) -> int:
-    return len(features_of({name: schema[name] for name in step.columns})) - 1
+    return sum(coded_width(schema[name]) for name in step.columns)
 
 
 def _reports(plan: Plan, step: Step, schema: Schema) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from colonnade.coding.names import ColumnName
 from colonnade.errors import ColonnadeError
 from colonnade.party.steps import JOINT_STATISTICS, STATISTICS
 from colonnade.plan import Plan, Step
@@ -159,7 +160,8 @@ def _local(plan: Plan, step: Step, schema: Mapping[str, Column]) -> Noise:
 
 def _mechanism(kind: Any, plan: Plan, step: Step, schema: Mapping[str, Column]) -> Any:
     """Build the party's statistic and mechanism anew; ``None`` where they need more than is public here."""
-    own = {name: schema[f"{step.party}.{name}"] for name in step.columns if f"{step.party}.{name}" in schema}
+    names = {column: str(ColumnName(step.party, column)) for column in step.columns}
+    own = {column: schema[name] for column, name in names.items() if name in schema}
     if step.price is None or kind is None or len(own) != len(step.columns):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Columns as bounded integers: numbers mapped from their bounds to [−γ, γ], categories to indicators of height γ.
+"""Coded columns as bounded integers: what `colonnade.coding.features` maps to [−1, 1], times γ and rounded.
 
 Rounding to the nearest integer keeps |entry| ≤ γ because γ is an integer, and a category adds γ² to a row's squared length
 however many levels it has, so a row of b columns has squared length at most bγ² by construction: nothing needs clipping unless
@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coded_width
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.schema import Category, Numeric, Schema
@@ -65,7 +66,8 @@ class Coding:
         for name, width in zip(self.columns, self.widths, strict=True):
             column = self.schema[name]
             if isinstance(column, Numeric):
-                _code_numbers(table.values(name)[start:stop], column.low, column.high, self.scale, nonprivate, position)
+                middle, half = column.midpoint, column.half_range
+                _code_numbers(table.values(name)[start:stop], middle, half, self.scale, nonprivate, position)
             else:
                 nonprivate[position : position + width] = 0
                 code = _code_signs if name in self.signed else _code_levels
@@ -77,19 +79,18 @@ class Coding:
 
     def _width(self, name: str) -> int:
         column = self.schema[name]
-        if isinstance(column, Category) and name not in self.signed:
-            return column.size
+        if name not in self.signed:
+            return coded_width(column)
         if isinstance(column, Category) and column.size != 2:
             raise SchemaMismatch(f"Column {name!r} has more than two levels and cannot be coded as a sign.")
-        if isinstance(column, Numeric) and name in self.signed:
+        if isinstance(column, Numeric):
             raise SchemaMismatch(f"Column {name!r} is numeric and cannot be coded as a sign.")
         return 1
 
 
 @njit(cache=True, nogil=True)
-def _code_numbers(values: Any, low: float, high: float, scale: int, out: Any, column: int) -> None:
+def _code_numbers(values: Any, middle: float, half: float, scale: int, out: Any, column: int) -> None:
     """Map to [−γ, γ] and round; the clamp also catches what rounding in the map itself could add."""
-    middle, half = low / 2 + high / 2, high / 2 - low / 2
     for i in range(len(values)):
         coded = np.rint((values[i] - middle) / half * scale)
         out[column, i] = np.int64(min(max(coded, -float(scale)), float(scale)))

@@ -11,10 +11,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coded_width, to_unit_range
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Parameter
-from colonnade.schema import Category, Numeric, Schema
+from colonnade.schema import Numeric, Schema
 
 __all__ = ["PartialScores", "ScoreCoding", "numbers_parameter", "wholes_parameter"]
 
@@ -32,13 +33,13 @@ class PartialScores:
     columns, schema
         Which columns, and what is public about them.
     weights
-        A row an output, one weight a coded column in the order of ``columns``, levels in schema order; row by row.
+        One row per output, one weight per coded column in the order of ``columns``, levels in schema order; row by row.
     """
 
     def __init__(self, columns: Sequence[str], schema: Schema, weights: Sequence[float]) -> None:
         self.columns = tuple(columns)
         self.schema = schema
-        self.widths = [column.size if isinstance(column := schema[name], Category) else 1 for name in columns]
+        self.widths = [coded_width(schema[name]) for name in columns]
         outputs, rest = divmod(len(weights), sum(self.widths))
         if rest or not outputs:
             raise PlanMismatch("The plan has another number of weights than this party has coded columns.")
@@ -64,8 +65,7 @@ class PartialScores:
             column = self.schema[name]
             some = weights[:, place : place + width]
             if isinstance(column, Numeric):
-                half = column.high / 2 - column.low / 2
-                coded = (table.values(name)[start:stop] - column.midpoint) / half  # within [−1, 1] before any weight
+                coded = to_unit_range(table.values(name)[start:stop], column)  # within [−1, 1] before any weight
                 _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
             else:
                 _add_levels(table.codes(name)[start:stop], np.ascontiguousarray(some), nonprivate)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from colonnade.coding.cells import flatten
 from colonnade.errors import BadInput
-from colonnade.party.table.encoding import flatten
 from colonnade.party.table.sources import Source
 
 __all__ = ["Alignment", "align", "common_ids", "common_order", "read_ids", "unaligned"]
