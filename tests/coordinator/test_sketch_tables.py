@@ -29,6 +29,7 @@ from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketche
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
+from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 
 
@@ -86,7 +87,7 @@ def memberships(name, people, clusters, noise=0.15):
 def both(first, second, bought, clusters, key):
     return tuple(
         PartitionSketches(bought, "person", clusters, (PairSide("pair", one),), lambda: key).release(
-            codes.astype(np.int32), SystemRandomness()
+            codes.astype(np.int32), ExactSampler(SystemRandomness())
         )[0]
         for codes, one in ((first, True), (second, False))
     )

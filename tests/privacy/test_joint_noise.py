@@ -282,7 +282,7 @@ def test_gaussian_losses_are_those_of_the_smallest_noise_left(noise):
 
 
 def test_the_limits_are_the_samplers_own():
-    assert (joint_noise.LARGEST_SKELLAM_MEAN, joint_noise.LARGEST_GAUSSIAN_VARIANCE) == (
+    assert (joint_noise.LARGEST_MEAN, joint_noise.LARGEST_SIGMA_SQUARED) == (
         LARGEST_MEAN,
         LARGEST_SIGMA_SQUARED,
     )

@@ -17,6 +17,7 @@ from colonnade.privacy.laws.partition_sketches import (
     real_values,
 )
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
+from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 
 FIRST, SECOND = PairSide("pair", True), PairSide("pair", False)
@@ -24,7 +25,7 @@ FIRST, SECOND = PairSide("pair", True), PairSide("pair", False)
 
 def released(codes, *, sketching, clusters, side=FIRST, key=b"k" * 32):
     mechanism = PartitionSketches(sketching, "person", clusters, (side,), lambda: key)
-    return mechanism.release(np.asarray(codes, dtype=np.int32), SystemRandomness())[0]
+    return mechanism.release(np.asarray(codes, dtype=np.int32), ExactSampler(SystemRandomness()))[0]
 
 
 def a_key(name) -> bytes:
@@ -196,5 +197,5 @@ def test_what_cannot_be_sketched_is_refused_before_a_key_is_asked_for():
     mechanism = PartitionSketches(Sketching(2, 50, 64), "person", 2, (FIRST,), no_key)
     for codes in (np.array([0, 2], dtype=np.int32), np.zeros((2, 2), dtype=np.int32), np.array([0.5])):
         with pytest.raises(BadInput):
-            mechanism.release(codes, SystemRandomness())
+            mechanism.release(codes, ExactSampler(SystemRandomness()))
     assert "k" * 32 not in repr(PartitionSketches(Sketching(2, 50, 64), "person", 2, (FIRST,), lambda: b"k" * 32))

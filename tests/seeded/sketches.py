@@ -10,6 +10,7 @@ from colonnade.party.steps import membership_sketches
 from colonnade.party.steps.membership_sketches import MembershipSketches
 from colonnade.privacy.laws import partition_sketch, partition_sketches
 from colonnade.privacy.laws.partition_sketch import Sketching, SketchLaw
+from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import Opening
 from tests.audit import test_shared_keys as attacks
 from tests.coordinator import test_sketch_tables as tables
@@ -102,7 +103,7 @@ BUGS = [
     ),
     Bug(
         "one key stream for every pair",
-        replaced(partition_sketches.KeyedRandomness, "spawn", lambda self, label: self),
+        replaced(KeyedRandomness, "spawn", lambda self, label: self),
         partial(mechanisms.test_another_key_or_pair_gives_other_values, {"side": mechanisms.PairSide("other", True)}),
     ),
     Bug(

@@ -23,6 +23,7 @@ from colonnade.privacy.laws.partition_sketch import GAMMA, Sketching, least_floo
 from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.samplers import ExactSampler
 
 __all__ = ["Certain", "MendedSketches", "PaperSketches", "attack", "certain_loss", "largest_common"]
 
@@ -98,8 +99,9 @@ class MendedSketches:
         bought = sketching(self.price, 2, "person", self.sketches)
         key, people = randomness.bytes(32), np.array([0 if present else -1], dtype=np.int32)
         many = Sketching(2, bought.phantoms, self.sketches * samples)
+        sampler = ExactSampler(randomness)
         both = [
-            PartitionSketches(many, "person", 1, (PairSide("both", first),), lambda: key).release(people, randomness)
+            PartitionSketches(many, "person", 1, (PairSide("both", first),), lambda: key).release(people, sampler)
             for first in (True, False)
         ]
         return np.stack(both, axis=-1).astype(np.int64).reshape(samples, self.sketches, 2)

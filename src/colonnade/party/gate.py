@@ -27,6 +27,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Released, Settled, pack, unpack
 from colonnade.steps.matching_terms import is_aligning
@@ -86,7 +87,7 @@ class Gate:
         shards.load(statistic, self.table, step.columns)  # a source that cannot be read fails here, at no cost
         prepare(statistic, self.table)
         self.ledger.debit(request, body, mechanism.loss, label=label_of(ask.plan, step))
-        value = shards.perturbed(statistic, mechanism, self.table, self.randomness)
+        value = shards.perturbed(statistic, mechanism, self.table, ExactSampler(self.randomness))
         return self.ledger.seal(request, codec.encode(self._release(step, {"value": pack(value)}, mechanism)))
 
     def _disclose(self, ask: Ask, step: Step) -> bytes:

@@ -22,6 +22,7 @@ Running time varies a little with what is drawn, as it does for every rejection 
 answer at fixed times, where somebody could measure it.
 """
 
+import builtins
 import math
 from fractions import Fraction
 from numbers import Rational
@@ -33,13 +34,21 @@ from colonnade.errors import BadInput
 from colonnade.privacy._envelope import draw
 from colonnade.privacy._exact import WORD, Threshold
 from colonnade.privacy._laws import GaussianLaw, LaplaceLaw, NegativeBinomialLaw, PoissonLaw
-from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.laws.sampler import (
+    LARGEST_MEAN,
+    LARGEST_PARTS,
+    LARGEST_SCALE,
+    LARGEST_SIGMA_SQUARED,
+    Size,
+)
+from colonnade.privacy.randomness import KeyedRandomness, Randomness
 
 __all__ = [
     "LARGEST_MEAN",
     "LARGEST_PARTS",
     "LARGEST_SCALE",
     "LARGEST_SIGMA_SQUARED",
+    "ExactSampler",
     "Size",
     "Threshold",
     "bernoulli",
@@ -51,13 +60,63 @@ __all__ = [
     "uniform_below",
 ]
 
-LARGEST_SCALE = 2**50
-LARGEST_SIGMA_SQUARED = 2**100
-LARGEST_MEAN = 2**52
-LARGEST_PARTS = 2**30
 LARGEST_BOUND = 2**63
 
-Size = int | tuple[int, ...]
+
+class ExactSampler:
+    """The draws of this module from one source of randomness: what laws are given (`colonnade.privacy.laws.Sampler`).
+
+    Parameters
+    ----------
+    randomness
+        Where the bits come from. Draws take them in the order of the calls.
+
+    Examples
+    --------
+    >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> ExactSampler(SystemRandomness()).discrete_laplace(Fraction(2), 3).shape
+    (3,)
+    """
+
+    __slots__ = ("_randomness",)
+
+    def __init__(self, randomness: Randomness) -> None:
+        self._randomness = randomness
+
+    def bytes(self, count: int) -> builtins.bytes:
+        """Return ``count`` uniform bytes."""
+        return self._randomness.bytes(count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return ``count`` uniform 64-bit words."""
+        return self._randomness.words(count)
+
+    def uniform_below(self, bound: int, size: Size) -> NDArray[np.int64]:
+        """Draw as `uniform_below`."""
+        return uniform_below(bound, size, self._randomness)
+
+    def discrete_laplace(self, scale: Fraction, size: Size) -> NDArray[np.int64]:
+        """Draw as `discrete_laplace`."""
+        return discrete_laplace(scale, size, self._randomness)
+
+    def discrete_gaussian(self, sigma_squared: Fraction, size: Size) -> NDArray[np.int64]:
+        """Draw as `discrete_gaussian`."""
+        return discrete_gaussian(sigma_squared, size, self._randomness)
+
+    def polya_share(self, scale: Fraction, parts: int, size: Size) -> NDArray[np.int64]:
+        """Draw as `polya_share`."""
+        return polya_share(scale, parts, size, self._randomness)
+
+    def skellam(self, mean: Fraction, size: Size) -> NDArray[np.int64]:
+        """Draw as `skellam`."""
+        return skellam(mean, size, self._randomness)
+
+    def keyed(self, key: builtins.bytes) -> KeyedRandomness:
+        """Return the stream of a key; it does not depend on this sampler's randomness."""
+        return KeyedRandomness(key)
+
+    def __repr__(self) -> str:
+        return f"ExactSampler({self._randomness!r})"
 
 
 def uniform_below(bound: int, size: Size, randomness: Randomness) -> NDArray[np.int64]:

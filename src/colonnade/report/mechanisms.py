@@ -5,7 +5,6 @@ figures as the party that drew the noise. The proof is the mechanism's own docum
 """
 
 import inspect
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +15,6 @@ from colonnade.errors import ColonnadeError
 from colonnade.party.steps import JOINT_STATISTICS, STATISTICS
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.gradient_noise import GradientNoise
-from colonnade.privacy.laws.joint_noise import GramNoise
-from colonnade.privacy.laws.union_noise import UnionNoise
-from colonnade.privacy.loss import ORDERS
-from colonnade.privacy.price import NANO
 from colonnade.schema import Column, Schema
 from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
 from colonnade.steps.joint import Joint, is_joint
@@ -104,22 +99,14 @@ def _price(step: Step) -> str:
 
 def _joint(plan: Plan, name: str, steps: list[Step]) -> Noise:
     noise = Joint.read(plan, name).noise
-    gram = isinstance(noise, GramNoise | UnionNoise)
-    moved = noise.moved()
-    opened = math.sqrt(noise.opened_variance)
-    unit = 1.0
-    if isinstance(noise, GramNoise | UnionNoise):
-        unit = float(noise.constant)  # γ²: integers of the matrix a coded unit
+    sensitivity, scale = noise.describe()
     return Noise(
         step=name,
         parties=tuple(step.party for step in steps),
         statistic=steps[0].statistic,
-        mechanism=f"{noise.law} noise in shares of {len(steps)} parties, enough without {plan.collusion} of them",
-        sensitivity=f"Δ² = {moved / 2 / unit**2:.6g} in units of an entry off the diagonal (coded)"
-        if gram
-        else f"{moved} {'cell' if moved == 1 else 'cells'} of the tables, by 1 each",
-        scale=f"standard deviation {opened / unit:.6g} of an opened entry"
-        + (" (coded units)" if gram else " (people)"),
+        mechanism=f"{noise.name} of {len(steps)} parties, enough without {plan.collusion} of them",
+        sensitivity=sensitivity,
+        scale=scale,
         price=_price(steps[0]),
         proof=type(noise),
     )
@@ -127,14 +114,14 @@ def _joint(plan: Plan, name: str, steps: list[Step]) -> Noise:
 
 def _descent(plan: Plan, name: str, steps: list[Step]) -> Noise:
     terms = GradientTerms.read(plan, name)
-    noise, unit = terms.noise, 4.0 * terms.scale**2 * terms.weight_scale  # integers a coded unit of a gradient
+    sensitivity, scale = terms.noise.describe(4.0 * terms.scale**2 * terms.weight_scale)  # integers per coded unit
     return Noise(
         step=name,
         parties=terms.owners,
         statistic=GRADIENT,
         mechanism=f"gaussian noise in shares of {len(steps)} parties, in each of {terms.steps:,} steps",
-        sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} a step (coded units of the gradient)",
-        scale=f"standard deviation {noise.gradient_deviation(unit):.6g} of an opened number",
+        sensitivity=sensitivity,
+        scale=scale,
         price=_price(steps[0]),
         proof=GradientNoise,
     )
@@ -144,7 +131,7 @@ def _local(plan: Plan, step: Step, schema: Mapping[str, Column]) -> Noise:
     kind = {**STATISTICS, **JOINT_STATISTICS}.get(step.statistic)
     mechanism = _mechanism(kind, plan, step, schema)
     proof: Any = type(mechanism) if mechanism is not None else kind
-    sensitivity, scale = _figures(mechanism, plan, step) if mechanism is not None else ("", "")
+    sensitivity, scale = mechanism.describe() if mechanism is not None else ("", "")
     name = getattr(mechanism, "name", None) or getattr(kind, "name", None) or step.statistic
     return Noise(
         step.name,
@@ -168,29 +155,3 @@ def _mechanism(kind: Any, plan: Plan, step: Step, schema: Mapping[str, Column]) 
         return kind(plan, step, Schema(own)).mechanism(step.price)
     except (ColonnadeError, TypeError, AttributeError):
         return None
-
-
-def _figures(mechanism: Any, plan: Plan, step: Step) -> tuple[str, str]:
-    inner = getattr(mechanism, "_noise", None) or getattr(mechanism, "_inner", mechanism)
-    if hasattr(inner, "sigma_squared"):
-        rho = inner.loss.renyi[-1] / (float(ORDERS[-1]) * NANO)
-        sigma = math.sqrt(inner.sigma_squared)
-        return f"Δ₂ = {math.sqrt(2 * rho) * sigma:.6g} (whole numbers released)", f"σ = {sigma:.6g}"
-    if hasattr(inner, "scale"):
-        epsilon = (inner.loss.pure or 0) / NANO
-        return f"Δ₁ = {float(inner.scale) * epsilon:.6g} (whole numbers released)", f"b = {float(inner.scale):.6g}"
-    if hasattr(inner, "channel"):
-        channel = inner.channel
-        odds = f"the true one with p = {channel.p:.4g}, another with q = {channel.q:.4g}"
-        return (
-            "one report a person, whatever the category",
-            f"{channel.kind} on {channel.categories} categories: {odds}",
-        )
-    if hasattr(inner, "schedule"):
-        people = f"{plan.people:,} people"
-        clusters = step.parameters.get("clusters")
-        return (
-            f"one person in one cluster, displacement clipped; {people}",
-            f"{clusters} clusters; {inner.schedule.sweeps} sweeps",
-        )
-    return "", ""

@@ -21,6 +21,7 @@ from colonnade.party.table.identifiers import normal_ids
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import Plan, Step
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Described
 from colonnade.secure.framing import digest
@@ -93,7 +94,7 @@ class AligningPart:
         opened = self._gate.ledger.opening_of(self._request)
         if opened is not None:  # opened once: the same noise on another number would tell the difference
             return int.from_bytes(opened, "big")
-        released = self._statistic.mechanism.release(np.array([common]), self._noise.spawn("size"))
+        released = self._statistic.mechanism.release(np.array([common]), ExactSampler(self._noise.spawn("size")))
         places = int(np.clip(released[0], 0, matching.places))
         label = label_of(self._plan, self._step)
         self._gate.ledger.record_opening(self._request, places.to_bytes(8, "big"), label=label)

@@ -17,10 +17,9 @@ from colonnade.party.steps.own_products import folded_products
 from colonnade.party.steps.parameters import whole_parameter, words_parameter
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.privacy import samplers
+from colonnade.privacy.laws import Sampler
 from colonnade.privacy.laws.functional_noise import CoefficientNoise
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.randomness import Randomness
 from colonnade.schema import Schema
 from colonnade.steps.coefficient_entries import cross_entries, own_entries, widths_of
 from colonnade.steps.joint import Joint
@@ -74,24 +73,16 @@ class Coefficients:
         assert loss is not None  # with no more colluders than the plan allows, the noise is Laplace
         return loss
 
-    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+    def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a Pólya share of Laplace noise an entry, of the scale that its block and its kind have."""
-        shares = np.zeros(entries, dtype=np.int64)
-        for block, slope, places in self.cross.groups:
-            scale = self.noise.scale(block, slope=slope)
-            shares[places] = samplers.polya_share(scale, self.noise.honest, len(places), randomness)
-        return shares
+        return self.noise.draw_share(entries, sampler, self.cross.groups)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return coded rows."""
         return self.coding.rows(table, start, stop)
 
-    def own(self, table: PrivateTable, randomness: Randomness) -> NDArray[np.int64]:
+    def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own coefficients, noised by it alone."""
         nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
-        released = nonprivate[self.entries.rows, self.entries.columns]
-        for slope in (False, True):
-            places = np.flatnonzero(self.entries.slope == slope)
-            scale = self.noise.scale((self.party, self.party), slope=slope)
-            released[places] += samplers.discrete_laplace(scale, len(places), randomness)
-        return released
+        chosen = nonprivate[self.entries.rows, self.entries.columns]
+        return chosen + self.noise.draw_own(self.party, self.entries.slope, sampler)

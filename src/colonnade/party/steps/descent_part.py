@@ -18,6 +18,7 @@ from colonnade.errors import PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.steps.gradient import Gradient
 from colonnade.party.steps.ledger_words import label_of
 from colonnade.plan import Plan, Step
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.batches import Batches
 from colonnade.secure.framing import digest
 from colonnade.steps.gradient_terms import KEY
@@ -87,7 +88,7 @@ class DescentPart:
         self._take_lease(position, weights)
         self._shared = position + 1
         terms, people = self._statistic.terms, self._batches.members(position)
-        noise = self._statistic.noise(self._gate.randomness)
+        noise = self._statistic.noise(ExactSampler(self._gate.randomness))
         nonprivate = np.zeros((terms.widths[self._step.party] + 1, terms.capacity), dtype=np.int64)
         rows = self._nonprivate_rows[people].astype(np.int64)
         labels = None if self._nonprivate_labels is None else self._nonprivate_labels[people]

@@ -19,9 +19,8 @@ from colonnade.party.steps.categories import only_parameters
 from colonnade.party.steps.coding import Coding
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.privacy import samplers
+from colonnade.privacy.laws import Sampler
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.randomness import Randomness
 from colonnade.schema import Category, Schema
 from colonnade.steps.gradient_terms import GradientTerms
 
@@ -103,9 +102,9 @@ class Gradient:
             nonprivate = nonprivate - 2 * self.terms.scale * self.terms.weight_scale * labels.astype(np.int64)
         return np.clip(nonprivate, -self._bound, self._bound)
 
-    def noise(self, randomness: Randomness) -> Integers:
+    def noise(self, sampler: Sampler) -> Integers:
         """Return this party's share of the noise of one step, drawn afresh."""
-        return samplers.discrete_gaussian(self.terms.noise.share, self.terms.columns, randomness)
+        return self.terms.noise.draw_share(self.terms.columns, sampler)
 
     @property
     def _constant(self) -> int:

@@ -5,7 +5,7 @@ What a party contributes to a joint opening is described here; how rows are shar
 """
 
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,9 @@ from colonnade.party.steps.parameters import whole_parameter, words_parameter
 from colonnade.party.steps.partial_scores import ScoreCoding
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.privacy import samplers
+from colonnade.privacy.laws import Sampler
 from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.randomness import Randomness
 from colonnade.schema import Schema
 from colonnade.steps.joint import Joint
 
@@ -38,13 +37,13 @@ class JointStatistic(Protocol):
     def loss(self) -> Loss:
         """What this party's ledger is debited."""
 
-    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+    def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's share of the noise, one number for each entry between two parties."""
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's integer rows, a column of the table along each row of the result."""
 
-    def own(self, table: PrivateTable, randomness: Randomness) -> NDArray[np.int64] | None:
+    def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64] | None:
         """Return the part of the release that concerns this party alone, noised by it alone."""
 
 
@@ -87,22 +86,19 @@ class Gram:
         """The full loss of the opening; for the party unit, that of this party's part of a record."""
         return _certain(self.noise.loss(party=self.owner))
 
-    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+    def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a share of variance s² an entry."""
-        return _draw(self.noise, self.noise.share, entries, randomness)
+        return self.noise.draw_share(entries, sampler)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return coded rows."""
         return self.coding.rows(table, start, stop)
 
-    def own(self, table: PrivateTable, randomness: Randomness) -> NDArray[np.int64]:
+    def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
         nonprivate = self._own_block(table)
         upper = np.triu_indices(len(nonprivate))
-        drawn = _draw(self.noise, self.noise.own_variance, len(upper[0]), randomness)
-        diagonal = upper[0] == upper[1]
-        drawn[diagonal] = _draw(self.noise, 2 * self.noise.own_variance, int(diagonal.sum()), randomness)
-        return (nonprivate[upper] + drawn)[1:]
+        return (nonprivate[upper] + self.noise.draw_own(len(nonprivate), sampler))[1:]
 
     def _own_block(self, table: PrivateTable, block: int = 8_192) -> NDArray[np.int64]:
         return folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale, block)
@@ -135,11 +131,9 @@ class PairTables:
         """The full loss of the opening; for the party unit, that of this party's part of a record."""
         return _certain(self.noise.loss(party=self.owner))
 
-    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+    def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return Pólya shares of discrete Laplace noise, or discrete Gaussian shares."""
-        if self.noise.law == "laplace":
-            return samplers.polya_share(self.noise.share, self.noise.honest, entries, randomness)
-        return samplers.discrete_gaussian(self.noise.share, entries, randomness)
+        return self.noise.draw_share(entries, sampler)
 
     def prepare(self, table: PrivateTable) -> None:
         """Require whatever the category rests on, before anything is paid."""
@@ -153,7 +147,7 @@ class PairTables:
         rows[some[present], present] = 1
         return rows
 
-    def own(self, table: PrivateTable, randomness: Randomness) -> None:  # noqa: ARG002
+    def own(self, table: PrivateTable, sampler: Sampler) -> None:  # noqa: ARG002
         """Nothing: margins follow from the tables."""
         return
 
@@ -161,9 +155,3 @@ class PairTables:
 def _certain(loss: Loss | None) -> Loss:
     assert loss is not None  # with no more colluders than the plan allows, noise is left
     return loss
-
-
-def _draw(noise: GramNoise, variance: Any, size: int, randomness: Randomness) -> NDArray[np.int64]:
-    if noise.law == "skellam":
-        return samplers.skellam(variance / 2, size, randomness)
-    return samplers.discrete_gaussian(variance, size, randomness)

@@ -10,6 +10,7 @@ from colonnade.party.steps import JointStatistic
 from colonnade.party.steps.ledger_words import label_of, prepare
 from colonnade.plan import Plan, Step
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 
 if TYPE_CHECKING:
     from colonnade.party.gate import Gate
@@ -63,12 +64,12 @@ class JointPart:
     def noise(self, entries: int) -> NDArray[np.int64]:
         """Return this party's share of the noise of the entries between parties."""
         assert self._noise is not None  # the run begins first
-        return self._statistic.cross_noise(entries, self._noise.spawn("cross"))
+        return self._statistic.cross_noise(entries, ExactSampler(self._noise.spawn("cross")))
 
     def own(self) -> NDArray[np.int64] | None:
         """Return this party's own part, noised by it alone."""
         assert self._noise is not None  # the run begins first
-        return self._statistic.own(self._gate.table, self._noise.spawn("own"))
+        return self._statistic.own(self._gate.table, ExactSampler(self._noise.spawn("own")))
 
     def opening(self, answer: bytes) -> None:
         """Keep, durably, what is about to be opened; a step is opened once."""

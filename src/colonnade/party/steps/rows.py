@@ -10,11 +10,10 @@ from colonnade.party.steps.categories import only_parameters
 from colonnade.party.steps.coding import Coding
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws import Mechanism
+from colonnade.privacy.laws import Description, Mechanism, Sampler
 from colonnade.privacy.laws.gaussian import DiscreteGaussian
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
-from colonnade.privacy.randomness import Randomness
 from colonnade.schema import Schema
 
 __all__ = ["Rows"]
@@ -61,6 +60,10 @@ class _Narrow:
         """What one release costs."""
         return self._inner.loss
 
-    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> NDArray[np.int32]:
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        return self._inner.describe()
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int32]:
         """Perturb and narrow."""
-        return np.clip(self._inner.release(nonprivate, randomness), -LARGEST, LARGEST).astype(np.int32)
+        return np.clip(self._inner.release(nonprivate, sampler), -LARGEST, LARGEST).astype(np.int32)

@@ -11,7 +11,7 @@ from colonnade.party.steps.parameters import seed_parameter, whole_parameter
 from colonnade.party.steps.partial_scores import LARGEST_NUMBER, PartialScores, numbers_parameter, wholes_parameter
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.privacy import samplers
+from colonnade.privacy.laws import Sampler
 from colonnade.privacy.laws.joint_noise import TableNoise
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
@@ -99,11 +99,9 @@ class ScoreHistogram:
         numbers = np.frombuffer(part, dtype="<u2").astype(np.int64)
         self.received = numbers if self.received is None else self.received + numbers
 
-    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+    def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return Pólya shares of discrete Laplace noise, or discrete Gaussian shares."""
-        if self.noise.law == "laplace":
-            return samplers.polya_share(self.noise.share, self.noise.honest, entries, randomness)
-        return samplers.discrete_gaussian(self.noise.share, entries, randomness)
+        return self.noise.draw_share(entries, sampler)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return indicators of number and label; none for a person without a record, or without a label."""
@@ -119,7 +117,7 @@ class ScoreHistogram:
         nonprivate[codes[present], present] = 1
         return nonprivate
 
-    def own(self, table: PrivateTable, randomness: Randomness) -> None:  # noqa: ARG002
+    def own(self, table: PrivateTable, sampler: Sampler) -> None:  # noqa: ARG002
         """Nothing: the histogram is all."""
         return
 

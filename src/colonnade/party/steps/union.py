@@ -5,8 +5,6 @@ common by themselves. What a party could compute alone, the products of its own 
 shared too, and multiplied by the other party's indicator. That is still of degree two.
 """
 
-from itertools import combinations_with_replacement
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,10 +14,9 @@ from colonnade.party.steps.coding import Coding
 from colonnade.party.steps.parameters import whole_parameter, words_parameter
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.privacy import samplers
+from colonnade.privacy.laws import Sampler
 from colonnade.privacy.laws.union_noise import UnionNoise
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.randomness import Randomness
 from colonnade.schema import Schema
 from colonnade.steps.joint import Joint
 
@@ -64,19 +61,11 @@ class UnionCross:
         held = table.held()[start:stop].astype(np.int64) * self.coding.scale
         return np.vstack([held[None, :], self.coding.rows(table, start, stop)])
 
-    def heavy(self, entries: int) -> NDArray[np.bool_]:
-        """Return which entries have variance V: the number of people, which comes first."""
-        heavy: NDArray[np.bool_] = np.arange(entries) == 0
-        return heavy
-
-    def cross_noise(self, entries: int, randomness: Randomness) -> NDArray[np.int64]:
+    def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a share of the noise: s² an entry, twice that where it has variance V."""
-        heavy = self.heavy(entries)
-        drawn = samplers.discrete_gaussian(self.noise.share, entries, randomness)
-        drawn[heavy] = samplers.discrete_gaussian(2 * self.noise.share, int(heavy.sum()), randomness)
-        return drawn
+        return self.noise.draw_share(entries, sampler)
 
-    def own(self, table: PrivateTable, randomness: Randomness) -> None:  # noqa: ARG002
+    def own(self, table: PrivateTable, sampler: Sampler) -> None:  # noqa: ARG002
         """Nothing: no product is this party's alone."""
         return
 
@@ -99,8 +88,3 @@ class UnionOwn(UnionCross):
         coded = self.coding.rows(table, start, stop)
         first, second = np.triu_indices(len(coded))
         return coded[first] * coded[second]
-
-    def heavy(self, entries: int) -> NDArray[np.bool_]:
-        """Return which entries have variance V: the squares."""
-        pairs = combinations_with_replacement(range(self.noise.widths[self.noise.part]), 2)
-        return np.array([first == second for first, second in pairs])[:entries]

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from colonnade.party.steps import Statistic
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.laws import Mechanism, Sampler
 
 __all__ = ["load", "perturbed"]
 
@@ -34,9 +33,9 @@ class _LocalRandomiser(Protocol):
 
     block: int
 
-    def draw(self, people: int, randomness: Randomness) -> NDArray[Any]: ...
+    def draw(self, people: int, sampler: Sampler) -> NDArray[Any]: ...
 
-    def apply(self, nonprivate: NDArray[Any], coins: NDArray[Any], randomness: Randomness) -> NDArray[Any]: ...
+    def apply(self, nonprivate: NDArray[Any], coins: NDArray[Any], sampler: Sampler) -> NDArray[Any]: ...
 
 
 def load(statistic: Statistic, table: PrivateTable, columns: Sequence[str]) -> None:
@@ -45,31 +44,31 @@ def load(statistic: Statistic, table: PrivateTable, columns: Sequence[str]) -> N
         part.load(columns)
 
 
-def perturbed(statistic: Statistic, mechanism: Mechanism, table: PrivateTable, randomness: Randomness) -> NDArray[Any]:
+def perturbed(statistic: Statistic, mechanism: Mechanism, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
     """Compute and perturb: shard by shard where rows are divided and the statistic allows it, else at once."""
     if isinstance(mechanism, _LocalRandomiser) and _by_shard(statistic, table):
-        return _by_hand(statistic, mechanism, table, randomness)
+        return _by_hand(statistic, mechanism, table, sampler)
     nonprivate = statistic.compute(table)
-    return mechanism.release(nonprivate, randomness)
+    return mechanism.release(nonprivate, sampler)
 
 
 def _by_shard(statistic: Statistic, table: PrivateTable) -> bool:
     return table.sharded and isinstance(statistic, _OneByOne)
 
 
-def _by_hand(statistic: Any, mechanism: Any, table: PrivateTable, randomness: Randomness) -> NDArray[Any]:
+def _by_hand(statistic: Any, mechanism: Any, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
     parts = [_taking_part(statistic, places, part) for places, part in table.shards()]
     people = sum(len(ranks) for ranks, _ in parts)
     released: NDArray[Any] | None = None
     for start in range(0, people, mechanism.block):
-        coins = mechanism.draw(min(mechanism.block, people - start), randomness)
+        coins = mechanism.draw(min(mechanism.block, people - start), sampler)
         for ranks, nonprivate in parts:
             some = slice(*np.searchsorted(ranks, [start, start + len(coins)]))
-            reports = mechanism.apply(nonprivate[some], coins[ranks[some] - start], randomness)
+            reports = mechanism.apply(nonprivate[some], coins[ranks[some] - start], sampler)
             if released is None:
                 released = np.empty((people, *reports.shape[1:]), dtype=reports.dtype)
             released[ranks[some]] = reports
-    return mechanism.release(np.empty(0, dtype=np.int64), randomness) if released is None else released
+    return mechanism.release(np.empty(0, dtype=np.int64), sampler) if released is None else released
 
 
 def _taking_part(

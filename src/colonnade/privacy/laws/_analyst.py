@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from colonnade.privacy.laws._partitions import Half, Nearest, Partition, Tree, Whole
 from colonnade.privacy.laws.clustering_schedule import COUNTS, ClusteringSchedule
-from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.laws.sampler import KeyedStream
 
 __all__ = ["Analyst", "Answer", "Block", "Query"]
 
@@ -110,6 +110,8 @@ class Analyst:
     ----------
     block, schedule
         What is public.
+    coins
+        The stream of the public seed.
     count_noise, sum_noise
         The standard deviation of a noisy count, and of a noisy sum at radius 1, by share of the budget.
     """
@@ -118,6 +120,7 @@ class Analyst:
         self,
         block: Block,
         schedule: ClusteringSchedule,
+        coins: KeyedStream,
         *,
         count_noise: Callable[[Fraction], float],
         sum_noise: Callable[[Fraction], float],
@@ -126,7 +129,7 @@ class Analyst:
         self.schedule = schedule
         self.count_noise = count_noise
         self.sum_noise = sum_noise
-        self.coins = KeyedRandomness(block.seed.to_bytes(32, "big"))
+        self.coins = coins
 
     def rounds(self) -> Generator[Query, Answer, Integers]:
         """Yield questions, return integer centres."""

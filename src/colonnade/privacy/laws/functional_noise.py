@@ -16,26 +16,32 @@ their levels, has magnitude at most γ²: one *move*. A block with m moves of cu
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import discrete_laplace_variance
+from colonnade.privacy.laws import Description
 from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws.sampler import LARGEST_SCALE, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Neighbours, Unit
 from colonnade.privacy.price import NANO, Price
 
-__all__ = ["Block", "CoefficientNoise", "Holding", "coefficients_l1", "emphasis_for"]
-
-LARGEST_SCALE = 2**50  # as in `colonnade.privacy.samplers`, which the coordinator may not import
+__all__ = ["Block", "CoefficientNoise", "EntryGroup", "Holding", "coefficients_l1", "emphasis_for"]
 
 Block = tuple[str, str]
 """Whose columns meet: a pair of parties in the plan's order, or one party twice."""
+
+EntryGroup = tuple[Block, bool, NDArray[np.int64]]
+"""The places of a block's slope, or of its curvature, among all opened entries."""
 
 
 class Holding(NamedTuple):
@@ -233,7 +239,37 @@ class CoefficientNoise:
         among = numbers + math.comb(numbers, 2) + numbers + (r * (numbers + 1) if single else 0)
         return 2 * (self.moved() - among) + _replaced_numbers(numbers, r if single else 0)
 
+    # How it is drawn ----------------------------------------------------------------------------------------------------
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words, in coded units."""
+        unit = self.gamma**2
+        return Description(
+            f"Δ₁ = {self.moved()} in units of the noise of curvature (coded)",
+            f"standard deviation {math.sqrt(self.opened_variance) / unit:.6g} of the noisiest opened entry (coded units)",
+        )
+
+    def draw_share(self, entries: int, sampler: Sampler, groups: Iterable[EntryGroup]) -> NDArray[np.int64]:
+        """Draw one party's share of the noise between parties: a Pólya share per entry, of its block's and its kind's scale."""
+        shares = np.zeros(entries, dtype=np.int64)
+        for block, slope, places in groups:
+            shares[places] = sampler.polya_share(self.scale(block, slope=slope), self.honest, len(places))
+        return shares
+
+    def draw_own(self, party: str, slope: NDArray[np.bool_], sampler: Sampler) -> NDArray[np.int64]:
+        """Draw the noise of one party's own block, curvature first; ``slope`` says which of its entries are slope."""
+        drawn = np.zeros(len(slope), dtype=np.int64)
+        for flag in (False, True):
+            places = np.flatnonzero(slope == flag)
+            drawn[places] = sampler.discrete_laplace(self.scale((party, party), slope=flag), len(places))
+        return drawn
+
     # How noisy it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """What statements call it."""
+        return f"{self.law} noise in shares"
 
     @property
     def honest(self) -> int:

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import round_up
 from colonnade.privacy.curves import summed_gaussian_rho
+from colonnade.privacy.laws import Description
 from colonnade.privacy.laws.sampled_gaussian import largest_step_rho, sampled_loss, sampled_part_loss
+from colonnade.privacy.laws.sampler import LARGEST_SIGMA_SQUARED, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
@@ -27,7 +31,6 @@ from colonnade.privacy.price import Price
 __all__ = ["GradientNoise", "participation_bound"]
 
 UNLIKELY = 2.0**-64
-LARGEST_GAUSSIAN_VARIANCE = 2**100  # as in `colonnade.privacy.samplers`, which the coordinator may not import
 
 
 @lru_cache(maxsize=256)
@@ -117,6 +120,8 @@ class GradientNoise:
         if type(self.participations) is not int or not 1 <= self.participations <= self.steps:
             raise BadInput("A person takes part in at least one step and at most in all of them.")
 
+    name = "gaussian noise in shares, in every step"
+
     @property
     def parties(self) -> int:
         """P: how many add a share of the noise."""
@@ -146,7 +151,7 @@ class GradientNoise:
         grow = Fraction(1, 2**31)
         while summed_gaussian_rho(whole, share, self.honest, self.columns) > most:
             share, grow = round_up(share * (1 + grow)), grow * 2
-        if share > LARGEST_GAUSSIAN_VARIANCE:
+        if share > LARGEST_SIGMA_SQUARED:
             raise BadInput(
                 "So much noise cannot be drawn exactly.", remedy="Lower the fixed-point scale, or raise epsilon."
             )
@@ -177,6 +182,17 @@ class GradientNoise:
 
     def _step_rho(self, shares: int, party: str | None) -> Fraction:
         return summed_gaussian_rho(self.moved(party), self.share, shares, self.columns)
+
+    def describe(self, unit: float = 1.0) -> Description:
+        """Return sensitivity and scale in words, in multiples of ``unit``."""
+        return Description(
+            f"Δ₂ = {math.sqrt(self.moved()) / unit:.6g} per step (coded units of the gradient)",
+            f"standard deviation {self.gradient_deviation(unit):.6g} of an opened number",
+        )
+
+    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw one party's share of the noise of one step: s² per released number."""
+        return sampler.discrete_gaussian(self.share, entries)
 
     def gradient_deviation(self, unit: float) -> float:
         """Return the standard deviation of the noise in one released number, in multiples of ``unit``."""

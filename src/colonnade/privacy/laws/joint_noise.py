@@ -22,9 +22,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.curves import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
+from colonnade.privacy.laws import Description
+from colonnade.privacy.laws.sampler import LARGEST_MEAN, LARGEST_SIGMA_SQUARED, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
@@ -32,8 +37,6 @@ from colonnade.privacy.price import Price
 __all__ = ["GramNoise", "JointNoise", "Law", "TableNoise"]
 
 Law = Literal["gaussian", "laplace", "skellam"]
-LARGEST_SKELLAM_MEAN = 2**52  # as in `colonnade.privacy.samplers`, which the coordinator may not import
-LARGEST_GAUSSIAN_VARIANCE = 2**100
 
 
 class JointNoise(Protocol):
@@ -66,6 +69,20 @@ class GramNoise:
     law
         ``"gaussian"`` (discrete Gaussian shares, zCDP) or ``"skellam"`` (paper 002).
 
+    Privacy
+    -------
+    Guarantee
+        ρ-zCDP with ρ = (‖v‖⁴ − ‖a‖⁴)/(4·s²·shares) up to the discreteness of the shares ("gaussian"), or the Rényi curve of
+        Skellam noise ("skellam"). The statement and its proof are in docs/proofs/gram.md.
+    Neighbours
+        Zero-out of a whole record, or of one party's part of it. `replaced_loss` gives the figure for a replaced record.
+    Adversary
+        The coordinator together with up to c data parties. With more, the loss is that of the shares that are left.
+    Numerics
+        Integer noise on integers; variances are exact rationals, rounded up; the sampler is exact.
+    Checked by
+        tests/privacy/test_joint_noise.py, tests/party/test_statistics_joint.py, tests/estimators/test_moments_release.py
+
     Examples
     --------
     >>> noise = GramNoise({"a": 4, "b": 4, "c": 4}, 1, 12, Price.of(1.0, 1e-5), "person", 1)
@@ -88,6 +105,11 @@ class GramNoise:
             raise BadInput("collusion is at least 0 and below the number of data parties.")
         if self.law not in ("gaussian", "skellam"):
             raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.")
+
+    @property
+    def name(self) -> str:
+        """What statements call it."""
+        return f"{self.law} noise in shares"
 
     @property
     def honest(self) -> int:
@@ -159,6 +181,33 @@ class GramNoise:
             return self._skellam_loss(2 * self.total**2, self.share, shares)
         return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.total**2), self.share, shares, self.entries))
 
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words, in coded units."""
+        return Description(
+            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (coded)",
+            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (coded units)",
+        )
+
+    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw one party's share of the noise of entries between two parties: variance s² per entry."""
+        return self._draw(self.share, entries, sampler)
+
+    def draw_own(self, columns: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw the noise of one party's own block: the upper triangle of so many columns, row by row.
+
+        Variance V on the diagonal, V/2 elsewhere. Diagonal entries are drawn twice, and the second draw counts.
+        """
+        rows, places = np.triu_indices(columns)
+        drawn = self._draw(self.own_variance, len(rows), sampler)
+        diagonal = rows == places
+        drawn[diagonal] = self._draw(2 * self.own_variance, int(diagonal.sum()), sampler)
+        return drawn
+
+    def _draw(self, variance: Fraction, size: int, sampler: Sampler) -> NDArray[np.int64]:
+        if self.law == "skellam":
+            return sampler.skellam(variance / 2, size)
+        return sampler.discrete_gaussian(variance, size)
+
     def _skellam_loss(self, moved: int, share: Fraction, shares: int) -> Loss:
         """Rényi bounds add over entries; the second-order term takes the off-diagonal mean, the smaller, for all of them."""
         diagonal_mean = float(
@@ -193,7 +242,7 @@ class GramNoise:
     def _require_drawable(self, share: Fraction) -> None:
         """Refuse at plan time what samplers would refuse after the debit; the largest is the own diagonal, V = 2·s²·(P − c)."""
         largest = 2 * share * self.honest
-        if largest > (2 * LARGEST_SKELLAM_MEAN if self.law == "skellam" else LARGEST_GAUSSIAN_VARIANCE):
+        if largest > (2 * LARGEST_MEAN if self.law == "skellam" else LARGEST_SIGMA_SQUARED):
             raise BadInput("Noise of this size cannot be drawn.", remedy="Use a smaller scale=, or a larger epsilon.")
 
 
@@ -209,6 +258,21 @@ class TableNoise:
         As in `GramNoise`. δ = 0 takes discrete Laplace noise in Pólya shares, a positive δ discrete Gaussian shares.
     cells
         How many cells all tables have together.
+
+    Privacy
+    -------
+    Guarantee
+        Pure ε-DP with ε = moved/scale at δ = 0, otherwise ρ-zCDP with ρ = moved/(2·s²·shares) up to the discreteness of the
+        shares. The statement and its proof are in docs/proofs/pair-tables.md.
+    Neighbours
+        Zero-out of a whole record, or of one party's part of it. `replaced_loss` gives the figure for a replaced record.
+    Adversary
+        The coordinator together with up to c data parties. With more, nothing pure is claimed; Gaussian shares that are left
+        still count.
+    Numerics
+        Integer noise on integers; scale and variance are exact rationals; the sampler is exact.
+    Checked by
+        tests/privacy/test_joint_noise.py, tests/party/test_statistics_joint.py, tests/party/test_score_statistics.py
 
     Examples
     --------
@@ -230,6 +294,11 @@ class TableNoise:
     def law(self) -> Law:
         """Which noise."""
         return "gaussian" if self.price.delta > 0 else "laplace"
+
+    @property
+    def name(self) -> str:
+        """What statements call it."""
+        return f"{self.law} noise in shares"
 
     @property
     def honest(self) -> int:
@@ -268,6 +337,20 @@ class TableNoise:
         if self.law == "laplace":
             return None if colluders > self.collusion else Loss.of_pure(math.ceil(Fraction(moved) / self.share * 10**9))
         return None if shares < 1 else Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.cells))
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        moved = self.moved()
+        return Description(
+            f"{moved} {'cell' if moved == 1 else 'cells'} of the tables, by 1 each",
+            f"standard deviation {math.sqrt(self.opened_variance):.6g} of an opened entry (people)",
+        )
+
+    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw one party's share of the noise of all cells: Pólya shares of discrete Laplace noise, or Gaussian shares."""
+        if self.law == "laplace":
+            return sampler.polya_share(self.share, self.honest, entries)
+        return sampler.discrete_gaussian(self.share, entries)
 
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
         """Return the loss if a record is replaced by another instead of by nothing: two cells of each table move."""

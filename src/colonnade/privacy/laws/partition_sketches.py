@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws._sketch_kernels import SHARED, expand, keep_least, screen
 from colonnade.privacy.laws.partition_sketch import Sketching, SketchLaw
+from colonnade.privacy.laws.sampler import KeyedStream
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.randomness import KeyedRandomness, Randomness
 
 __all__ = ["PairSide", "PartitionSketches", "phantom_values", "real_values"]
 
@@ -58,8 +59,9 @@ class PartitionSketches:
     --------
     >>> from colonnade.privacy.laws.partition_sketch import Sketching
     >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = PartitionSketches(Sketching(2, 200, 64), "person", 3, (PairSide("bank|telco", True),), lambda: bytes(32))
-    >>> mechanism.release(np.array([0, 2, -1], dtype=np.int32), SystemRandomness()).shape
+    >>> mechanism.release(np.array([0, 2, -1], dtype=np.int32), ExactSampler(SystemRandomness())).shape
     (1, 64, 3)
 
     Notes
@@ -120,33 +122,38 @@ class PartitionSketches:
         self.loss: Loss = sketching.loss(unit)
         self._key = key
 
-    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> Values:  # noqa: ARG002  # coins are the group's
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> Values:
         """Return α, one array of M × k′ values a pair.
 
         Parameters
         ----------
         nonprivate
             Each person's cluster in the agreed order of rows, below 0 for no record.
-        randomness
-            Not used: a party with coins of its own would break the correlation that hides a person.
+        sampler
+            Reads the streams of the group's key and nothing else: a party with coins of its own would break the correlation
+            that hides a person.
         """
         if nonprivate.ndim != 1 or nonprivate.dtype.kind != "i" or np.any(nonprivate >= self.clusters):
             raise BadInput("Sketches take one cluster a person.")
         codes = np.ascontiguousarray(nonprivate, dtype=np.int32)
-        group = KeyedRandomness(self._key())
+        group = sampler.keyed(self._key())
         return np.stack([self._one(codes, group.spawn(f"pair {side.pair}"), first=side.first) for side in self.sides])
 
-    def _one(self, codes: NDArray[np.int32], source: KeyedRandomness, *, first: bool) -> Values:
+    def _one(self, codes: NDArray[np.int32], source: KeyedStream, *, first: bool) -> Values:
         phantoms = phantom_values(self.law, self.sketches, self.clusters, source)
         own = phantoms[:, : self.clusters, :].max(axis=2) if first else phantoms[:, :, : self.clusters].max(axis=1)
         found = real_values(self.law, self.sketches, codes, self.clusters, source)
         return np.asarray(np.maximum(own, found))
 
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words: there are no single numbers that say it."""
+        return Description("", "")
+
     def __repr__(self) -> str:
         return f"PartitionSketches({self.sketches} sketches, {self.law.phantoms} phantoms a cell, <key hidden>)"
 
 
-def phantom_values(law: SketchLaw, sketches: int, clusters: int, source: KeyedRandomness) -> Values:
+def phantom_values(law: SketchLaw, sketches: int, clusters: int, source: KeyedStream) -> Values:
     """Return the largest phantom of each sketch and cell, floored; the last row and column are "no record".
 
     The cell without a record at either party has none: nobody in it is sketched.
@@ -160,9 +167,7 @@ def phantom_values(law: SketchLaw, sketches: int, clusters: int, source: KeyedRa
     return cells
 
 
-def real_values(
-    law: SketchLaw, sketches: int, codes: NDArray[np.int32], clusters: int, source: KeyedRandomness
-) -> Values:
+def real_values(law: SketchLaw, sketches: int, codes: NDArray[np.int32], clusters: int, source: KeyedStream) -> Values:
     """Return the largest value of each sketch and cluster, floored."""
     bits = np.uint64(min(64 - int(law.thresholds[0]).bit_length(), 10))  # no value from 2^-bits on is above the floor
     limit = np.uint64(1024) >> bits

@@ -5,13 +5,19 @@ whoever is in one list only contributes nothing. All products of v are opened th
 parties' columns and indicators (*cross*: γ², γx₁, γx₂, x₁x₂), and each party's own products times the other's indicator (*own*).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.curves import gaussian_share_variance, summed_gaussian_rho
+from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
@@ -82,6 +88,11 @@ class UnionNoise:
             raise BadInput("There is no such part of the moments of a union.")
 
     @property
+    def name(self) -> str:
+        """What statements call it."""
+        return f"{self.law} noise in shares"
+
+    @property
     def honest(self) -> int:
         """P − c: how many shares suffice."""
         return 2 - self.collusion
@@ -143,6 +154,27 @@ class UnionNoise:
             return None
         moved = 2 * self.moved() if self.part == "cross" else self.moved()
         return Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.entries_of(self.part)))
+
+    def doubled(self, entries: int) -> NDArray[np.bool_]:
+        """Return which of the first entries have variance V: the number of people, which comes first, or the squares."""
+        if self.part == "cross":
+            return np.asarray(np.arange(entries) == 0)
+        pairs = combinations_with_replacement(range(self.widths[self.part]), 2)
+        return np.array([first == second for first, second in pairs])[:entries]
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words, in coded units."""
+        return Description(
+            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (coded)",
+            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (coded units)",
+        )
+
+    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw one party's share of the noise: s² per entry, twice that where the entry has variance V."""
+        doubled = self.doubled(entries)
+        drawn = sampler.discrete_gaussian(self.share, entries)
+        drawn[doubled] = sampler.discrete_gaussian(2 * self.share, int(doubled.sum()))
+        return drawn
 
     def _whole(self, share: Fraction) -> Loss:
         return total(self._loss(part, share, self.honest) for part in ("cross", *self.row_bounds))

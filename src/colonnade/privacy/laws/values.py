@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.laplace import DiscreteLaplace
 from colonnade.privacy.laws.whole_values import WholeValues
 from colonnade.privacy.price import Price
-from colonnade.privacy.randomness import Randomness
 
 __all__ = ["PerturbedValues"]
 
@@ -27,8 +27,9 @@ class PerturbedValues:
     Examples
     --------
     >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = PerturbedValues(Price.of(0.5), WholeValues(0, 20, 1))
-    >>> mechanism.scale, mechanism.release(np.array([10, 20, 0]), SystemRandomness()).dtype.str
+    >>> mechanism.scale, mechanism.release(np.array([10, 20, 0]), ExactSampler(SystemRandomness())).dtype.str
     (Fraction(2, 1), '<u2')
 
     Notes
@@ -69,23 +70,27 @@ class PerturbedValues:
         """The scale of the noise, exactly."""
         return self._noise.scale
 
-    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> NDArray[Any]:
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[Any]:
         """Return every value with noise of its own, block by block."""
         out = np.empty(len(nonprivate), dtype=self.carrier.dtype)
         for start in range(0, len(nonprivate), self.block):
             part = nonprivate[start : start + self.block]
-            out[start : start + self.block] = self.apply(part, self.draw(len(part), randomness), randomness)
+            out[start : start + self.block] = self.apply(part, self.draw(len(part), sampler), sampler)
         return out
 
-    def draw(self, people: int, randomness: Randomness) -> NDArray[np.int64]:
+    def draw(self, people: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw the noise of some people."""
-        return self._noise.release(np.zeros(people, dtype=np.int64), randomness)
+        return self._noise.release(np.zeros(people, dtype=np.int64), sampler)
 
-    def apply(self, nonprivate: NDArray[Any], coins: NDArray[np.int64], randomness: Randomness) -> NDArray[Any]:  # noqa: ARG002
+    def apply(self, nonprivate: NDArray[Any], coins: NDArray[np.int64], sampler: Sampler) -> NDArray[Any]:  # noqa: ARG002
         """Add noise that was drawn before."""
         if nonprivate.ndim != 1 or nonprivate.dtype.kind not in "iu":
             raise BadInput("Discrete noise is added to one whole number a person.")
         return self.carrier.pack(nonprivate.astype(np.int64) + coins)
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        return self._noise.describe()
 
     def __repr__(self) -> str:
         return f"PerturbedValues(scale={self.scale}, {self.values})"
