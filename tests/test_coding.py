@@ -130,7 +130,7 @@ def test_a_frame_is_refused_where_a_party_would_refuse_its_column():
             PrivateTable(Source(pd.DataFrame({"x": when})), Schema(x=column))
         with pytest.raises(SchemaMismatch, match=r"'a\.x' holds the type timestamp"):
             scored_rows(when, column)
-        with pytest.raises(SchemaMismatch, match=r"'a\.x' has a type that cannot be read"):
+        with pytest.raises(SchemaMismatch, match=r"'a\.x' of the frame cannot be read"):
             scored_rows(pd.Series([1j, 2j]), column)
     columns = {"a.x": Numeric(0, 1)}
     twice = pd.DataFrame([[0.5, 0.5]], columns=["a.x", "a.x"])

@@ -33,6 +33,7 @@ __all__ = [
     "encoded",
     "encoder_for",
     "flatten",
+    "is_text",
     "number_bounds",
     "numbers_in",
     "pandas_kind",
@@ -225,7 +226,7 @@ def numbers_in(array: Any) -> NDArray[np.float64]:
         return cast("NDArray[np.float64]", values[_filled(array.indices, len(values) - 1)])
     if pa.types.is_null(kind):
         return np.full(len(array), np.nan)
-    if _is_text(kind):
+    if is_text(kind):
         array = _parsed(array)
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.uint8())
@@ -250,8 +251,9 @@ def encoder_for(column: Column) -> Encoder:
     return CategoryEncoder(column) if isinstance(column, Category) else NumericEncoder(column)
 
 
-def _is_text(kind: Any) -> bool:
-    return str(kind) in {"string", "large_string", "string_view"}
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type holds text, or a dictionary of texts."""
+    return str(_plain(kind)) in {"string", "large_string", "string_view"}
 
 
 def _plain(kind: Any) -> Any:
@@ -274,11 +276,11 @@ def require_type(name: str, column: Column, kind: Any) -> None:
     if kind is None:
         return
     plain = _plain(kind)
-    if _is_number(plain) or (isinstance(column, Category) and (_is_text(plain) or pa.types.is_date(plain))):
+    if _is_number(plain) or (isinstance(column, Category) and (is_text(plain) or pa.types.is_date(plain))):
         return
     expected = "cn.Numeric needs numbers" if isinstance(column, Numeric) else "cn.Category needs text or whole numbers"
     # The head of the type's name is enough: the whole may spell out the names of nested fields.
-    stored = "text" if _is_text(plain) else "the type " + re.split(r"[<\[(]", str(plain))[0]
+    stored = "text" if is_text(plain) else "the type " + re.split(r"[<\[(]", str(plain))[0]
     raise SchemaMismatch(
         f"Column {name!r} holds {stored}, but {expected}.",
         remedy="Convert the column in the data source, or describe it as what it is.",
@@ -325,9 +327,9 @@ def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
     dense = values.astype(values.dtype.subtype) if isinstance(values.dtype, pd.SparseDtype) else values
     try:
         kind, cells = pandas_kind(dense, look=False), pandas_reader(dense)(0, len(dense))
-    except (pa.ArrowException, TypeError):
-        raise SchemaMismatch(f"Column {name!r} has a type that cannot be read: {values.dtype}.") from None
-    if kind is not None and not _is_text(_plain(kind)):
+    except (pa.ArrowException, TypeError, ValueError):
+        raise SchemaMismatch(f"Column {name!r} of the frame cannot be read.") from None
+    if kind is not None and not is_text(kind):
         require_type(name, column, kind)
     return encoder_for(column)(cells)
 

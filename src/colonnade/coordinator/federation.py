@@ -225,7 +225,7 @@ class Federation(Aligning, Dividing):
         party, column = ColumnName.of(name)
         if party not in self.schemas:
             raise BadInput(
-                f"{name!r} does not name a column of this federation.",
+                f"{str(name)!r} does not name a column of this federation.",
                 remedy=f"Columns are named 'party.column'; the parties are {', '.join(self.parties)}.",
             )
         if column not in self.schemas[party]:
