@@ -19,7 +19,7 @@ from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, Protoc
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import Earlier, JointStatistic, OpenStatistic, Statistic, nothing_earlier
-from colonnade.party.steps.ledger_words import label_of, prepare
+from colonnade.party.steps.ledger_words import label_of, prepare, row_terms
 from colonnade.party.steps.parts import PARTS
 from colonnade.party.table import shards
 from colonnade.party.table.private_table import PrivateTable
@@ -85,7 +85,8 @@ class Gate:
         statistic, mechanism = self._admit_local(ask.plan, step)
         shards.load(statistic, self.table, step.columns)  # a source that cannot be read fails here, at no cost
         prepare(statistic, self.table)
-        self.ledger.debit(request, body, mechanism.loss, label=label_of(ask.plan, step))
+        terms = row_terms(self.ledger, ask.plan, step)
+        self.ledger.debit(request, body, mechanism.loss, label=label_of(ask.plan, step), **terms)
         value = shards.perturbed(statistic, mechanism, self.table, self.randomness)
         return self.ledger.seal(request, codec.encode(self._release(step, {"value": pack(value)}, mechanism)))
 
@@ -106,7 +107,8 @@ class Gate:
             self.table.load(step.columns)
         prepare(statistic, self.table)
         if not self.ledger.knows(request):
-            self.ledger.record_nonprivate(request, body, label=label_of(ask.plan, step))
+            terms = row_terms(self.ledger, ask.plan, step)
+            self.ledger.record_nonprivate(request, body, label=label_of(ask.plan, step), **terms)
         inputs = {name: unpack(array) for name, array in ask.inputs.items()}
         values = statistic.disclose(self.table, inputs, self.randomness)
         answer = codec.encode(self._release(step, {name: pack(value) for name, value in values.items()}, statistic))

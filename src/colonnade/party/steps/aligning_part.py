@@ -1,6 +1,6 @@
 """A data party's part in agreeing on an order of rows: check the policy, record, pay, and keep the order once.
 
-Every run that shows a peer anything is a row of the ledger before its first letter leaves: of kind ``"alignment"``, with a keyed
+Every run that shows a peer anything is a row of the ledger before its first letter leaves: of kind ``"list"``, with a keyed
 hash of the list that was brought. From these rows the policy sees how often lists were matched, and whether this party's own list
 has changed since: two alignments with one person between them tell whoever compares them where that person is.
 """
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
-from colonnade.party.steps.ledger_words import label_of
+from colonnade.party.steps.ledger_words import label_of, row_terms
 from colonnade.party.table.identifiers import normal_ids
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import Plan, Step
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["AligningPart"]
 
 SALT = 16
-
-LISTED = " list"
-"""How the label of a row ends that stands for one run with one list."""
 
 
 class AligningPart:
@@ -67,7 +64,8 @@ class AligningPart:
         self._check_policy(listed)
         ledger, label = self._gate.ledger, label_of(self._plan, self._step)
         fingerprint = _fingerprint(listed, self._gate.randomness.bytes(SALT))
-        ledger.record_alignment(self._new_request(), fingerprint, label=f"{label}{LISTED}")
+        terms = row_terms(ledger, self._plan, self._step)
+        ledger.record_list(self._new_request(), fingerprint, label=label, **terms)
         # from here on a refusal may tell something about the list: it counts as an attempt, which policies bound
         self._ids = self._normal_ids()
         if len(self._ids) > self._statistic.capacity:
@@ -76,7 +74,7 @@ class AligningPart:
                 remedy="Align with a larger capacity=.",
             )
         if self._statistic.matching.size == "public":
-            ledger.record_nonprivate(self._new_request(), self._body, label=f"{label} size")
+            ledger.record_nonprivate(self._new_request(), self._body, label=f"{label} size", **terms)
         self._pay(label)
         return self._ids
 
@@ -96,7 +94,8 @@ class AligningPart:
         released = self._statistic.mechanism.release(np.array([common]), self._noise.spawn("size"))
         places = int(np.clip(released[0], 0, matching.places))
         label = label_of(self._plan, self._step)
-        self._gate.ledger.record_opening(self._request, places.to_bytes(8, "big"), label=label)
+        terms = row_terms(self._gate.ledger, self._plan, self._step)
+        self._gate.ledger.record_opening(self._request, places.to_bytes(8, "big"), label=label, **terms)
         return places
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
@@ -131,7 +130,8 @@ class AligningPart:
         if self._step.price is not None:
             gate.ledger.commit(self._request, codec.encode(described))
         else:
-            gate.ledger.record_alignment(self._request, self._body, label=label_of(self._plan, self._step))
+            row = row_terms(gate.ledger, self._plan, self._step)
+            gate.ledger.record_alignment(self._request, self._body, label=label_of(self._plan, self._step), **row)
             gate.ledger.seal(self._request, codec.encode(described))
         return described
 
@@ -146,7 +146,9 @@ class AligningPart:
         seed = ledger.seed_of(self._request)
         if seed is None:
             seed = self._gate.randomness.bytes(32)
-            ledger.reserve(self._request, self._body, self._statistic.loss, label=f"{label} joint", seed=seed)
+            terms = row_terms(ledger, self._plan, self._step)
+            terms["together"] = True
+            ledger.reserve(self._request, self._body, self._statistic.loss, label=label, seed=seed, **terms)
         self._noise = KeyedRandomness(seed)  # a run that was cut short is taken up again with the same noise
 
     def _refuse_a_kept_one(self) -> None:
@@ -186,11 +188,7 @@ class AligningPart:
     def _check_policy(self, listed: bytes) -> None:
         policy, ledger = self._gate.policy, self._gate.ledger
         since = ledger.now() - timedelta(days=policy.alignment_period)
-        recent = [
-            entry
-            for entry in ledger.entries()
-            if entry.kind == "alignment" and entry.label.endswith(LISTED) and entry.when > since
-        ]
+        recent = [entry for entry in ledger.entries() if entry.kind == "list" and entry.when > since]
         if len(recent) >= policy.max_alignments:
             raise PolicyRefusal(
                 f"This party has matched its list {len(recent)} times in {policy.alignment_period:g} days, and does so no more.",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.steps.gradient import Gradient
-from colonnade.party.steps.ledger_words import label_of
+from colonnade.party.steps.ledger_words import label_of, row_terms
 from colonnade.plan import Plan, Step
 from colonnade.secure.batches import Batches
 from colonnade.secure.framing import digest
@@ -114,7 +114,8 @@ class DescentPart:
             salt = gate.randomness.bytes(24)
             seed = salt + gate.table.fingerprint(self._step.columns, salt)
             label = label_of(self._plan, self._step)
-            gate.ledger.reserve(self._request, self._body, self._statistic.loss, label=label, seed=seed)
+            terms = row_terms(gate.ledger, self._plan, self._step)
+            gate.ledger.reserve(self._request, self._body, self._statistic.loss, label=label, seed=seed, **terms)
         elif gate.table.fingerprint(self._step.columns, kept[:24]) != kept[24:]:
             raise ProtocolError(
                 "The data has changed since this descent was paid for.",
@@ -128,7 +129,10 @@ class DescentPart:
         start = position // self._stride * self._stride
         label = label_of(self._plan, self._step)
         for skipped in range(self._leased, start + 1, self._stride):  # steps that others took without us are gone too
-            self._gate.ledger.record_opening(self._lease(skipped), weights.astype("<i8").tobytes(), label=label)
+            terms = row_terms(self._gate.ledger, self._plan, self._step)
+            self._gate.ledger.record_opening(
+                self._lease(skipped), weights.astype("<i8").tobytes(), label=label, **terms
+            )
         self._leased = start + self._stride
 
     def _find_leases(self) -> int:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError, ReleaseLost
 from colonnade.party.steps import JointStatistic
-from colonnade.party.steps.ledger_words import label_of, prepare
+from colonnade.party.steps.ledger_words import label_of, prepare, row_terms
 from colonnade.plan import Plan, Step
 from colonnade.privacy.randomness import KeyedRandomness
 
@@ -47,7 +47,9 @@ class JointPart:
         if kept is None:
             key = gate.randomness.bytes(24)
             kept = key + gate.table.fingerprint(self._step.columns, key, presence=presence)
-            gate.ledger.reserve(request, body, self._statistic.loss, label=label_of(self._plan, self._step), seed=kept)
+            terms = row_terms(gate.ledger, self._plan, self._step)
+            label = label_of(self._plan, self._step)
+            gate.ledger.reserve(request, body, self._statistic.loss, label=label, seed=kept, **terms)
         elif gate.table.fingerprint(self._step.columns, kept[:24], presence=presence) != kept[24:]:
             raise ProtocolError(
                 "The data has changed since this step was paid for.",
@@ -73,4 +75,5 @@ class JointPart:
     def opening(self, answer: bytes) -> None:
         """Keep, durably, what is about to be opened; a step is opened once."""
         request, _ = self._gate.paid_as(self._plan, self._step.name)
-        self._gate.ledger.record_opening(request, answer, label=label_of(self._plan, self._step))
+        ledger, terms = self._gate.ledger, row_terms(self._gate.ledger, self._plan, self._step)
+        ledger.record_opening(request, answer, label=label_of(self._plan, self._step), **terms)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from colonnade.errors import ReleaseLost
 from colonnade.party.steps.group_key import GroupKey
-from colonnade.party.steps.ledger_words import label_of
+from colonnade.party.steps.ledger_words import label_of, row_terms
 from colonnade.plan import Plan, Step
 
 if TYPE_CHECKING:
@@ -43,4 +43,5 @@ class KeyPart:
     def keep(self, key: bytes) -> None:
         """Keep the key, durably, before anyone is told that it is settled."""
         request, body = self._gate.paid_as(self._plan, self._step.name)
-        self._gate.ledger.keep_key(request, body, key, label=label_of(self._plan, self._step))
+        terms = row_terms(self._gate.ledger, self._plan, self._step)
+        self._gate.ledger.keep_key(request, body, key, label=label_of(self._plan, self._step), **terms)

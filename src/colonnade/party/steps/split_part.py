@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from colonnade.conversations.split import PARTS, belongs, part_identity, share_of
 from colonnade.errors import BadInput, ReleaseLost
-from colonnade.party.steps.ledger_words import label_of
+from colonnade.party.steps.ledger_words import label_of, row_terms
 from colonnade.party.steps.split import Split
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import Plan, Step
@@ -56,7 +56,8 @@ class SplitPart:
         second = belongs(key, whole.people, share_of(self._plan, gate.terms.party, self._step.name))
         if second.all() or not second.any():
             raise BadInput("A part of the division would be empty.", remedy="Split more people, or by another share.")
-        gate.ledger.record_alignment(request, body, label=label_of(self._plan, self._step))
+        terms = row_terms(gate.ledger, self._plan, self._step)
+        gate.ledger.record_alignment(request, body, label=label_of(self._plan, self._step), **terms)
         for part, taken in zip(PARTS, (~second, second), strict=True):
             places = np.flatnonzero(taken)
             ids = None if whole.ids is None else whole.ids.take(pa.array(places))

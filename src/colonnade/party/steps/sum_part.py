@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.steps.coreset_training import CoresetGradient
-from colonnade.party.steps.ledger_words import label_of, prepare
+from colonnade.party.steps.ledger_words import label_of, prepare, row_terms
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
@@ -114,7 +114,7 @@ def record(gate: "Gate", plan: Plan, step: Step, fixed: dict[str, Array], name: 
     answer = codec.encode(Released(party=step.party, step=step.name, values=fixed, mechanism=name, loss=None))
     kept = gate.ledger.answer_to(request, body)
     if kept is None:
-        gate.ledger.record_nonprivate(request, body, label=label_of(plan, step))
+        gate.ledger.record_nonprivate(request, body, label=label_of(plan, step), **row_terms(gate.ledger, plan, step))
         gate.ledger.seal(request, answer)
     elif kept != answer:
         raise ProtocolError(
