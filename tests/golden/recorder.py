@@ -17,9 +17,9 @@ from unittest import mock
 
 import numpy as np
 
-from colonnade.coordinator.algorithms import relay
-from colonnade.node import union_run
-from colonnade.party.statistics import coreset
+from colonnade.coordinator.protocols import relay
+from colonnade.conversations import union as union_run
+from colonnade.party.steps import coreset
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret
@@ -132,7 +132,7 @@ def disturbed(*, plan: bytes = b"", run: bytes = bytes(16)) -> Iterator[None]:
         return hashlib.sha256(b"colonnade/plan/1" + plan + data).digest()
 
     with (
-        mock.patch.object(codec, "_digest_of_plan", other),
+        mock.patch.object(codec, "plan_digest", other),
         mock.patch.object(relay, "os", SimpleNamespace(urandom=lambda count: run[:count])),
     ):
         yield
