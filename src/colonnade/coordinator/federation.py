@@ -25,7 +25,7 @@ from colonnade.errors import (
     ProtocolError,
     SchemaMismatch,
 )
-from colonnade.plan import RELATION, Parameter, Plan, Unit
+from colonnade.plan import RELATION, About, Parameter, Plan, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
@@ -326,15 +326,18 @@ class Federation(Aligning, Dividing):
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
         return driver.agree(plan, self.transport, self.journal)
 
-    def run(self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None) -> Outcome:
-        """Run a study."""
-        return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal)
+    def run(
+        self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, about: About | None = None
+    ) -> Outcome:
+        """Run a study; ``about`` is what the parties are told about it, beside the plan."""
+        return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal, about)
 
     def study(
         self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
     ) -> Findings:
         """Run a study and draw up its papers."""
-        return findings_of(self.run(algorithm, plan, progress), self.schemas, title=title, local=local)
+        outcome = self.run(algorithm, plan, progress, about=About(title=title))
+        return findings_of(outcome, self.schemas, title=title, local=local)
 
     def moments(
         self,

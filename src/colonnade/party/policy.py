@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
-from colonnade.plan import EVENT, RELATION, Plan, Step
+from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.price import Price, nano_epsilon
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
@@ -33,6 +33,8 @@ class Terms:
     """To how many ids its list is filled up in an alignment, if that is declared: what is public of its length."""
     union: bool = False
     """Whether its rows stand in the order of a union, in which nobody is to learn who is in common."""
+    version: int | None = None
+    """The version of its data that its owner has declared, if any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,7 @@ class Policy:
             )
 
     def _check_plan(self, plan: Plan, terms: Terms) -> None:
-        if plan.relation not in (RELATION, EVENT) or plan.version != 1:
+        if plan.relation not in (RELATION, EVENT) or plan.version != PLAN_VERSION:
             raise PlanMismatch("The plan uses another neighbouring relation or version.")
         if plan.relation == EVENT and not self.event_level:
             raise PolicyRefusal(
@@ -185,6 +187,8 @@ class Policy:
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
             raise PlanMismatch("The plan names parties that are not in this federation.")
+        if plan.data_versions.get(terms.party) != terms.version or not set(plan.data_versions) <= set(plan.parties):
+            raise PlanMismatch("The plan asks about another version of this party's data.")
         plan.require_named()
         if len({(step.party, step.name) for step in plan.steps}) != len(plan.steps):
             raise PlanMismatch("The plan has two steps of the same name at one party.")
