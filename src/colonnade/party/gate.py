@@ -26,15 +26,16 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import RowTerms, SqliteLedger
-from colonnade.party.ledger.rows import Entry
+from colonnade.party.ledger.view import LedgerView
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.reservation import Reservation
 from colonnade.party.steps import private_half, shards
 from colonnade.party.steps.half import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
@@ -45,7 +46,7 @@ from colonnade.steps.registry import discloses, is_conversation, kind_of
 if TYPE_CHECKING:
     from colonnade.party.row_orders import RowOrders
 
-__all__ = ["AdmittedStep", "Gate", "Quoted", "Reservation"]
+__all__ = ["AdmittedStep", "Gate", "Quoted"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,7 +111,7 @@ class Gate:
         released = _released(step, {"value": pack(value)}, law.name, law.loss)
         return self._ledger.seal(request, codec.encode(released))
 
-    def reserve(self, admitted: "AdmittedStep", loss: Loss, *, bind: bool = True) -> "Reservation":
+    def reserve(self, admitted: "AdmittedStep", loss: Loss, *, bind: bool = True) -> Reservation:
         """Pay for a step that members work out together, or find that it was paid; return a handle that gives its noise.
 
         The 32 bytes that the ledger keeps are random ones and a fingerprint of the columns under them. A restart adds the same
@@ -235,7 +236,7 @@ class Gate:
         return Gate(self._table.reordered(order), self.policy, terms, self._ledger, self._randomness)
 
     @property
-    def ledger(self) -> "LedgerView":
+    def ledger(self) -> LedgerView:
         """What may be read of the ledger."""
         return LedgerView(self._ledger)
 
@@ -357,7 +358,7 @@ class AdmittedStep:
         """Return a sampler on fresh randomness, for noise that is never drawn twice."""
         return ExactSampler(self._gate._randomness)  # noqa: SLF001
 
-    def reserve(self, *, bind: bool = True) -> "Reservation":
+    def reserve(self, *, bind: bool = True) -> Reservation:
         """Pay, durably, or find that this step was paid. See `Gate.reserve`."""
         return self._gate.reserve(self, self.half.loss, bind=bind)
 
@@ -481,40 +482,6 @@ class AdmittedStep:
     def _another_request(self) -> bytes:
         """A name of its own for each row that stands for a run and not for an answer."""
         return digest("colonnade alignment row v1", self.request, self._ledger.head().sequence)
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A step that is paid for: its noise follows from the seed that the ledger keeps, and can be drawn again after a restart."""
-
-    seed: bytes
-
-    def secret(self) -> bytes:
-        """Return the seed of this party's shares."""
-        return KeyedRandomness(self.seed).spawn("shares").bytes(32)
-
-    def noise(self, label: str) -> ExactSampler:
-        """Return a sampler on one of the step's own streams."""
-        return ExactSampler(KeyedRandomness(self.seed).spawn("noise").spawn(label))
-
-    def stream(self, label: str) -> ExactSampler:
-        """Return a sampler on a stream directly under the seed."""
-        return ExactSampler(KeyedRandomness(self.seed).spawn(label))
-
-
-class LedgerView:
-    """What may be read of a party's ledger from outside the gate. Nothing can be written through it."""
-
-    def __init__(self, ledger: SqliteLedger) -> None:
-        self.identity = ledger.identity
-        self.budget = ledger.budget
-        self.head = ledger.head
-        self.spent = ledger.spent
-        self._entries = ledger.entries
-
-    def entries(self) -> list[Entry]:
-        """Return every row."""
-        return list(self._entries())
 
 
 def label_of(plan: Plan, step: Step) -> str:
