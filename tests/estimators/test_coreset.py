@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.coreset import CoresetDraws, CoresetTotal, drawn_rows
 from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
@@ -14,7 +15,6 @@ from colonnade.coordinator.protocols.coreset_study import CoresetStudy
 from colonnade.coordinator.protocols.relay import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
 from colonnade.estimation.weighted_clustering import weighted_kmeans
-from colonnade.party.steps.coreset import CoresetDraws, CoresetTotal, drawn_rows
 from colonnade.party.steps.scored_rows import ScoredRows
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack

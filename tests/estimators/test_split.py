@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from colonnade.conversations.split import belongs, part_identity
 from scipy import stats
 
 import colonnade as cn
-from colonnade.conversations.split import belongs, part_identity
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
 from colonnade.transport.transcript import Recorded

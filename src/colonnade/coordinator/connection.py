@@ -3,22 +3,19 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.ledger_heads import LedgerHeads
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.event_log import Log
+from colonnade.event_log import Log, write_status
 from colonnade.protocol import codec
 from colonnade.protocol.papers import COORDINATOR, Papers
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
-from colonnade.transport.base import Transport
-from colonnade.transport.beside import Beside
+from colonnade.transport.direct import Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
@@ -65,12 +62,14 @@ def open_connection(
             host=where.host,
             patience=PATIENCE if patience is None else patience,
             log=notes,
-            changed=lambda connected: _note(state / "coordinator.status", connected),
+            changed=lambda connected: write_status(
+                state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
+            ),
         )
     except BaseException:
         journal.close()
         raise
-    return Connection(papers, Beside(far, near) if near else far, journal)
+    return Connection(papers, WithLocalNodes(far, near) if near else far, journal)
 
 
 def check_schemas(papers: Papers, schemas: "Mapping[str, Schema]") -> None:
@@ -91,14 +90,6 @@ def _kit(folder: Path) -> Path:
     """Return where the coordinator's kit is beside its papers."""
     beside = folder / "kits" / COORDINATOR
     return beside if beside.is_dir() else folder / "kit"
-
-
-def _note(path: Path, connected: tuple[str, ...]) -> None:
-    """Say who is connected, for `colonnade coordinator status`."""
-    part = path.with_name(f".{path.name}.part")
-    content: dict[str, Any] = {"pid": os.getpid(), "connected": connected}
-    part.write_bytes(msgspec.json.encode(content))
-    part.replace(path)
 
 
 def _own_node(papers: Papers, kit: Path, state: Path) -> ComputeNode:

@@ -36,8 +36,7 @@ from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
 from colonnade.steps.registry import uses_compute_nodes
-from colonnade.transport.base import Endpoint, Transport
-from colonnade.transport.direct import Direct
+from colonnade.transport.direct import Direct, Endpoint, Transport
 
 __all__ = ["Federation"]
 
@@ -214,7 +213,7 @@ class Federation(Aligning, Dividing):
                 journal=connection.journal,
             )
         except BaseException:
-            connection.transport.close()  # type: ignore[attr-defined]  # what was opened here can be closed
+            connection.transport.close()
             connection.journal.close()
             raise
 
