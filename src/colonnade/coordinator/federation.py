@@ -29,8 +29,8 @@ from colonnade.plan import RELATION, About, Parameter, Plan, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request
-from colonnade.protocol.papers import Papers
 from colonnade.protocol.rounds import Algorithm
 from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
@@ -91,7 +91,7 @@ class Federation(Aligning, Dividing):
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
         alignment: str = "",
-        papers: Papers | None = None,
+        papers: FederationAgreement | None = None,
         journal: Journal | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:

@@ -19,8 +19,8 @@ from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
-from colonnade.protocol.papers import Papers
 
 __all__ = ["Journal", "NoJournal", "StudyJournal", "StudyStanding"]
 
@@ -120,7 +120,7 @@ class StudyJournal:
     def __init__(
         self,
         path: str | Path,
-        papers: Papers | None = None,
+        papers: FederationAgreement | None = None,
         *,
         log: Log | None = None,
         clock: Callable[[], float] = time.time,
