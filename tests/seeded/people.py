@@ -4,11 +4,11 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from colonnade.party.steps.histogram import Histogram
+from colonnade.party.steps.reports import Reports
 
 from colonnade.coding.cells import CategoryEncoder, NumericEncoder, flatten, numbers_in
 from colonnade.party.steps import coding
-from colonnade.party.steps.histogram import Histogram
-from colonnade.party.steps.reports import Reports
 from colonnade.party.table import row_order as alignment
 from colonnade.privacy.curves import poisson_sampled_nano
 from colonnade.privacy.laws.channel import best_channel

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from colonnade.party.steps.score_table import ScoreHistogram
+from colonnade.party.steps.split_part import SplitPart
+from colonnade.party.steps.squared_length import SquaredLength
+from colonnade.steps.score_bins import DROPPED, ScoreTable
 
 import colonnade as cn
 from colonnade.coordinator.protocols.score_gram import ScoreMoments
@@ -15,12 +19,8 @@ from colonnade.party.policy import Policy
 from colonnade.party.steps import partial_scores
 from colonnade.party.steps import sum_part as sum_parts
 from colonnade.party.steps.partial_scores import ScoreCoding
-from colonnade.party.steps.score_table import ScoreHistogram
-from colonnade.party.steps.split_part import SplitPart
-from colonnade.party.steps.squared_length import SquaredLength
 from colonnade.party.table import deliveries
 from colonnade.secure.summation import PairwiseMasks
-from colonnade.steps.score_bins import DROPPED, ScoreTable
 from tests import test_coding as coding
 from tests.estimators import test_evaluation as evaluation
 from tests.estimators import test_prediction as prediction
