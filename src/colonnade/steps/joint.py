@@ -64,7 +64,6 @@ class Joint:
     threshold: int
     people: int
     largest: int
-    fast: bool = False
     table: ScoreTable | None = None
     largest_other: int | None = None
     """The largest magnitude of what it is multiplied by, where that is another."""
@@ -95,11 +94,10 @@ class Joint:
             raise BadInput(f"A joint step has at most {LARGEST_WIDTH:,} columns.", remedy="Ask for fewer columns.")
         noise = _NOISES[kinds.pop()](plan, steps)
         largest = 1 if isinstance(noise, TableNoise) else max(_whole(step, "scale") for step in steps.values())
-        fast = plan.parameters.get("arithmetic") == "int8"
         if isinstance(noise, UnionNoise) and noise.part != "cross":  # products, multiplied by an indicator
             scale = largest**2
-            return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, scale, fast, largest_other=1)
-        return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, largest, fast)
+            return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, scale, largest_other=1)
+        return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, largest)
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -150,7 +148,7 @@ class Joint:
     @cached_property
     def arithmetic(self) -> Arithmetic:
         """The cheapest arithmetic in which nothing can wrap: the headroom proof, at plan time."""
-        return Arithmetic.for_headroom(self.bound, len(self.nodes), fast=self.fast)
+        return Arithmetic.for_headroom(self.bound, len(self.nodes))
 
     @property
     def chunks(self) -> list[tuple[int, int]]:
