@@ -37,8 +37,9 @@ import numpy as np
 from scipy import stats
 
 import colonnade as cn
+from colonnade.coding.features import features_of
 from colonnade.coordinator.protocols.gram_release import GramRelease
-from colonnade.estimation.moments import Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.privacy import samplers
 from colonnade.privacy.calibration import ledger_rho

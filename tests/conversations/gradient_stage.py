@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from colonnade.steps.gradient_terms import GRADIENT, KEY, GradientTerms
 
 from colonnade.conversations.gradient import GradientRun
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
 from colonnade.secure.shamir import default_threshold, reconstruct
-from colonnade.steps.gradient_terms import GRADIENT, KEY, GradientTerms
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 SCALE = 16

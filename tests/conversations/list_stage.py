@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from colonnade.steps.matching_terms import IdRules, Matching
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.matching import MatchingRun
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Blob, Described, Greeted, Posted
-from colonnade.steps.matching_terms import IdRules, Matching
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 STEP = "rows"

@@ -7,12 +7,12 @@ as the paper's Algorithm 1 would have it.
 
 import numpy as np
 import pytest
+from colonnade.party.steps.coefficients import Coefficients
+from colonnade.steps.coefficient_entries import cross_entries
 
 import colonnade as cn
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
-from colonnade.party.steps.coefficients import Coefficients
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.coefficient_entries import cross_entries
 from colonnade.transport.transcript import Recorded
 from tests.conversations.test_secrecy import unsealed
 from tests.federations import SCHEMAS, federation, frames

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from colonnade.steps.gradient_terms import GRADIENT, LARGEST_WEIGHT, GradientTerms
 
 from colonnade.conversations.gradient import GradientRun, StepLetter
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.secure.shamir import expand, reconstruct
-from colonnade.steps.gradient_terms import GRADIENT, LARGEST_WEIGHT, GradientTerms
 from tests.conversations.gradient_stage import Columns, GradientStage, a_plan
 from tests.conversations.stage import NAMES
 

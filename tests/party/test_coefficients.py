@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.coefficients import Coefficients
+from colonnade.steps.coefficient_entries import Entries, cross_entries, own_entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
-from colonnade.party.steps.coefficients import Coefficients
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
@@ -21,7 +22,6 @@ from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.coefficient_entries import Entries, cross_entries, own_entries
 from colonnade.steps.joint import Joint
 from tests import kit
 

@@ -3,16 +3,16 @@
 from types import SimpleNamespace
 
 import pytest
+from colonnade.party.steps.aligning_part import AligningPart
+from colonnade.steps.gradient_terms import GradientTerms
 
 import colonnade as cn
 from colonnade.conversations.group_key import KeyRun
 from colonnade.coordinator.protocols.gradient_descent import GRADIENT
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.steps.aligning_part import AligningPart
 from colonnade.party.steps.partial_scores import numbers_parameter
 from colonnade.plan import Plan, Step
-from colonnade.steps.gradient_terms import GradientTerms
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.party.test_gate import replaced
@@ -131,9 +131,7 @@ def test_rows_of_one_list_have_fingerprints_of_their_own():
         f.align(size="hidden", capacity=100)
         f.align(size="hidden", capacity=100, repeat=2)
         ledger = f.transport._endpoints["bank"]._gate.ledger
-        bodies = [
-            entry.body for entry in ledger.entries() if entry.kind == "alignment" and entry.label.endswith(" list")
-        ]
+        bodies = [entry.body for entry in ledger.entries() if entry.kind == "list"]
         assert len(bodies) == len(set(bodies)) == 2
 
 

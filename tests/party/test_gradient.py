@@ -5,19 +5,19 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.descent_part import DescentPart
+from colonnade.steps.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
-from colonnade.party.steps.descent_part import DescentPart
 from colonnade.party.steps.gradient import Gradient
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.secure.batches import Batches
 from colonnade.secure.framing import digest
-from colonnade.steps.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT
 from tests import kit
 from tests.federations import SCHEMAS, federation, frames
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.histogram import Histogram
+from colonnade.party.steps.memberships import Membership, category_of, nothing_earlier
+from colonnade.party.steps.reports import Reports
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, ProtocolError
-from colonnade.party.steps.histogram import Histogram
 from colonnade.party.steps.joint import PairTables
-from colonnade.party.steps.memberships import Membership, category_of, nothing_earlier
-from colonnade.party.steps.reports import Reports
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step

@@ -5,19 +5,19 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.score_table import NOBODY, ScoreHistogram
+from colonnade.party.steps.squared_length import SquaredLength
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.audit.distinguish import distinguish
+from colonnade.coding.features import features_of
 from colonnade.coordinator.protocols.score_histogram import Guess, ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.additive_scores import coded_weights, party_scores
-from colonnade.estimation.moments import features_of
 from colonnade.estimators.design import design
 from colonnade.party.steps.partial_scores import PartialScores, ScoreCoding
-from colonnade.party.steps.score_table import NOBODY, ScoreHistogram
-from colonnade.party.steps.squared_length import SquaredLength
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.reports import Reports
 
 import colonnade as cn
-from colonnade.party.steps.reports import Reports
 from colonnade.party.steps.values import Values
 from colonnade.party.table import shards
 from colonnade.party.table.private_table import PrivateTable

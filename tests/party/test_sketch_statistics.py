@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.sketch import Sketch, ValueSketch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.sketch import Sketch, ValueSketch
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step

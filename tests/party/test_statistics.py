@@ -6,13 +6,13 @@ Neighbours are made in both ways in which a record can be missing: its cells are
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.histogram import Histogram
+from colonnade.party.steps.reports import Reports, chosen
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.party.steps.histogram import Histogram
-from colonnade.party.steps.reports import Reports, chosen
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step

@@ -4,12 +4,12 @@ import math
 from functools import partial
 
 import numpy as np
-
-from colonnade.party.steps import coding
 from colonnade.party.steps.histogram import Histogram
 from colonnade.party.steps.reports import Reports
+
+from colonnade.coding.cells import CategoryEncoder, NumericEncoder, flatten, numbers_in
+from colonnade.party.steps import coding
 from colonnade.party.table import row_order as alignment
-from colonnade.party.table.encoding import CategoryEncoder, NumericEncoder, flatten, numbers_in
 from colonnade.privacy.laws.channel import best_channel
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.response import RandomizedResponse

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from colonnade.coding.names import plain_names
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.layout import layout
@@ -19,7 +20,7 @@ from colonnade.privacy.neighbours import Unit, party_price
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Category
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 __all__ = ["PatternCount"]
 
@@ -115,7 +116,7 @@ class PatternCount(Study):
         return float(self.sample)
 
     def _parameters(self) -> dict[str, Parameter]:
-        return {"columns": tuple(self.columns), "sample": self._rate()}
+        return {"columns": tuple(plain_names(self.columns)), "sample": self._rate()}
 
     def _is_local(self) -> bool:
         return self.method == "response"
@@ -169,7 +170,7 @@ class PatternCount(Study):
         plan = federation.plan(
             algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self.unit, parameters={}
         )
-        return algorithm.variance(counts, Joint.read(plan, "tables").noise.opened_variance)
+        return algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance)
 
     def _receipt(self, findings: Findings) -> str:
         fitted = self.method == "secure" and len(findings.plan.parties) > 2

@@ -4,25 +4,40 @@ A coordinator can ask for more noise than the policy wants, never for less: the 
 price is capped here.
 """
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from colonnade.conversations.registry import uses_compute_nodes
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
-from colonnade.party.steps import JOINT_STATISTICS, STATISTICS, Earlier, nothing_earlier
-from colonnade.plan import EVENT, RELATION, Plan, Step
-from colonnade.privacy.loss import Loss
+from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.price import Price, nano_epsilon
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
-from colonnade.steps.matching_terms import LARGEST_CAPACITY, MODES, is_aligning
+from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep
+from colonnade.steps.kind import Admission, Earlier, RowOrder, StepKind, nothing_earlier
+from colonnade.steps.registry import kind_of, uses_compute_nodes
 
-__all__ = ["Policy", "Terms"]
+__all__ = ["EXACT", "STUDIES", "Policy", "Terms"]
 
 
-ON_A_UNION = frozenset({"union-cross", "union-own"})
-ON_ANY_ORDER = frozenset({"pair-tables", "group-key", "split", "matching", "cohort", "union"})
+STUDIES: Mapping[str, str] = {
+    "PatternCount": "pattern-count",
+    "Moment": "moment",
+    "KMeans": "clustering",
+    "KMedian": "clustering",
+    "PCA": "moments",
+    "LinearRegression": "moments",
+    "LogisticRegression": "moments",
+    "Coreset": "coreset",
+    "evaluate": "evaluation",
+    "predict": "prediction",
+    "align": "alignment",
+    "split": "split",
+}
+"""What a policy may allow, and what a plan calls it."""
+
+EXACT: Mapping[str, str] = {"Coreset": "coreset", "align": "alignment"}
+"""What a policy may allow without differential privacy, and what a plan calls it."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,8 @@ class Terms:
     """To how many ids its list is filled up in an alignment, if that is declared: what is public of its length."""
     union: bool = False
     """Whether its rows stand in the order of a union, in which nobody is to learn who is in common."""
+    version: int | None = None
+    """The version of its data that its owner has declared, if any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +73,14 @@ class Policy:
         study's δ; ``None`` for no rule.
     columns
         The columns that may be used; ``None`` for every column of the schema.
-    tasks
-        The tasks that are answered (``"pattern-count"``, …); ``None`` for all. A study's task is what it calls itself: this
-        keeps people to what they agreed on, and caps, columns and ``nonprivate`` bind whoever lies.
+    allow
+        What is answered, by the estimators' names (``["PatternCount", "KMeans"]``) and by ``"evaluate"``, ``"predict"``,
+        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, `LinearRegression` and `LogisticRegression` are fitted on one
+        and the same release, so allowing one of them allows that release. A study says itself what it is: this rule keeps honest
+        people to what they agreed on. Caps, columns and ``nonprivate`` bind everybody.
     nonprivate
-        Tasks that may be answered **without** differential privacy, by name. Empty by default.
+        What may be answered **without** differential privacy: ``"Coreset"`` (and every method of that name), and ``"align"`` for
+        telling the coordinator exactly how many people are common. Empty by default.
     min_collusion
         Secure studies must be noised against at least this many colluding data parties (or all but one, if there are fewer).
         Where a promise rests on a key or on secret batches (sketches, Poisson batches) there is no such noise: what peers may
@@ -77,7 +97,7 @@ class Policy:
         differential privacy. Empty by default. Whoever chooses a model's weights chooses what its scores tell.
     alignments
         The modes in which rows may be aligned: ``"intersection"``, ``"cohort"``, ``"union"``. Telling the coordinator exactly
-        how many people are common also takes ``"alignment"`` in ``nonprivate``.
+        how many people are common also takes ``"align"`` in ``nonprivate``.
     max_alignments, alignment_period
         How often this party's list may be matched with others in so many days. Within that time a list that has changed is
         refused: comparing two alignments tells who came and who went.
@@ -95,7 +115,7 @@ class Policy:
     max_delta: float | None = None
     max_peer_epsilon: float | None = None
     columns: Sequence[str] | None = None
-    tasks: Sequence[str] | None = None
+    allow: Sequence[str] | None = None
     nonprivate: Sequence[str] = ()
     min_collusion: int = 1
     min_threshold: int | None = None
@@ -108,6 +128,8 @@ class Policy:
     capacity: int | None = None
 
     def __post_init__(self) -> None:
+        check_names("allow", () if self.allow is None else self.allow, STUDIES)
+        check_names("nonprivate", self.nonprivate, EXACT)
         self._check_alignment_rules()
         self._check_prediction_rules()
         if self.max_epsilon is not None:
@@ -134,37 +156,45 @@ class Policy:
             raise BadInput("max_alignments is a whole number and alignment_period a number of days, neither negative.")
         if self.capacity is not None and (type(self.capacity) is not int or not 1 <= self.capacity <= LARGEST_CAPACITY):
             raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}.")
-        if isinstance(self.alignments, str) or not set(self.alignments) <= set(MODES.values()):
-            raise BadInput(f"alignments lists some of {', '.join(MODES.values())}.")
+        if isinstance(self.alignments, str) or not set(self.alignments) <= set(MODES):
+            raise BadInput(f"alignments lists some of {', '.join(MODES)}.")
 
-    def admit(self, plan: Plan, step: Step, terms: Terms, earlier: Earlier = nothing_earlier) -> Any:
-        """Return the statistic that this step asks for, or raise before any data is read."""
+    def admit(
+        self,
+        plan: Plan,
+        step: Step,
+        terms: Terms,
+        read: Callable[[Step], type[StepKind]] = kind_of,
+        earlier: Earlier = nothing_earlier,
+    ) -> StepKind:
+        """Return a step, read as ``read`` says, or raise before any data is read."""
         self._check_plan(plan, terms)
-        statistic = STATISTICS.get(step.statistic) or JOINT_STATISTICS.get(step.statistic)
-        if statistic is None:
-            raise PolicyRefusal("This party does not know the statistic that was asked for.")
-        if terms.union != (step.statistic in ON_A_UNION) and step.statistic not in ON_ANY_ORDER:
+        kind = read(step)
+        self._check_order(kind, terms)
+        if kind.admission == Admission.ALIGNMENT:
+            self._check_alignment(kind, step, terms)
+        elif kind.admission == Admission.PREDICTION:
+            self._check_prediction(plan, step, terms)
+        elif kind.admission == Admission.COLUMNS:
+            self._check_step(plan, kind, step, terms)
+        admitted = kind(plan, step, terms.schema, earlier)
+        self._check_peers(step, admitted)
+        return admitted
+
+    def _check_order(self, kind: type[StepKind], terms: Terms) -> None:
+        on_a_union = kind.row_order == RowOrder.UNION
+        if kind.row_order != RowOrder.ANY and terms.union != on_a_union:
             raise PolicyRefusal(
                 "On a union of lists only secure pattern counts and moments are answered, and moments in its own way: anything "
                 "else would be about people whom the other party lacks.",
                 remedy='Use PatternCount, PCA or a regression with method="secure", or align with mode="intersection".',
             )
-        if is_aligning(step):
-            self._check_alignment(step, terms)
-        elif step.statistic == "predictions":
-            self._check_prediction(plan, step, terms)
-        elif not getattr(statistic, "releases_nothing", False):
-            self._check_step(plan, step, terms)
-        facts = (plan, step, terms.schema)
-        admitted = statistic(*facts, earlier) if getattr(statistic, "looks_back", False) else statistic(*facts)
-        self._check_peers(step, admitted)
-        return admitted
 
-    def _check_peers(self, step: Step, statistic: Any) -> None:
-        """Refuse a statistic that says how much peers learn, if that is more than they may."""
-        if self.max_peer_epsilon is None or step.price is None or not hasattr(statistic, "peer_loss"):
+    def _check_peers(self, step: Step, admitted: StepKind) -> None:
+        """Refuse a step in which peers learn more than they may."""
+        if self.max_peer_epsilon is None or step.price is None or not admitted.limits_peers:
             return
-        loss: Loss | None = statistic.peer_loss
+        loss = admitted.peer_loss
         if loss is None or not loss.fits(nano_epsilon(self.max_peer_epsilon), step.price.delta):
             raise PolicyRefusal(
                 "Peers would learn more than this party's policy allows (max_peer_epsilon).",
@@ -172,7 +202,7 @@ class Policy:
             )
 
     def _check_plan(self, plan: Plan, terms: Terms) -> None:
-        if plan.relation not in (RELATION, EVENT) or plan.version != 1:
+        if plan.relation not in (RELATION, EVENT) or plan.version != PLAN_VERSION:
             raise PlanMismatch("The plan uses another neighbouring relation or version.")
         if plan.relation == EVENT and not self.event_level:
             raise PolicyRefusal(
@@ -183,14 +213,21 @@ class Policy:
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
             raise PlanMismatch("The plan names parties that are not in this federation.")
+        if plan.data_versions.get(terms.party) != terms.version or not set(plan.data_versions) <= set(plan.parties):
+            raise PlanMismatch("The plan asks about another version of this party's data.")
         plan.require_named()
         if len({(step.party, step.name) for step in plan.steps}) != len(plan.steps):
             raise PlanMismatch("The plan has two steps of the same name at one party.")
-        if self.tasks is not None and plan.task not in self.tasks:
-            raise PolicyRefusal("This party's policy does not allow this task.")
+        if self.allow is not None and plan.task not in {STUDIES[name] for name in self.allow}:
+            raise PolicyRefusal(
+                "This party's policy does not allow this kind of study (allow).",
+                remedy="Ask for a study that it allows, or ask the party to add its name to allow.",
+            )
         if uses_compute_nodes(plan):
             self._check_sharing(plan)
-        if plan.people < self.min_people and not all(is_aligning(step) for step in plan.steps):
+        if plan.people < self.min_people and not all(
+            kind_of(step).admission == Admission.ALIGNMENT for step in plan.steps
+        ):
             raise PolicyRefusal("The study covers fewer people than this party's policy requires.")
 
     def _check_sharing(self, plan: Plan) -> None:
@@ -204,15 +241,15 @@ class Policy:
         if plan.collusion < min(self.min_collusion, max(usual, plan.threshold), len(plan.parties) - 1):
             raise PolicyRefusal("The plan's noise covers fewer colluding parties than this party's policy requires.")
 
-    def _check_alignment(self, step: Step, terms: Terms) -> None:
-        if MODES[step.statistic] not in self.alignments:
+    def _check_alignment(self, kind: type[StepKind], step: Step, terms: Terms) -> None:
+        if not issubclass(kind, AligningStep) or kind.mode not in self.alignments:
             raise PolicyRefusal("This party's policy does not allow this mode of alignment.")
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
-        if step.parameters.get("size") == "public" and "alignment" not in self.nonprivate:
+        if step.parameters.get("size") == "public" and "align" not in self.nonprivate:
             raise NonPrivateRefused(
                 "The coordinator would learn exactly how many people are common, which this party's policy does not allow.",
-                remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("alignment",).',
+                remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("align",).',
             )
         capacity = step.parameters.get("capacity")
         if terms.capacity and isinstance(capacity, int) and capacity < terms.capacity:
@@ -240,17 +277,17 @@ class Policy:
         if self.columns is not None and not set(step.columns) <= set(self.columns):
             raise PolicyRefusal("This party's policy does not allow one of the columns.")
 
-    def _check_step(self, plan: Plan, step: Step, terms: Terms) -> None:
+    def _check_step(self, plan: Plan, kind: type[StepKind], step: Step, terms: Terms) -> None:
         self._check_columns(step, terms)
         if step.price is None:
-            self._check_disclosure(plan, step)
+            self._check_disclosure(plan, kind)
             return
         self._check_price(step.price)
 
-    def _check_disclosure(self, plan: Plan, step: Step) -> None:
+    def _check_disclosure(self, plan: Plan, kind: type[StepKind]) -> None:
         """A permission is for what leaves, whatever the coordinator calls the study: its name in the plan has to agree."""
-        permission = "coreset" if step.statistic.startswith("coreset-") else step.statistic
-        if permission not in self.nonprivate or plan.task != permission:
+        permission = kind.permission or kind.name
+        if permission not in {EXACT[name] for name in self.nonprivate} or plan.task != permission:
             raise NonPrivateRefused(
                 "The step is not differentially private, and this party's policy does not allow it."
             )
@@ -260,3 +297,15 @@ class Policy:
             raise PolicyRefusal("The price of one release is above what this party's policy allows.")
         if self.max_delta is not None and price.delta > self.max_delta:
             raise PolicyRefusal("The delta of one release is above what this party's policy allows.")
+
+
+def check_names(rule: str, names: Sequence[str], known: Mapping[str, object]) -> None:
+    """Refuse a name that means nothing here; suggest the one that was meant."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise BadInput(f"{rule} is a list of names.", remedy=f'For example {rule}=["{next(iter(known))}"].')
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(str(name).casefold(), [one.casefold() for one in known], n=1, cutoff=0.5)
+            meant = [one for one in known if one.casefold() in close]
+            hint = f"Did you mean {meant[0]!r}? " if meant else ""
+            raise BadInput(f"{rule} cannot name {name!r}.", remedy=f"{hint}It takes {', '.join(known)}.")

@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coded_widths, features_of
+from colonnade.coding.names import ColumnName, columns_at, parties_of
 from colonnade.coordinator.protocols.relay import agree_on_key, forget_key, key_steps
 from colonnade.coordinator.protocols.secure_sum import open_sum
 from colonnade.coordinator.protocols.vertical_saga import BlockCoefficients, vertical_saga
@@ -26,12 +28,23 @@ from colonnade.estimation.importance_sampling import (
     largest_total,
     weigh,
 )
-from colonnade.estimation.moments import Feature, features_of
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Recall, Released, pack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
 from colonnade.protocol.rounds import Rounds, ask_all
 from colonnade.schema import Column
+from colonnade.steps.coresets import (
+    LARGEST_SCORES,
+    SCORE_SCALE,
+    CoresetClusters,
+    CoresetDraws,
+    CoresetGradient,
+    CoresetRows,
+    CoresetSample,
+    CoresetScores,
+    CoresetTotal,
+)
+from colonnade.steps.kind import StepKind
 
 __all__ = ["CoresetFindings", "CoresetStudy", "Training"]
 
@@ -39,8 +52,6 @@ Array = NDArray[np.float64]
 Training = Literal["none", "rows", "clusters", "saga"]
 """What follows the sample: nothing, gathering its rows, local clusters of it (DISTDIM), or residuals of it (SAGA)."""
 
-SCORE_SCALE = 2**48
-LARGEST_SCORE = {"regression": 2, "kmeans": 4}
 MARGIN_BOUND = 2**50
 SMALLEST_BOUND = 2**32
 """Draws are summed in eight bytes, like all other numbers of a coreset."""
@@ -110,7 +121,7 @@ class CoresetStudy:
     @cached_property
     def parties(self) -> tuple[str, ...]:
         """Whose columns enter, in the federation's order."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+        return parties_of(self.columns)
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -119,18 +130,18 @@ class CoresetStudy:
 
     def width(self, party: str) -> int:
         """How many coded columns a party has, its target included."""
-        return sum(feature.column.partition(".")[0] == party for feature in self.features)
+        return coded_widths(self.features)[party]
 
     # What is asked ------------------------------------------------------------------------------------------------------
 
     def steps(self) -> tuple[Step, ...]:
         """Return the steps of every party."""
-        names = [("sample", "coreset-sample")] if self.uniform else IMPORTANCE
+        names: Kinds = [("sample", CoresetSample)] if self.uniform else IMPORTANCE
         names = [*names, *TRAININGS[self.training]]
         keys = () if self.uniform else self.parties
         return (
             *key_steps(keys, "key"),
-            *(self._step(party, name, statistic) for party in self.parties for name, statistic in names),
+            *(self._step(party, name, kind) for party in self.parties for name, kind in names),
         )
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -173,7 +184,7 @@ class CoresetStudy:
 
     def maxima(self) -> dict[str, float]:
         """Return the largest total that each party can have, from public facts."""
-        held = None if self.target is None else self.target.partition(".")[0]
+        held = None if self.target is None else ColumnName.of(self.target).party
         return {
             party: largest_total(
                 self.task, self.width(party) - (party == held), self.people, self.clusters, target=party == held
@@ -229,31 +240,32 @@ class CoresetStudy:
         """Coefficients of each party: the target's party has the intercept in place of the target."""
         return {party: self.width(party) for party in self.parties}
 
-    def _step(self, party: str, name: str, statistic: str) -> Step:
-        own = tuple(column.partition(".")[2] for column in self.columns if column.partition(".")[0] == party)
+    def _step(self, party: str, name: str, kind: type[StepKind]) -> Step:
+        own = columns_at(party, self.columns)
         parameters: dict[str, Parameter] = {
             "task": "uniform" if self.uniform else self.task,
             "size": self.size,
             "clusters": self.clusters,
             "seed": self.seed,
         }
-        if self.target is not None and self.target.partition(".")[0] == party:
-            parameters["target"] = self.target.partition(".")[2]
-        if statistic == "coreset-draws":
-            parameters["bound"] = max(self.people, SMALLEST_BOUND)
-        if statistic == "coreset-scores":
-            parameters["bound"] = LARGEST_SCORE[self.task] * SCORE_SCALE
-        if statistic == "coreset-gradient":
-            parameters |= {"bound": MARGIN_BOUND, "ridge": float(self.ridge)}
-        return Step(name=name, party=party, statistic=statistic, columns=own, parameters=parameters, price=None)
+        if self.target is not None and ColumnName.of(self.target).party == party:
+            parameters["target"] = ColumnName.of(self.target).column
+        bounds: dict[type[StepKind], dict[str, Parameter]] = {
+            CoresetDraws: {"bound": max(self.people, SMALLEST_BOUND)},
+            CoresetScores: {"bound": int(LARGEST_SCORES[self.task]) * SCORE_SCALE},
+            CoresetGradient: {"bound": MARGIN_BOUND, "ridge": float(self.ridge)},
+        }
+        parameters |= bounds.get(kind, {})
+        return kind.ask(name=name, party=party, columns=own, parameters=parameters, price=None)
 
 
-IMPORTANCE = [("total", "coreset-total"), ("draws", "coreset-draws"), ("sample", "coreset-scores")]
-TRAININGS: Mapping[Training, list[tuple[str, str]]] = {
+Kinds = list[tuple[str, type[StepKind]]]
+IMPORTANCE: Kinds = [("total", CoresetTotal), ("draws", CoresetDraws), ("sample", CoresetScores)]
+TRAININGS: Mapping[Training, Kinds] = {
     "none": [],
-    "rows": [("rows", "coreset-rows")],
-    "clusters": [("clusters", "coreset-clusters")],
-    "saga": [("train", "coreset-gradient")],
+    "rows": [("rows", CoresetRows)],
+    "clusters": [("clusters", CoresetClusters)],
+    "saga": [("train", CoresetGradient)],
 }
 
 

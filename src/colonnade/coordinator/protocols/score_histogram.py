@@ -1,4 +1,4 @@
-"""A noisy histogram of a public model's scores by label: who shares what, and what was opened (`colonnade.steps.score_bins`)."""
+"""A noisy histogram of a public model's scores by label: who shares what, and what was opened (`colonnade.steps.score_table`)."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,14 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.names import ColumnName
 from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
 from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import PartyScores
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
+from colonnade.steps.score_table import ScoreHistogram
 
 __all__ = ["Guess", "Histogram", "ScoreHistogramRelease", "bins_for"]
 
@@ -159,7 +161,7 @@ class ScoreHistogramRelease:
         columns = {part.party: part.columns for part in self.parts}
         if isinstance(self.label, Guess):
             return columns
-        party, _, label = self.label.partition(".")
+        party, label = ColumnName.of(self.label)
         return {**columns, party: (*columns.get(party, ()), label)}
 
     @property
@@ -169,7 +171,7 @@ class ScoreHistogramRelease:
         return {party: floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
 
     def _step(self, party: str, columns: tuple[str, ...]) -> Step:
-        right = self.label.party if isinstance(self.label, Guess) else self.label.partition(".")[0]
+        right = self.label.party if isinstance(self.label, Guess) else ColumnName.of(self.label).party
         left = next(one for one in self._columns if one != right)
         part = next((one for one in self.parts if one.party == party), None)
         role = "right" if party == right else "left" if party == left else "giver"
@@ -189,11 +191,10 @@ class ScoreHistogramRelease:
                 parameters["points"] = tuple(self.label.points.ravel().tolist())
                 parameters["guesses"] = self.label.labels
             else:
-                parameters["label"] = self.label.partition(".")[2]
-        return Step(
+                parameters["label"] = ColumnName.of(self.label).column
+        return ScoreHistogram.ask(
             name=self.name,
             party=party,
-            statistic="score-table",
             columns=columns,
             parameters=parameters,
             price=self.price,

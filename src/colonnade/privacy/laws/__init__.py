@@ -4,6 +4,7 @@ A law is complete before data is touched: its constructor refuses whatever it co
 first and draw afterwards. It draws from a `Sampler` that it is given, so knowing a law does not let anybody draw from it.
 """
 
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from colonnade.privacy.laws.sampler import Sampler
 from colonnade.privacy.loss import Loss
 
-__all__ = ["Description", "JointLaw", "Law", "Mechanism", "NoiseFamily", "Sampler"]
+__all__ = ["Description", "EvenLaw", "JointLaw", "Law", "Mechanism", "NoiseFamily", "Sampler"]
 
 NoiseFamily = Literal["gaussian", "laplace", "skellam"]
 """Which noise the shares of a joint law add up to."""
@@ -54,6 +55,14 @@ class JointLaw(Law, Protocol):
     """A law whose noise several parties add in shares, so that no one of them can take it off."""
 
     @property
+    def family(self) -> str:
+        """The family of the noise: ``"gaussian"``, ``"laplace"`` or ``"skellam"``."""
+
+    @property
+    def share(self) -> Fraction:
+        """The parameter of one party's share: a variance, or of Laplace noise a scale."""
+
+    @property
     def opened_variance(self) -> float:
         """The variance of the noisiest opened entry: all parties' shares."""
 
@@ -62,6 +71,14 @@ class JointLaw(Law, Protocol):
 
         Of a person's whole record, or of their record at one party.
         """
+
+    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
+        """Return the loss if a record is replaced by another instead of by nothing."""
+
+
+@runtime_checkable
+class EvenLaw(JointLaw, Protocol):
+    """A joint law whose shares need nothing but their number."""
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw this party's share of the noise, one number for each entry between parties."""
