@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import Entry
+from colonnade.party.ledger.view import LISTED, LedgerView, label_of
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import private_half, shards
 from colonnade.party.steps.half import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment
-from colonnade.plan import EVENT, Plan, Step
+from colonnade.plan import Plan, Step
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.privacy.samplers import ExactSampler
@@ -88,9 +88,7 @@ class Gate:
         self._randomness = randomness
         self.policy = policy
         self.terms = terms
-        self.row_orders: RowOrders | None = (
-            None  # the other orders of rows before the same ledger, once there is a guard
-        )
+        self.row_orders: RowOrders | None = None  # every order of rows before this ledger, once there is a guard
 
     # The four ways out --------------------------------------------------------------------------------------------------
 
@@ -465,10 +463,6 @@ class AdmittedStep:
         return digest("colonnade alignment row v1", self.request, self._ledger.head().sequence)
 
 
-LISTED = " list"
-"""How the label of a row ends that stands for one attempt to match a list."""
-
-
 @dataclass(frozen=True)
 class Reservation:
     """A step that is paid for: its noise follows from the seed that the ledger keeps, and can be drawn again after a restart."""
@@ -486,32 +480,6 @@ class Reservation:
     def stream(self, label: str) -> ExactSampler:
         """Return a sampler on a stream directly under the seed."""
         return ExactSampler(KeyedRandomness(self.seed).spawn(label))
-
-
-class LedgerView:
-    """What may be read of a party's ledger from outside the gate. Nothing can be written through it."""
-
-    def __init__(self, ledger: SqliteLedger) -> None:
-        self.identity = ledger.identity
-        self.budget = ledger.budget
-        self.head = ledger.head
-        self.spent = ledger.spent
-        self._entries = ledger.entries
-
-    def entries(self) -> list[Entry]:
-        """Return every row."""
-        return list(self._entries())
-
-
-def label_of(plan: Plan, step: Step) -> str:
-    """Public words for the ledger: the study, the step, the first digits of the plan's hash.
-
-    "joint" marks a loss that every party's ledger holds whole, so that a person's total counts it once. Losses of parts (the
-    party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
-    """
-    level = " event-level" if plan.relation == EVENT else ""
-    name = f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
-    return f"{name} joint" if kind_of(step).together and plan.unit == "person" else name
 
 
 def _price_of(step: Step) -> Any:
