@@ -260,7 +260,7 @@ def test_nothing_runs_without_the_users_consent(kind):
 @pytest.mark.parametrize("kind", estimators())
 def test_nothing_runs_where_one_party_does_not_allow_it_by_name(kind):
     """A served party's own policy is cn.Policy(): it refuses, whatever the coordinator says."""
-    others = (cn.Policy(nonprivate=["something else"]), cn.Policy(nonprivate=["coreset"], tasks=["moments"]))
+    others = (cn.Policy(nonprivate=["align"]), cn.Policy(nonprivate=["Coreset"], allow=["PCA"]))
     for policy in (cn.Policy(), *others):
         federation = a_federation(policies={"telco": policy})
         with pytest.raises(cn.PolicyRefusal) as refused:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.audit.distinguish import distinguish
+from colonnade.coding.features import features_of
 from colonnade.coordinator.protocols.score_histogram import Guess, ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.additive_scores import coded_weights, party_scores
-from colonnade.estimation.moments import features_of
 from colonnade.estimators.design import design
 from colonnade.party.steps.partial_scores import bounded_scores, partial_scores
 from colonnade.party.steps.projections import PrivateSquaredLength
