@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from colonnade.party.steps.descent_part import DescentPart
+from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
 
 import colonnade as cn
 from colonnade.coordinator.protocols import gradient_descent, relay
 from colonnade.estimation.optimisers import Sgd
-from colonnade.party.steps.descent_part import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Placed, Post, Posted
-from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
 from colonnade.transport.transcript import Recorded
 from tests.federations import federation
 from tests.test_record_and_replay import neighbours

@@ -37,11 +37,12 @@ import numpy as np
 from scipy import stats
 
 import colonnade as cn
+from colonnade.coding.features import features_of
 from colonnade.coordinator.protocols.gram_release import GramRelease
-from colonnade.estimation.moments import Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.privacy import samplers
-from colonnade.privacy.calibration import analytic_gaussian_sigma, ledger_rho
+from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.steps.joint import Joint
@@ -49,6 +50,7 @@ from colonnade.steps.joint import Joint
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it
 
+from closed_forms import analytic_gaussian_sigma  # noqa: E402
 from spca_clients import tables  # noqa: E402
 from spca_sets import DELTA, WIDE, Problem, data_folder, problems, top  # noqa: E402
 

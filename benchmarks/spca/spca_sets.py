@@ -12,8 +12,8 @@ import pandas as pd
 from scipy.linalg import eigh
 
 import colonnade as cn
+from colonnade.coding.features import features_of
 from colonnade.datasets.public import DATA_VARIABLE, adult, nsl_kdd
-from colonnade.estimation.moments import features_of
 from colonnade.party.steps.coding import Coding
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source

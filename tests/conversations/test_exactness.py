@@ -15,7 +15,7 @@ from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.products import entry_pairs
-from colonnade.secure.residues import PORTABLE, Arithmetic, noise_tail
+from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.steps import joint as joint_module
 from colonnade.steps.registry import read_joint
 from tests import kit
@@ -142,10 +142,10 @@ def _plan_of(people: int, scale: int):
     return a_plan({"ana": 1, "bo": 1}, people=people, scale=scale, epsilon=8.0, delta=1e-3)
 
 
-@pytest.mark.parametrize("moduli", PORTABLE)
+@pytest.mark.parametrize("moduli", PRIME_SETS)
 def test_the_headroom_check_is_exact_at_its_edge(moduli):
     """The last number of people that fits runs exactly, at the extreme; one more person takes the next arithmetic or none."""
-    largest, scale = Arithmetic(moduli).largest, 2**20 if moduli == PORTABLE[0] else 2**24
+    largest, scale = Arithmetic(moduli).largest, 2**20 if moduli == PRIME_SETS[0] else 2**24
     noise = read_joint(_plan_of(1, scale), STEP).bound - scale**2
     people = (largest - noise) // scale**2
     joint = read_joint(plan := _plan_of(people, scale), STEP)
@@ -159,11 +159,11 @@ def test_the_headroom_check_is_exact_at_its_edge(moduli):
         stage = Stage(plan, tables).play()
         assert stage.opened == stage.plain == [sign * joint.bound]
     after = read_joint(_plan_of(people + 1, scale), STEP)
-    if moduli == PORTABLE[-1]:
+    if moduli == PRIME_SETS[-1]:
         with pytest.raises(BadInput, match="does not fit any arithmetic"):
             after.arithmetic  # noqa: B018
     else:
-        assert after.arithmetic.moduli == PORTABLE[1]
+        assert after.arithmetic.moduli == PRIME_SETS[1]
 
 
 def test_a_value_past_the_bound_is_refused_and_never_wraps_into_a_result():

@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.aligning import ListMatching
+from colonnade.party.steps.aligning_part import AligningPart
 
 import colonnade as cn
 from colonnade.coordinator.aligning import TASK
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, ReleaseLost
-from colonnade.party.steps.aligning import ListMatching
-from colonnade.party.steps.aligning_part import AligningPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Described, Post, Posted
 from tests import kit

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from colonnade.coding.features import features_of
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_error import (
     expected_coefficient_error,
@@ -11,7 +12,7 @@ from colonnade.estimation.expected_error import (
     gram_variance,
 )
 from colonnade.estimation.logistic_from_moments import logistic_from_moments
-from colonnade.estimation.moments import features_of, noise_variance
+from colonnade.estimation.moments import noise_variance
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.schema import Category, Numeric
 from tests import kit

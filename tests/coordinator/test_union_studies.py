@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.union import UnionCross, UnionOwn
 from scipy import stats
 
 import colonnade as cn
 from colonnade.coordinator.protocols.union_release import UnionRelease
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
-from colonnade.party.steps.union import UnionCross, UnionOwn
 from colonnade.privacy import samplers
 from colonnade.privacy.price import Price
 from tests import kit

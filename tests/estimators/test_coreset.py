@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.coreset import CoresetDraws, CoresetTotal, drawn_rows
 from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
@@ -14,7 +15,6 @@ from colonnade.coordinator.protocols.coreset_study import CoresetStudy
 from colonnade.coordinator.protocols.relay import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
 from colonnade.estimation.weighted_clustering import weighted_kmeans
-from colonnade.party.steps.coreset import CoresetDraws, CoresetTotal, drawn_rows
 from colonnade.party.steps.scored_rows import ScoredRows
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
@@ -259,7 +259,7 @@ def test_nothing_runs_without_the_users_consent(kind):
 @pytest.mark.parametrize("kind", estimators())
 def test_nothing_runs_where_one_party_does_not_allow_it_by_name(kind):
     """A served party's own policy is cn.Policy(): it refuses, whatever the coordinator says."""
-    others = (cn.Policy(nonprivate=["something else"]), cn.Policy(nonprivate=["coreset"], tasks=["moments"]))
+    others = (cn.Policy(nonprivate=["align"]), cn.Policy(nonprivate=["Coreset"], allow=["PCA"]))
     for policy in (cn.Policy(), *others):
         federation = a_federation(policies={"telco": policy})
         with pytest.raises(cn.PolicyRefusal) as refused:

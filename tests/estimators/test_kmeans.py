@@ -254,6 +254,7 @@ def record(tables, method, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and what was counted, by party."""
     from colonnade.party.steps.histogram import Histogram
     from colonnade.party.steps.reports import Reports
+
     from colonnade.privacy.laws.local_clustering import LocalClustering
 
     counted, draw = {}, LocalClustering.release

@@ -6,17 +6,17 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
+from colonnade.party.steps.descent_part import DescentPart
+from colonnade.steps.gradient_terms import GRADIENT, KEY, GradientTerms
 
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.estimation.optimisers import Adam, Average, Settling, Sgd, clipped, optimiser_of
 from colonnade.estimators.design import design
-from colonnade.party.steps.descent_part import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.service import study_file
-from colonnade.steps.gradient_terms import GRADIENT, KEY, GradientTerms
 from colonnade.transport.transcript import Recorded
 from tests.conversations.sites import Lost, Site
 from tests.federations import TEST_KEY, federation

@@ -9,7 +9,7 @@ from sklearn import decomposition, discriminant_analysis, linear_model
 from sklearn.base import clone
 
 import colonnade as cn
-from colonnade.estimation.moments import features_of
+from colonnade.coding.features import features_of
 from colonnade.estimators.design import design
 from colonnade.party.steps.coding import Coding
 from colonnade.party.table.private_table import PrivateTable

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from colonnade.conversations.split import belongs, part_identity
 from scipy import stats
 
 import colonnade as cn
-from colonnade.conversations.split import belongs, part_identity
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
 from colonnade.transport.transcript import Recorded
@@ -122,7 +122,7 @@ def test_one_party_alone_does_not_split_and_an_empty_part_is_refused():
 
 
 def test_a_policy_can_refuse_divisions_and_parts_that_are_too_small():
-    with federation(100, policies={"bank": cn.Policy(tasks=["pattern-count"])}) as f, pytest.raises(cn.PolicyRefusal):
+    with federation(100, policies={"bank": cn.Policy(allow=["PatternCount"])}) as f, pytest.raises(cn.PolicyRefusal):
         f.split(test=0.5)
     with federation(100, policies={"bank": cn.Policy(min_people=60)}) as f:
         _, test = f.split(test=0.2)

@@ -9,7 +9,7 @@ from colonnade.coordinator.protocols.pattern_counts import IndependentCounts, Re
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
-from colonnade.plan import Plan, Step
+from colonnade.plan import About, Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Ask, GetAccount, Propose, Refused, Released, pack
@@ -105,6 +105,18 @@ def test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit():
         assert spent(f) == pytest.approx(0.5)
 
 
+def test_a_new_title_is_the_same_question_and_gets_the_same_bytes():
+    with federation() as f:
+        plan = a_plan(f)
+        asked = [
+            Ask(plan=plan, step="reports", about=about)
+            for about in (About(title="one"), None, About(title="two", purpose="why", requester="who", signature=b"s"))
+        ]
+        assert len({guards(f)["bank"].handle(codec.encode(one)) for one in asked}) == 1
+        assert spent(f) == pytest.approx(0.5)
+        assert [entry.about for entry in gate_of(f).ledger.entries()[1:]] == [About(title="one")]
+
+
 def test_another_body_under_the_same_id_is_refused():
     with federation() as f:
         plan = a_plan(f)
@@ -130,7 +142,10 @@ def test_cosmetic_changes_to_a_plan_are_new_questions_at_a_new_price_and_stop_at
         {"federation": "0" * 64},
         {"people": 7},
         {"relation": "replace"},
-        {"version": 2},
+        {"version": 1},
+        {"version": 3},
+        {"data_versions": {"bank": 1}},
+        {"data_versions": {"mint": 1}},
         {"parties": ("bank", "bank")},
         {"parties": ("bank", "mint")},
     ],
@@ -191,8 +206,8 @@ def test_two_steps_of_one_name_are_refused():
         (cn.Policy(max_epsilon=0.5), True),
         (cn.Policy(columns=["age"]), False),
         (cn.Policy(columns=["segment"]), True),
-        (cn.Policy(tasks=["pca"]), False),
-        (cn.Policy(tasks=["pattern-count"]), True),
+        (cn.Policy(allow=["PCA"]), False),
+        (cn.Policy(allow=["PatternCount"]), True),
         (cn.Policy(min_people=301), False),
         (cn.Policy(min_people=300), True),
     ],

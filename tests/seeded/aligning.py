@@ -4,11 +4,11 @@ import hashlib
 from functools import partial
 
 import numpy as np
+from colonnade.party.steps.aligning_part import AligningPart
 
 from colonnade.conversations import matching as matching_run
 from colonnade.party import policy
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.steps.aligning_part import AligningPart
 from colonnade.party.table import identifiers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.union import UnionNoise

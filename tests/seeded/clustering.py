@@ -3,10 +3,10 @@
 from functools import partial
 
 import numpy as np
+from colonnade.party.steps.memberships import Membership
 
 from colonnade.estimation import clustering_budget, weighted_clustering
 from colonnade.party import gate as gate_module
-from colonnade.party.steps.memberships import Membership
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws import clustering_rounds as schedules
 from colonnade.privacy.laws import local_clustering

@@ -4,6 +4,7 @@ from contextlib import suppress
 from functools import partial
 
 import numpy as np
+from colonnade.party.steps.coreset import CoresetDraws, CoresetRows
 
 from colonnade.conversations import sums as sum_run
 from colonnade.coordinator import statement
@@ -14,7 +15,6 @@ from colonnade.estimators import coreset_options, study
 from colonnade.party.policy import Policy
 from colonnade.party.steps import cluster_scores, leverage, sum_part
 from colonnade.party.steps import coreset as coreset_statistic
-from colonnade.party.steps.coreset import CoresetDraws, CoresetRows
 from colonnade.secure.summation import PairwiseMasks, SumRing
 from tests.conversations import test_sum_run as sums
 from tests.coordinator import test_importance_sampling as sampling

@@ -2,11 +2,12 @@
 
 from functools import partial
 
+from colonnade.party.steps.aligning_part import AligningPart
+
 from colonnade.party import policy as policies
 from colonnade.party.policy import Policy
 from colonnade.party.steps import aligning_part as aligning
 from colonnade.party.steps import partial_scores
-from colonnade.party.steps.aligning_part import AligningPart
 from tests.party import test_forged_plans as forged
 from tests.seeded.bug import Bug, replaced
 

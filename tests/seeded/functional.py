@@ -3,10 +3,10 @@
 from functools import partial
 
 import numpy as np
+from colonnade.party.steps.coefficients import Coefficients
 
 from colonnade.estimation import pooled_correlations as repair
 from colonnade.party.steps import coefficients as statistic
-from colonnade.party.steps.coefficients import Coefficients
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.steps import coefficient_entries as entries
 from tests.conversations import test_functional_secrecy as secrecy

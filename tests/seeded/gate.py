@@ -1,5 +1,6 @@
 """Bugs in the gate, the policy, the protocol and the transport."""
 
+import hashlib
 from functools import partial
 
 import colonnade as cn
@@ -42,6 +43,10 @@ def _forgets_answers(patch):
 
 def _hash_of_the_plan_alone(honest, message):
     return honest(message.plan if isinstance(message, Ask) else message)
+
+
+def _hash_with_the_title(honest, message):
+    return hashlib.sha256(codec.encode(message)).digest() if isinstance(message, Ask) else honest(message)
 
 
 def _takes_any_noise(self, table, policy, terms, ledger, randomness):
@@ -109,6 +114,11 @@ BUGS = [
         "the body's hash is ignored",
         wrapped(codec, "digest", _hash_of_the_plan_alone),
         gates.test_another_body_under_the_same_id_is_refused,
+    ),
+    Bug(
+        "a new title is a new question",
+        wrapped(codec, "digest", _hash_with_the_title),
+        gates.test_a_new_title_is_the_same_question_and_gets_the_same_bytes,
     ),
     Bug(
         "the policy is not asked about a step",

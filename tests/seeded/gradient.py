@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from colonnade.party.steps.descent_part import DescentPart
+from colonnade.steps.gradient_terms import GradientTerms
 
 from colonnade.conversations.gradient import GradientRun
 from colonnade.party.policy import Policy
-from colonnade.party.steps.descent_part import DescentPart
 from colonnade.party.steps.gradient import Gradient
 from colonnade.privacy import subsampling as sampled_gaussian
 from colonnade.privacy.laws.gradient import GradientNoise
@@ -17,7 +18,6 @@ from colonnade.protocol.messages import unpack
 from colonnade.secure.batches import Batches
 from colonnade.secure.products import ShareProduct
 from colonnade.secure.stream import SeedStream
-from colonnade.steps.gradient_terms import GradientTerms
 from tests.conversations import test_gradient_run as runs
 from tests.party import test_gradient as parts
 from tests.privacy import test_gradient_noise as noises

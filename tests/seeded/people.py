@@ -1,20 +1,20 @@
 """Bugs that let one person do more than is declared."""
 
-from fractions import Fraction
+import math
 from functools import partial
 
 import numpy as np
-
-from colonnade.party.steps import coding
 from colonnade.party.steps.histogram import Histogram
 from colonnade.party.steps.reports import Reports
+
+from colonnade.coding.cells import CategoryEncoder, NumericEncoder, flatten, numbers_in
+from colonnade.party.steps import coding
 from colonnade.party.table import row_order as alignment
-from colonnade.party.table.encoding import CategoryEncoder, NumericEncoder, flatten, numbers_in
-from colonnade.privacy.curves import poisson_sampled_nano
 from colonnade.privacy.laws.channel import best_channel
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.loss import Loss
+from colonnade.privacy.price import NANO
 from tests import test_record_and_replay as replay
 from tests.party import test_alignment as alignments
 from tests.party import test_statistics as statistics
@@ -49,7 +49,8 @@ def _scales_by_the_data(honest, self, column):
 
 def _claims_amplification(self, price):
     mechanism = RandomizedResponse(best_channel(self.size, price))
-    mechanism.loss = Loss.of_pure(poisson_sampled_nano(price.nano, Fraction(self.sample)))
+    secret = math.log1p(self.sample * math.expm1(price.epsilon))  # what a sample costs that nobody knows
+    mechanism.loss = Loss.of_pure(math.ceil(secret * NANO))
     return mechanism
 
 

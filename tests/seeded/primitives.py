@@ -3,12 +3,12 @@
 from functools import partial
 
 import numpy as np
+from colonnade.party.steps.sketch import Sketch
 
 from colonnade.coordinator.protocols.power_moments import SketchedSquare
 from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
 from colonnade.estimation import unbiased_power
 from colonnade.party.policy import Policy
-from colonnade.party.steps.sketch import Sketch
 from colonnade.party.steps.values import Values
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.gaussian import DiscreteGaussian

@@ -6,20 +6,22 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from colonnade.party.steps.score_table import ScoreHistogram
+from colonnade.party.steps.split_part import SplitPart
+from colonnade.party.steps.squared_length import SquaredLength
+from colonnade.steps.score_bins import DROPPED, ScoreTable
 
 import colonnade as cn
 from colonnade.coordinator.protocols.score_gram import ScoreMoments
-from colonnade.estimators import loading, model_file, study
+from colonnade.estimators import design, loading, model_file, study
 from colonnade.party.policy import Policy
 from colonnade.party.steps import partial_scores
 from colonnade.party.steps import sum_part as sum_parts
 from colonnade.party.steps.partial_scores import ScoreCoding
-from colonnade.party.steps.score_table import ScoreHistogram
-from colonnade.party.steps.split_part import SplitPart
-from colonnade.party.steps.squared_length import SquaredLength
 from colonnade.party.table import deliveries
 from colonnade.secure.summation import PairwiseMasks
-from colonnade.steps.score_bins import DROPPED, ScoreTable
+from tests import test_coding as coding
 from tests.estimators import test_evaluation as evaluation
 from tests.estimators import test_prediction as prediction
 from tests.estimators import test_saved_models as saved
@@ -106,7 +108,16 @@ def _readable_by_all(honest, path, flags, mode=0o777, **options):
     return descriptor
 
 
+def _reads_numbers_its_own_way(honest, values, name, column):
+    return honest(pd.to_numeric(values, errors="coerce") if isinstance(column, cn.Numeric) else values, name, column)
+
+
 BUGS = [
+    Bug(
+        "a frame is read in another way than a party's table",
+        wrapped(design, "encoded", _reads_numbers_its_own_way),
+        coding.test_true_in_a_column_of_numbers_is_one_everywhere,
+    ),
     Bug(
         "a score that a plan calls small is not clamped",
         replaced(ScoreCoding, "rows", _unclamped),

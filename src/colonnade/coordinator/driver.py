@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
+
 from colonnade.coordinator.journal import Forgetful, Journal
 from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
-from colonnade.plan import Plan
+from colonnade.plan import About, Plan
 from colonnade.privacy.loss import Loss, total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
@@ -110,7 +112,12 @@ class _Tally:
 
 
 def conduct(
-    algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress, journal: Journal | None = None
+    algorithm: Algorithm,
+    plan: Plan,
+    transport: Transport,
+    progress: Progress,
+    journal: Journal | None = None,
+    about: About | None = None,
 ) -> Outcome:
     """Run a study to its end, and take it up again where the network or a process failed: what was released is not paid twice.
 
@@ -120,7 +127,7 @@ def conduct(
     spent: dict[str, float] = {}
     for attempt in range(1, journal.attempts + 1):
         try:
-            outcome = _conduct_once(algorithm, plan, transport, progress, journal)
+            outcome = _conduct_once(algorithm, plan, transport, progress, journal, about)
         except ColonnadeError as error:
             spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
             lasting = isinstance(error, PartyAway) or not isinstance(
@@ -137,12 +144,17 @@ def conduct(
 
 
 def _conduct_once(
-    algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress, journal: Journal
+    algorithm: Algorithm,
+    plan: Plan,
+    transport: Transport,
+    progress: Progress,
+    journal: Journal,
+    about: About | None,
 ) -> Outcome:
     recorded = Recorded(transport)
     journal.begin(plan)
     progress("agreeing")
-    tally = _Tally(plan, agree(plan, recorded, journal))
+    tally = _Tally(plan, agree(plan, recorded, journal, about))
     rounds = algorithm.rounds(plan)
     try:
         requests = next(rounds)
@@ -152,7 +164,7 @@ def _conduct_once(
                 progress(recorded.step)
             tally.ask(requests)
             journal.sending(plan, requests)
-            replies = _exchange(requests, recorded)
+            replies = _exchange(_with_words(requests, about), recorded)
             replies |= _told(journal.untold(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             tally.note(requests, replies)
@@ -172,10 +184,22 @@ def _told(requests: Mapping[str, Request], transport: Transport) -> dict[str, Re
     return {member: reply for member, reply in _exchange(requests, transport).items() if not isinstance(reply, Refused)}
 
 
-def agree(plan: Plan, transport: Transport, journal: Journal | None = None) -> Quote:
+def _with_words(requests: Mapping[str, Request], about: About | None) -> Mapping[str, Request]:
+    """Return requests of which the first of each step says what the study is about."""
+    if about is None:
+        return requests
+    return {
+        member: msgspec.structs.replace(request, about=about)
+        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 0)
+        else request
+        for member, request in requests.items()
+    }
+
+
+def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
     """Put the plan to every party; return what each would be charged. Nothing is spent."""
     members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
-    replies = ask({member: Propose(plan=plan) for member in members}, transport)
+    replies = ask({member: Propose(plan=plan, about=about) for member in members}, transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coefficients_to_own_units
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import Feature, own_units
 from colonnade.estimation.noise_propagation import operator_norm
 
 __all__ = [
@@ -147,7 +147,7 @@ def expected_coefficient_error(
     noise = variance[np.ix_(places, chosen)].sum(axis=1)
     kept = [features[place] for place in places]
     coded = scale * np.sqrt(noise * _plain_response(kept)) / people
-    names, into = own_units(kept)
+    names, into = coefficients_to_own_units(kept)
     return CoefficientError(names, np.abs(into[:-1, :-1]) @ coded)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coded_widths, features_of, to_own_units
+from colonnade.coding.names import columns_at, parties_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.clustering_metrics import ClusteringEvaluation
 from colonnade.coordinator.protocols.prediction import Prediction
@@ -21,7 +23,6 @@ from colonnade.estimation.clustering_budget import (
     clustering_prices,
     weight_noise,
 )
-from colonnade.estimation.moments import Feature, features_of
 from colonnade.estimation.sketch_likelihood import LARGEST_SKETCHED
 from colonnade.estimators.cluster_guesses import guesser_of
 from colonnade.estimators.design import design
@@ -32,7 +33,7 @@ from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clusterin
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 
-__all__ = ["LARGEST_SEED", "ClusteringStudy", "own_units", "whole"]
+__all__ = ["LARGEST_SEED", "ClusteringStudy", "whole"]
 
 LARGEST_SEED = 2**31 - 1
 DEPENDENCE = 0.6
@@ -163,13 +164,10 @@ class ClusteringStudy(Study):
 
     def _blocks(self, federation: Federation) -> tuple[ClusteringBlock, ...]:
         described = federation.describe(self.columns)
-        features = features_of(described)[1:]
-        found: dict[str, list[str]] = {}
-        for name in described:
-            party, _, own = name.partition(".")
-            found.setdefault(party, []).append(own)
-        widths = {party: sum(one.column.partition(".")[0] == party for one in features) for party in found}
-        return tuple(ClusteringBlock(party, tuple(own), widths[party]) for party, own in found.items())
+        widths = coded_widths(features_of(described))
+        return tuple(
+            ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described)
+        )
 
     def _local_clusters(
         self, federation: Federation, blocks: tuple[ClusteringBlock, ...], prices: ClusteringPrices
@@ -196,7 +194,7 @@ class ClusteringStudy(Study):
         self._coded = features_of(columns)[1:]
         self._coded_centres = value.centres
         self.feature_names_in_ = np.array([feature.name for feature in self._coded], dtype=object)
-        self.cluster_centers_ = own_units(value.centres, self._coded)
+        self.cluster_centers_ = to_own_units(value.centres, self._coded)
         self.local_centers_ = self._local_centres(value)
         self.n_local_clusters_ = len(next(iter(value.local.values())))
         index = pd.MultiIndex.from_arrays(list(value.grid.cells.T), names=list(value.local))
@@ -204,7 +202,7 @@ class ClusteringStudy(Study):
 
     def _local_centres(self, value: Clusters) -> dict[str, Array]:
         return {
-            party: own_units(centres, [one for one in self._coded if one.column.partition(".")[0] == party])
+            party: to_own_units(centres, [one for one in self._coded if one.party == party])
             for party, centres in value.local.items()
         }
 
@@ -251,13 +249,6 @@ def _weight_error(noise: float, cell: float, *, shrunk: bool) -> float:
 def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
     sweep = clustering_schedule(block.width, people, clusters, price).sweep
     return displacement_noise(block.width, price, sweep) * clusters / people
-
-
-def own_units(coded: Array, features: Sequence[Feature]) -> Array:
-    """Map numbers back from [−1, 1]; an indicator stays a share between 0 and 1."""
-    scale = np.array([feature.half_width if feature.kind == "numeric" else 1.0 for feature in features])
-    shift = np.array([feature.centre if feature.kind == "numeric" else 0.0 for feature in features])
-    return np.asarray(coded * scale + shift)
 
 
 def whole(value: object, what: str, least: int, largest: int) -> int:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coded_widths, features_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput
 from colonnade.estimation.coreset_models import CodedModel, own_model, sampled_regression
-from colonnade.estimation.moments import Feature, features_of
 from colonnade.estimators.coreset_options import checked_size
 from colonnade.schema import Column
 
@@ -86,10 +86,10 @@ def _gathered(study: "LinearRegression", findings: CoresetFindings, people: int,
 def _joined(findings: CoresetFindings, features: tuple[Feature, ...], target: Feature) -> CodedModel:
     """Put the parties' blocks of coefficients side by side; the target's party has the intercept in front of its own."""
     assert findings.coefficients is not None
-    owner, intercept, parts = target.column.partition(".")[0], 0.0, []
-    for party in dict.fromkeys(feature.column.partition(".")[0] for feature in features):
+    intercept, parts = 0.0, []
+    for party in coded_widths(features):
         block = findings.coefficients[party]
-        if party == owner:
+        if party == target.party:
             intercept, block = float(block[0]), block[1:]
         parts.append(block)
     return CodedModel(np.concatenate(parts), intercept)

@@ -6,9 +6,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature
+from colonnade.coding.names import parties_of
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import Feature, Moments
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.pooled_correlations import pooled_correlations
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
@@ -58,7 +60,7 @@ def functional_release(study: _Regression, columns: Mapping[str, Column], price:
         raise BadInput("noise and row_norms go with method='secure'.", remedy="Leave them out: the noise is Laplace.")
     if study.budgets is not None:
         return FunctionalRelease(columns, study.target, _named(study.budgets), "bottom_up", study.scale)
-    parties = dict.fromkeys(name.partition(".")[0] for name in columns)
+    parties = parties_of(columns)
     return FunctionalRelease(columns, study.target, dict.fromkeys(parties, price), "top_down", study.scale)
 
 

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coefficients_to_own_units
 from colonnade.coordinator.protocols.gradient_descent import SCALE, Descent, GradientDescent, Schedule
 from colonnade.errors import BadInput
 from colonnade.estimation.descent_error import expected_prediction_error
 from colonnade.estimation.logistic_from_moments import LogisticFit
-from colonnade.estimation.moments import own_units
 from colonnade.estimation.optimisers import Sgd, optimiser_of
 from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL
 from colonnade.estimators.preview import Expectation, ExpectedError
@@ -59,7 +59,7 @@ def _schedule(given: object) -> Schedule:
 
 def descent_model(descent: Descent, levels: tuple[str, ...]) -> LogisticFit:
     """Return the model in the columns' own units; how noise moved it is not known coefficient by coefficient."""
-    names, into = own_units(descent.features[1:])
+    names, into = coefficients_to_own_units(descent.features[1:])
     values = into @ np.append(descent.weights[1:], descent.weights[0])
     unknown: NDArray[np.float64] = np.full((1, len(names)), np.nan)
     return LogisticFit(levels, names, values[None, :-1], values[-1:], unknown, np.full(2, np.nan))

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from colonnade.coding.features import features_of, to_own_units
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coreset_study import CoresetStudy
-from colonnade.estimation.moments import features_of
-from colonnade.estimators.clustering_study import LARGEST_SEED, ClusteringStudy, own_units, whole
+from colonnade.estimators.clustering_study import LARGEST_SEED, ClusteringStudy, whole
 from colonnade.estimators.coreset_clustering import clustering_coreset, coreset_centres
 from colonnade.estimators.coreset_options import coreset_outlook
 from colonnade.estimators.export import nearest_pipeline
@@ -141,7 +141,7 @@ class KMeans(ClusteringStudy):
         self._coded = features_of(self._columns)[1:]
         self._coded_centres = coreset_centres(value, self.n_clusters, self.random_state)
         self.feature_names_in_ = np.array([feature.name for feature in self._coded], dtype=object)
-        self.cluster_centers_ = own_units(self._coded_centres, self._coded)
+        self.cluster_centers_ = to_own_units(self._coded_centres, self._coded)
 
     def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
         if self.method == "coreset":

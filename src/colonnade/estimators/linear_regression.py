@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
+from colonnade.coding.features import coefficients_to_own_units
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coreset_study import CoresetStudy
 from colonnade.coordinator.protocols.moment_metrics import RegressionEvaluation
@@ -17,7 +18,7 @@ from colonnade.errors import SchemaMismatch
 from colonnade.estimation.additive_scores import coded_weights, party_scores
 from colonnade.estimation.coreset_models import Penalty
 from colonnade.estimation.expected_error import CoefficientError
-from colonnade.estimation.moments import Moments, own_units
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression_from_moments import linear_from_moments
 from colonnade.estimators.coreset_options import coreset_outlook
 from colonnade.estimators.coreset_regression import check_penalty, coreset_regression, regression_coreset
@@ -290,7 +291,7 @@ class LinearRegression(MomentStudy):
         explaining = [one for one in algorithm.features[1:] if one.column != self.target]
         once = columns_once(explaining)
         errors, prediction = self._expected_predictions(algorithm, federation, fit, f"in the unit of {self.target}")
-        names = tuple(own_units(explaining)[0][place] for place in once)
+        names = tuple(coefficients_to_own_units(explaining)[0][place] for place in once)
         words = {"error of a coefficient": coefficient_errors(CoefficientError(names, errors))}
         variance = self._entry_variance(algorithm, federation) if self.method == "functional" else np.zeros((1, 1))
         return words, drowned(self, variance, federation.people), (prediction,)

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from colonnade.coding.features import Feature, coefficients_to_own_units
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.classification_metrics import ClassifierEvaluation
 from colonnade.coordinator.protocols.gradient_descent import Descent, GradientDescent
@@ -19,7 +20,7 @@ from colonnade.estimation.additive_scores import coded_weights, party_scores
 from colonnade.estimation.expected_error import CoefficientError
 from colonnade.estimation.histogram_prices import histogram_price
 from colonnade.estimation.logistic_from_moments import LogisticFit, logistic_from_moments
-from colonnade.estimation.moments import Feature, Moments, own_units
+from colonnade.estimation.moments import Moments
 from colonnade.estimators.design import design
 from colonnade.estimators.evaluation import Asked
 from colonnade.estimators.export import logistic_pipeline
@@ -347,7 +348,7 @@ class LogisticRegression(MomentStudy):
         explaining = [one for one in algorithm.features[1:] if one.column != self.target]
         once = columns_once(explaining)
         errors, prediction = self._expected_predictions(algorithm, federation, fit, "in log-odds")
-        names = tuple(own_units(explaining)[0][place] for place in once)
+        names = tuple(coefficients_to_own_units(explaining)[0][place] for place in once)
         words = {"error of a coefficient": coefficient_errors(CoefficientError(names, errors), unit=" in log-odds")}
         variance = self._entry_variance(algorithm, federation) if self.method == "functional" else np.zeros((1, 1))
         return words, drowned(self, variance, federation.people), (prediction,)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, ClassVar
 
+from colonnade.coding.names import parties_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
@@ -114,8 +115,7 @@ class Moment(Study):
 
     def _one_each(self, federation: Federation) -> dict[str, Column]:
         columns = federation.describe(self.columns)
-        parties = [name.partition(".")[0] for name in columns]
-        if len(set(parties)) != len(parties):
+        if len(parties_of(columns)) != len(columns):
             raise BadInput("A moment takes one column a party.", remedy="Add up a party's columns at the source.")
         return columns
 

@@ -6,6 +6,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.names import parties_of, plain_name, plain_names
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.coordinator.protocols.gram_release import GramRelease
@@ -111,7 +112,7 @@ class MomentStudy(Study):
         if self.noise != "gaussian":
             raise BadInput("noise goes with method='secure'.")
         columns = self._chosen(federation.describe())
-        parties = len({name.partition(".")[0] for name in columns})
+        parties = len(parties_of(columns))
         share = gaussian_party_price(price, parties, self.unit)
         scale = DEFAULT_SCALE if self.scale is None else self.scale
         return SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
@@ -126,8 +127,6 @@ class MomentStudy(Study):
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns in the federation's order, the target among them."""
         wanted = self._wanted(available)
-        if any(not isinstance(name, str) for name in wanted):
-            raise BadInput("Columns are named 'party.column'.")
         unknown = [name for name in wanted if name not in available]
         if unknown:
             raise SchemaMismatch(
@@ -142,10 +141,8 @@ class MomentStudy(Study):
 
     def _wanted(self, available: Mapping[str, Column]) -> list[str]:
         if self.columns is None:
-            return [*(name for name in available if name not in self._targets()), *self._targets()]
-        if isinstance(self.columns, str) or not isinstance(self.columns, Sequence) or not self.columns:
-            raise BadInput("columns takes a list such as ['bank.age', 'telco.minutes'], or None for all.")
-        return [*self.columns, *self._targets()]
+            return [*(name for name in available if name not in self._targets()), *map(plain_name, self._targets())]
+        return [*plain_names(self.columns), *map(plain_name, self._targets())]
 
     def _features(self, columns: Mapping[str, Column]) -> list[str]:
         return [name for name in columns if name not in self._targets()]

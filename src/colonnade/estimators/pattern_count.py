@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from colonnade.coding.names import plain_names
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.layout import layout
@@ -115,7 +116,7 @@ class PatternCount(Study):
         return float(self.sample)
 
     def _parameters(self) -> dict[str, Parameter]:
-        return {"columns": tuple(self.columns), "sample": self._rate()}
+        return {"columns": tuple(plain_names(self.columns)), "sample": self._rate()}
 
     def _is_local(self) -> bool:
         return self.method == "response"

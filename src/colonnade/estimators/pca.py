@@ -8,6 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from colonnade.coding.features import features_of
+from colonnade.coding.names import parties_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.gram_release import GramRelease
 from colonnade.coordinator.protocols.moment_metrics import ComponentsEvaluation
@@ -15,7 +17,7 @@ from colonnade.coordinator.protocols.perturbed_rows import DEFAULT_SCALE, Pertur
 from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import party_scores
-from colonnade.estimation.moments import Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.noise_propagation import operator_norm
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, typical_matrix
@@ -194,7 +196,7 @@ class PCA(MomentStudy):
         if self.row_norms is not None or self.noise != "gaussian":
             raise BadInput("row_norms and noise go with method='secure'.")
         columns = self._chosen(federation.describe())
-        parties = len({name.partition(".")[0] for name in columns})
+        parties = len(parties_of(columns))
         share = gaussian_party_price(price, parties, self.unit)
         return PerturbedRows(columns, share, federation.people, DEFAULT_SCALE if self.scale is None else self.scale)
 

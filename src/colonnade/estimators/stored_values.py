@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from colonnade.coding.features import Feature
 from colonnade.errors import BadInput
 from colonnade.estimation.logistic_from_moments import LogisticFit
-from colonnade.estimation.moments import Feature
 from colonnade.plan import Plan
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
@@ -87,6 +87,7 @@ def _stored_series(series: pd.Series) -> Json:
 
 
 _STORE: Mapping[Any, Callable[[Any], Json]] = {
+    np.str_: str,
     np.bool_: bool,
     np.integer: int,
     np.ndarray: _stored_array,

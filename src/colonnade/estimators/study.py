@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from colonnade.coding.names import ColumnName
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.prediction import Prediction
@@ -204,9 +205,9 @@ class Study(Shown, BaseEstimator):
                 "Individual scores are opened to one named party of the federation: to=...",
                 remedy=f"Its parties are {', '.join(federation.parties)}.",
             )
-        algorithm = self._prediction(to, reading)
+        algorithm = self._prediction(str(to), reading)
         require_same_schema(
-            self, federation, [f"{part.party}.{name}" for part in algorithm.parts for name in part.columns]
+            self, federation, [str(ColumnName(part.party, name)) for part in algorithm.parts for name in part.columns]
         )
         plan = federation.plan(
             algorithm, task="prediction", method=type(self).__name__, price=None, unit="person", parameters={}
@@ -214,7 +215,7 @@ class Study(Shown, BaseEstimator):
         title = f"{type(self).__name__}, scores for {to}"
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
-        return Delivery(to, findings, federation, _schema_of(plan, federation))
+        return Delivery(str(to), findings, federation, _schema_of(plan, federation))
 
     def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
         """Return how the fitted model scores people, for one reader and one way of reading."""
@@ -310,4 +311,4 @@ def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
 
 def _columns_of(plan: Plan) -> set[str]:
     """Return every column that enters a study, as ``"party.column"``."""
-    return {f"{step.party}.{column}" for step in plan.steps for column in step.columns}
+    return {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}

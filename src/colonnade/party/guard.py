@@ -96,6 +96,8 @@ class Guard:
         request = codec.decode_request(data)
         if isinstance(request, Ask) or (isinstance(request, Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
+        if isinstance(request, Ask | Post) and request.about is not None:
+            self._gate.note(request.plan, request.about)
         if isinstance(request, Ask):
             return self._row_orders.of(request.plan.alignment).answer(request)
         if isinstance(request, Post):
@@ -166,7 +168,7 @@ class Guard:
             Entry(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
-                joint=entry.label if entry.label.endswith(" joint") else None,
+                joint=entry.label if entry.together else None,
             )
             for entry in ledger.entries()
             if entry.kind in ("debit", "reserve", "nonprivate")
