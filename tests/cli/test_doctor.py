@@ -151,8 +151,8 @@ def test_a_fault_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_what_is_optional_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "OPTIONAL", {"a-package-that-nobody-wrote": "fast"})
-    assert "pip install 'colonnade[fast]'" in doctor.extras()
+    monkeypatch.setattr(doctor, "OPTIONAL", {"a-package-that-nobody-wrote": "plots"})
+    assert "pip install 'colonnade[plots]'" in doctor.extras()
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from colonnade.estimation.expected_error import gram_variance
 from colonnade.estimation.logistic_from_moments import logistic_from_moments
 from colonnade.estimation.moments import Moments, noise_variance, row_bound
 from colonnade.estimation.pca_from_moments import pca_from_moments
-from colonnade.privacy.calibration import zcdp_rho
 from tests import kit
+from tests.privacy.references import zcdp_rho
 
 BARS = {0.1: 0.81, 1.0: 0.83, 10.0: 0.835}
 

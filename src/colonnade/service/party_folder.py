@@ -75,10 +75,10 @@ delta = 1e-6
 max_epsilon = 1.0   # the most that one release may cost
 min_people = 1000   # studies of fewer people are refused
 min_collusion = 1   # secure studies are noised against at least this many colluding parties
-nonprivate = []     # tasks that may be answered WITHOUT differential privacy, by name: none
+nonprivate = []     # what may be answered WITHOUT differential privacy, such as "Coreset": nothing
 event_level = false # refuse studies that hide only steps in a value, and not the value
 # columns = ["age"] # allow these columns only; all of schema.toml otherwise
-# tasks = ["pca"]   # allow these tasks only; all private ones otherwise
+# allow = ["PCA"]   # answer these studies only; all private ones otherwise
 """
 
 
