@@ -28,7 +28,6 @@ def _bugs() -> list[Bug]:
     from colonnade.conversations.ledger_heads import LedgerHeads
     from colonnade.coordinator.journal import StudyJournal
     from colonnade.protocol.agreement import FederationAgreement
-    from colonnade.service import opening as serving
     from tests.network import test_papers as papers
 
     return [
@@ -56,7 +55,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "the papers' floor is not put under policies",
-            replaced(serving, "stricter", lambda policy, floor: policy),
+            replaced(served_party, "stricter", lambda policy, floor: policy),
             _on_a_site(papers.test_the_floor_of_the_papers_lies_under_every_policy),
             full=True,
         ),
