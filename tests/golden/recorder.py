@@ -1,0 +1,138 @@
+"""What a coordinator sees of a study, reduced to released values; every import of an internal module of this folder is here.
+
+A redesign may change how messages look, where modules are and what a plan's hash is. Then `said` and `told` (how a frame is
+read), `frozen` (where choices follow from a plan's hash) and `disturbed` are adapted, and nothing else: what is compared is
+values only, never frames, hashes, request ids, letters, shares or times.
+
+Shares and sealed letters are left out on purpose. What is opened from shares shows where the coordinator sends it on: in the
+values that it has parties keep (`Conclude`), in the inputs of the next turn, or in what the estimator learned.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from colonnade.coordinator.algorithms import relay
+from colonnade.node import union_run
+from colonnade.party.statistics import coreset
+from colonnade.protocol import codec, public_choice
+from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
+from colonnade.secure.group_secret import GroupSecret
+from colonnade.secure.secret import Secret
+from tests.golden.summary import Sequences
+
+Values = Iterator[tuple[str, str, np.ndarray]]
+"""A step, the name of a value in it, and the value."""
+
+
+def said(data: bytes, step: str) -> Values:
+    """Read a party's reply, to a request about a step."""
+    reply = codec.decode_reply(data)
+    if isinstance(reply, Released):
+        for name, array in reply.values.items():
+            yield reply.step, f"released {name}", unpack(array)
+    if isinstance(reply, Opened) and reply.own is not None:
+        yield step, "opened own", unpack(reply.own)
+    if isinstance(reply, Described):
+        yield step, "people", np.array([reply.people], dtype=np.int64)
+
+
+def told(data: bytes) -> tuple[str, list[tuple[str, np.ndarray]], list[tuple[str, str]]]:
+    """Read a coordinator's request: the step, the public values that come with it, and the kinds of step of a proposed plan."""
+    request = codec.decode_request(data)
+    values: dict[str, Any] = {}
+    if isinstance(request, Ask | Post):
+        values = {f"input {name}": array for name, array in request.inputs.items()}
+    if isinstance(request, Conclude):
+        values = {f"concluded {name}": array for name, array in request.values.items()}
+    kinds = []
+    if isinstance(request, Propose):
+        kinds = [(step.statistic, request.plan.unit) for step in request.plan.steps]
+    return getattr(request, "step", ""), [(name, unpack(array)) for name, array in values.items()], kinds
+
+
+class Watching:
+    """A transport that notes every value that passes the coordinator, by party and step.
+
+    Parameters
+    ----------
+    transport
+        What carries the bytes.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self.sequences = Sequences()
+        self.kinds: set[str] = set()
+        self.units: set[str] = set()
+
+    def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Deliver one round."""
+        steps = {}
+        for party, data in sorted(requests.items()):
+            steps[party], values, kinds = told(data)
+            for name, value in values:
+                self.sequences.add(f"to {party}/{steps[party]}/{name}", value)
+            self.kinds |= {kind for kind, _ in kinds}
+            self.units |= {unit for _, unit in kinds}
+        replies = self._transport.exchange(requests)
+        for party, data in sorted(replies.items()):
+            for step, name, value in said(data, steps[party]):
+                self.sequences.add(f"{party}/{step}/{name}", value)
+        return replies
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def watch(federation: Any) -> Watching:
+    """Note what passes this federation's coordinator from now on."""
+    federation.transport = watching = Watching(federation.transport)
+    return watching
+
+
+@contextmanager
+def frozen(name: str) -> Iterator[None]:
+    """Have everything that follows from a plan's hash, or from the name of a run, follow from a study's name instead.
+
+    There are four such things: public choices; the seed of a coreset's draws; how ids are hashed for a union, whose order is that
+    of the hashes before it is shuffled; and keys that parties agree on, whose handshake is over the plan and the run. Commitments
+    to those keys are still exchanged and checked; only the key is replaced.
+    """
+
+    def fixed(*fields: object) -> bytes:
+        return hashlib.sha256("\0".join(["golden", name, *map(str, fields)]).encode()).digest()
+
+    settle, hash_ids = GroupSecret.settle, union_run.hash_ids
+
+    def settled(self: GroupSecret, reveals: Mapping[str, bytes]) -> Secret:
+        settle(self, reveals)
+        return Secret(fixed("key", self._purpose))
+
+    public = SimpleNamespace(digest=lambda plan: fixed("plan", plan.repeat))
+    drawing = SimpleNamespace(request_identity=lambda plan, party, step: fixed("request", plan.repeat, party, step))
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(public_choice, "codec", public))
+        patches.enter_context(mock.patch.object(coreset, "codec", drawing))
+        patches.enter_context(mock.patch.object(union_run, "hash_ids", lambda ids, _: hash_ids(ids, fixed("ids"))))
+        patches.enter_context(mock.patch.object(GroupSecret, "settle", settled))
+        yield
+
+
+@contextmanager
+def disturbed(*, plan: bytes = b"", run: bytes = bytes(16)) -> Iterator[None]:
+    """Give every plan another hash, and every run this name: whatever changes depends on them."""
+
+    def other(data: bytes) -> bytes:
+        return hashlib.sha256(b"colonnade/plan/1" + plan + data).digest()
+
+    with (
+        mock.patch.object(codec, "_digest_of_plan", other),
+        mock.patch.object(relay, "os", SimpleNamespace(urandom=lambda count: run[:count])),
+    ):
+        yield
