@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+from colonnade.privacy.samplers import ExactSampler
 
 FAMILY = 1e-6
 LARGEST_FAMILY = 2_000
@@ -25,6 +26,11 @@ def fresh() -> bool:
 def source(name: str) -> Randomness:
     """Randomness for one test: a keyed stream on CI, the system's on demand."""
     return SystemRandomness() if fresh() else KeyedRandomness(hashlib.sha256(name.encode()).digest())
+
+
+def sampler(name: str) -> ExactSampler:
+    """Draws for one test, from `source`."""
+    return ExactSampler(source(name))
 
 
 def generator(name: str) -> np.random.Generator:

@@ -22,7 +22,7 @@ from sklearn.metrics import v_measure_score
 import colonnade as cn
 from colonnade.estimation.projection import project_to_simplex
 from colonnade.estimation.weighted_clustering import weighted_kmeans
-from colonnade.privacy.laws.partition_sketch import SKETCHES, least_phantoms
+from colonnade.privacy.laws.sketch_law import SKETCHES, least_phantoms
 
 OURS = {
     "secure": {"method": "secure"},

@@ -11,7 +11,7 @@ import numpy as np
 
 from colonnade.estimation.projection import project_to_simplex
 from colonnade.estimation.sketch_tables import kappa
-from colonnade.privacy.laws.partition_sketch import least_floor, least_phantoms
+from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
 
 SWEEPS = 60
 

@@ -10,10 +10,11 @@ from colonnade.estimation.clustering_budget import clustering_prices
 from colonnade.estimation.pair_tables import consistent_tables
 from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.weighted_grid import fitted_grid
-from colonnade.privacy.laws.partition_sketch import sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
+from colonnade.privacy.samplers import ExactSampler
 
 
 def released(codes: list[np.ndarray], clusters: int, price: Price) -> tuple:
@@ -27,7 +28,7 @@ def released(codes: list[np.ndarray], clusters: int, price: Price) -> tuple:
             PairSide(f"{min(party, other)}|{max(party, other)}", party < other) for other in parties if other != party
         )
         mechanism = PartitionSketches(bought, "person", clusters, sides, lambda: key)
-        by_party.append(mechanism.release(codes[party].astype(np.int32), source))
+        by_party.append(mechanism.release(codes[party].astype(np.int32), ExactSampler(source)))
     pairs = {(a, b): (by_party[a][b - 1], by_party[b][a]) for a in parties for b in parties if a < b}
     return bought.law, pairs
 

@@ -10,7 +10,7 @@ import numpy as np
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.estimation.moments import Moments
 from colonnade.privacy import samplers
-from colonnade.privacy.laws.functional_noise import CoefficientNoise, Holding, emphasis_for
+from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.schema import Column

@@ -39,10 +39,10 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.estimation.optimisers import Average, Sgd, clipped
-from colonnade.privacy.laws.gradient_noise import participation_bound
-from colonnade.privacy.laws.sampled_gaussian import largest_step_rho
+from colonnade.privacy.laws.gradient import participation_bound
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
+from colonnade.privacy.subsampling import largest_step_rho
 from colonnade.secure.batches import Batches
 
 HERE = Path(__file__).parent

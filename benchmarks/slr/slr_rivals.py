@@ -16,8 +16,8 @@ from slr_sets import DELTA, Matrix
 
 from colonnade.estimation.optimisers import Average, Sgd
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws.sampled_gaussian import largest_step_rho
 from colonnade.privacy.price import Price
+from colonnade.privacy.subsampling import largest_step_rho
 
 CHOICES = tuple((clip, rate) for clip in (1.0, 2.0) for rate in (0.02, 0.05, 0.1, 0.2))
 RADII = (4.0, 8.0, 16.0)

@@ -5,8 +5,8 @@ import pytest
 
 from colonnade.audit import shared_keys
 from colonnade.audit.shared_keys import MendedSketches, PaperSketches, attack, certain_loss, largest_common
-from colonnade.privacy.laws import partition_sketches
-from colonnade.privacy.laws.partition_sketch import least_floor, least_phantoms
+from colonnade.privacy.laws import sketches
+from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
 from colonnade.privacy.price import Price
 from tests import kit
 
@@ -56,19 +56,19 @@ def test_the_attack_fails_against_ours():
 
 
 def test_the_attack_succeeds_against_ours_with_phantoms_of_each_partys_own(monkeypatch):
-    honest, parties = partition_sketches.phantom_values, iter("abcd")
+    honest, parties = sketches.phantom_values, iter("abcd")
 
     def own_phantoms(law, sketches, clusters, source):
         return honest(law, sketches, clusters, source.spawn(next(parties)))
 
-    monkeypatch.setattr(partition_sketches, "phantom_values", own_phantoms)
+    monkeypatch.setattr(sketches, "phantom_values", own_phantoms)
     found = attack(MendedSketches(PRICE), randomness=kit.source("own phantoms"), samples=8_000, alpha=kit.ALPHA)
     assert found.caught
 
 
 def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_lacks(monkeypatch):
     """Somebody whom only one party has a record of, where cells (a, none) have no phantoms: a maximum that only it has."""
-    honest = partition_sketches.phantom_values
+    honest = sketches.phantom_values
 
     def none_for_partial_records(law, sketches, clusters, source):
         values = honest(law, sketches, clusters, source)
@@ -81,17 +81,17 @@ def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_
     class Partial(MendedSketches):
         def release(self, samples, randomness, *, present):
             with pytest.MonkeyPatch.context() as patch:
-                honest_release = partition_sketches.PartitionSketches.release
+                honest_release = sketches.PartitionSketches.release
 
                 def half(mechanism, codes, source):
                     return honest_release(mechanism, codes if mechanism.sides[0].first else codes * 0 - 1, source)
 
-                patch.setattr(partition_sketches.PartitionSketches, "release", half)
+                patch.setattr(sketches.PartitionSketches, "release", half)
                 return super().release(samples, randomness, present=present)
 
     monkeypatch.setattr(shared_keys, "largest_common", only_the_first_has)
     ours = attack(Partial(PRICE), randomness=kit.source("partial"), samples=4_000, alpha=kit.ALPHA)
-    monkeypatch.setattr(partition_sketches, "phantom_values", none_for_partial_records)
+    monkeypatch.setattr(sketches, "phantom_values", none_for_partial_records)
     lacking = attack(Partial(PRICE), randomness=kit.source("partial, lacking"), samples=4_000, alpha=kit.ALPHA)
     assert not ours.caught
     assert lacking.caught

@@ -20,6 +20,7 @@ from colonnade.party.table.row_order import common_ids, read_ids
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted, Recall, Reply, Request
 from colonnade.protocol.rounds import Rounds
@@ -212,7 +213,7 @@ class Site:
         total = (counts @ counts.T)[first, second]
         for step in plan.steps:
             (seed,) = self.seeds[step.party, codec.request_identity(plan, step.party, step.name)]
-            noise = KeyedRandomness(seed).spawn("noise").spawn("cross")
+            noise = ExactSampler(KeyedRandomness(seed).spawn("noise").spawn("cross"))
             total = total + PairTables(plan, step, SCHEMAS[step.party]).cross_noise(len(total), noise)
         return total.tolist()
 

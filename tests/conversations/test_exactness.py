@@ -12,6 +12,7 @@ from colonnade.party.steps.joint import Gram, PairTables
 from colonnade.plan import Step
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import PORTABLE, Arithmetic, noise_tail
 from colonnade.steps import joint as joint_module
@@ -189,7 +190,7 @@ def test_the_bound_of_tables_covers_their_noise(epsilon, delta):
     plan = a_plan({"ana": 2, "bo": 2, "cy": 2}, statistic="pair-tables", people=1, epsilon=epsilon, delta=delta)
     joint = Joint.read(plan, STEP)
     room = joint.bound - 1
-    if joint.noise.law == "gaussian":
+    if joint.noise.family == "gaussian":
         assert room >= noise_tail(int(joint.noise.opened_variance))
         return
     rate, tilt = 1 / float(joint.noise.share), 0.5 / float(joint.noise.share)
@@ -213,8 +214,8 @@ class Regenerated:
 
         monkeypatch.setattr(SqliteLedger, "reserve", reserve)
 
-    def source(self, party: str, label: str) -> KeyedRandomness:
-        return KeyedRandomness(self.seeds[party]).spawn("noise").spawn(label)
+    def sampler(self, party: str, label: str) -> ExactSampler:
+        return ExactSampler(KeyedRandomness(self.seeds[party]).spawn("noise").spawn(label))
 
 
 def statistics_of(plan, name, kind):
@@ -248,7 +249,7 @@ def test_released_tables_minus_regenerated_noise_are_the_counts(parties, delta, 
     with federation(tables=tables, parties=parties) as f:
         plan, result = run_joint(f, steps, price)
     noise = sum(
-        statistic.cross_noise(len(result.cross), regenerated.source(party, "cross"))
+        statistic.cross_noise(len(result.cross), regenerated.sampler(party, "cross"))
         for party, statistic in statistics_of(plan, STEP, PairTables).items()
     )
     people = joined(tables)
@@ -296,10 +297,10 @@ def test_a_released_gram_matrix_minus_regenerated_noise_is_the_plain_one(noise, 
         tables = {party: f.transport._endpoints[party]._gate.table for party in widths}
         rows = {party: statistic.rows(tables[party], 0, f.people) for party, statistic in statistics.items()}
         for party, statistic in statistics.items():  # blocks within one party are noised by it alone
-            again = statistic.own(tables[party], regenerated.source(party, "own"))
+            again = statistic.own(tables[party], regenerated.sampler(party, "own"))
             assert result.own[party].tolist() == again.tolist()
     drawn = sum(
-        statistic.cross_noise(len(result.cross), regenerated.source(party, "cross"))
+        statistic.cross_noise(len(result.cross), regenerated.sampler(party, "cross"))
         for party, statistic in statistics.items()
     )
     whole = np.concatenate(list(rows.values())).astype(object)

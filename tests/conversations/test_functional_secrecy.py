@@ -50,8 +50,8 @@ class Watched:
     def _watch(self, monkeypatch, silent):
         noise, rows, read = Coefficients.cross_noise, Coefficients.rows, FunctionalRelease.read
 
-        def cross_noise(one, entries, randomness):
-            drawn = noise(one, entries, randomness) * (one.party not in silent)
+        def cross_noise(one, entries, sampler):
+            drawn = noise(one, entries, sampler) * (one.party not in silent)
             self.noises[one.party] = drawn
             return drawn
 

@@ -222,7 +222,7 @@ def test_the_noise_of_a_size_is_discrete_laplace_at_the_price_and_at_no_other():
     """P(k) ∝ e^(−ε|k|) with sensitivity one; noise of 0.9 or 1.1 times that scale is told apart."""
     plan = list_plan({"ana": 8, "bo": 8}, size="noisy", epsilon=0.5)
     mechanism = ListMatching(plan, plan.steps[0], SCHEMA).mechanism
-    drawn = mechanism.release(np.zeros(60_000, dtype=np.int64), kit.source("noisy size"))
+    drawn = mechanism.release(np.zeros(60_000, dtype=np.int64), kit.sampler("noisy size"))
     places = np.arange(-40, 41)
     counts = np.array([(drawn == k).sum() for k in places])
     fits = {

@@ -24,11 +24,12 @@ from colonnade.estimation.sketch_tables import (
     sketched_tables,
 )
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws.partition_sketch import SKETCHES, Sketching, sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import SKETCHES, Sketching, sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
+from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 
 
@@ -86,7 +87,7 @@ def memberships(name, people, clusters, noise=0.15):
 def both(first, second, bought, clusters, key):
     return tuple(
         PartitionSketches(bought, "person", clusters, (PairSide("pair", one),), lambda: key).release(
-            codes.astype(np.int32), SystemRandomness()
+            codes.astype(np.int32), ExactSampler(SystemRandomness())
         )[0]
         for codes, one in ((first, True), (second, False))
     )

@@ -124,9 +124,9 @@ def test_shares_of_the_noise_have_the_declared_variance_and_no_other(part):
     step = plan.step("left", part)
     statistic = (UnionCross if part == "cross" else UnionOwn)(plan, step, LEFT)
     entries = statistic.noise.entries_of("cross" if part == "cross" else "left")
-    heavy = statistic.heavy(entries)
+    heavy = statistic.noise.doubled(entries)
     assert heavy.sum() == (1 if part == "cross" else 5)
-    randomness = kit.source(f"union noise {part}")
+    randomness = kit.sampler(f"union noise {part}")
     drawn = np.array([statistic.cross_noise(entries, randomness) for _ in range(3_000)])
     scaled = drawn / np.sqrt(np.where(heavy, 2.0, 1.0) * float(statistic.noise.share))
     chi, degrees = (scaled**2).sum(), scaled.size

@@ -15,7 +15,8 @@ import colonnade as cn
 from colonnade.audit.distinguish import distinguish
 from colonnade.privacy import samplers
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.price import Price
 from tests import kit
 from tests.estimators.moment_samples import (
@@ -175,7 +176,7 @@ def gram_views(
     Each party noises its column's sum and square alone; of an entry between parties the observer lacks ``shares`` shares.
     """
     randomness, parties = kit.source(name), len(noise.row_bounds)
-    draw = samplers.discrete_gaussian if noise.law == "gaussian" else _skellam
+    draw = samplers.discrete_gaussian if noise.family == "gaussian" else _skellam
     entries = [(own, 1)] * parties + [(2 * own, 1)] * parties + [(share, shares)] * math.comb(parties, 2)
     sides = np.zeros((2, SAMPLES))
     for side, shift in enumerate((0, GAMMA**2)):

@@ -17,9 +17,9 @@ from unittest import mock
 
 import numpy as np
 
-from colonnade.coordinator.algorithms import relay
-from colonnade.node import union_run
-from colonnade.party.statistics import coreset
+from colonnade.conversations import union as union_run
+from colonnade.coordinator.protocols import relay
+from colonnade.steps import coresets as coreset
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret

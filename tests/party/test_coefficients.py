@@ -17,7 +17,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
-from colonnade.privacy.laws.functional_noise import CoefficientNoise
+from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.products import entry_pairs
@@ -149,7 +149,7 @@ def test_without_noise_the_own_part_is_the_exact_sums(monkeypatch):
     plan = a_plan(people=3)
     found = statistics(plan)
     values, _ = exact(plan, records)
-    own = np.concatenate([one.own(table(records), kit.source("silent")) for one in found.values()])
+    own = np.concatenate([one.own(table(records), kit.sampler("silent")) for one in found.values()])
     np.testing.assert_array_equal(own, values[: len(own)].astype(np.int64))
 
 
@@ -227,7 +227,7 @@ def test_what_the_honest_parties_add_between_them_is_discrete_laplace_and_of_no_
     """P − c shares sum to the stated law, for curvature and for slope each with its own scale."""
     plan = a_plan(scale=1, epsilon=8.0, collusion=collusion)
     found = statistics(plan)
-    noise, source = found["bank"].noise, kit.source(f"opened noise {collusion}")
+    noise, source = found["bank"].noise, kit.sampler(f"opened noise {collusion}")
     entries = len(entry_pairs(Joint.read(plan, "s").widths)[0])
     groups = found["bank"].cross.groups
     copies = DRAWS // entries
@@ -249,7 +249,7 @@ def test_what_the_honest_parties_add_between_them_is_discrete_laplace_and_of_no_
 def test_a_partys_own_noise_is_discrete_laplace_and_of_no_other_scale():
     plan = a_plan(people=1, scale=1, epsilon=8.0)
     one, nobody = statistics(plan)["insurer"], table([NOTHING])
-    source = kit.source("own noise")
+    source = kit.sampler("own noise")
     drawn = _copied(one, 200_000).own(nobody, source)
     for slope in (False, True):
         scale = one.noise.scale(("insurer", "insurer"), slope=slope)

@@ -134,7 +134,7 @@ def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
 
 def test_a_partys_noise_has_the_declared_law_in_every_step() -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""
-    statistic, source = _statistic("bank"), kit.source("a party's share of the noise of a step")
+    statistic, source = _statistic("bank"), kit.sampler("a party's share of the noise of a step")
     drawn = np.concatenate([statistic.noise(source) for _ in range(2_000)]).astype(float)
     squares = (drawn**2).sum() / float(statistic.terms.noise.share)
     for factor, fits in ((1.0, True), (0.9, False), (1.1, False)):

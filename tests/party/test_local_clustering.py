@@ -12,12 +12,12 @@ from sklearn.cluster import KMeans
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws._analyst import Query
-from colonnade.privacy.laws._partitions import Nearest, fold
-from colonnade.privacy.laws.clustering_schedule import COUNTS, clustering_schedule
+from colonnade.privacy.laws._clustering_cells import Nearest, fold
+from colonnade.privacy.laws.clustering_rounds import COUNTS, Query, clustering_schedule
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
+from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 
 SCALE = 4096
@@ -47,7 +47,8 @@ def loss(points, centres) -> float:
 
 def questions(mechanism, rows, name) -> list[Query]:
     """Every question of one conversation, with the noise that one set of rows got."""
-    asked, rounds, source = [], mechanism.analyst().rounds(), kit.source(name)
+    asked, source = [], kit.sampler(name)
+    rounds = mechanism.analyst(source).rounds()
     query = next(rounds)
     while True:
         asked.append(query)
@@ -190,7 +191,7 @@ def many_cells(mechanism, *, people_each: int, name: str):
     )
     counts = np.full(CELLS, people_each, dtype=np.int64)
     sums = np.full((CELLS, 1), 100 * people_each, dtype=np.int64)
-    return mechanism.perturb(query, counts, sums, kit.source(name)), query
+    return mechanism.perturb(query, counts, sums, kit.sampler(name)), query
 
 
 def spread_p(noise, deviation) -> float:
@@ -248,7 +249,7 @@ def test_separated_groups_are_found(width, price, bar):
     points = mixture(f"groups {width}", 20_000, width)
     best = loss(points, KMeans(4, n_init=5, random_state=0).fit(points).cluster_centers_)
     mechanism = clustering(price, width, people=len(points), clusters=4)
-    centres = mechanism.release(rows_of(points), kit.source(f"quality {width} {price.delta}")) / SCALE
+    centres = mechanism.release(rows_of(points), kit.sampler(f"quality {width} {price.delta}")) / SCALE
     assert loss(points, centres) < bar * best
 
 
@@ -259,7 +260,7 @@ def test_degenerate_blocks_give_centres_within_the_box(price, width):
         mechanism = clustering(price, width, people=5, clusters=4)
         rows = rows_of(points)
         rows[:, 0] = points[:, 0] != 0
-        centres = mechanism.release(rows, kit.source(f"degenerate {width}"))
+        centres = mechanism.release(rows, kit.sampler(f"degenerate {width}"))
         assert centres.shape == (4, width)
         assert np.abs(centres).max() <= SCALE
 
@@ -267,7 +268,7 @@ def test_degenerate_blocks_give_centres_within_the_box(price, width):
 def test_the_same_randomness_gives_the_same_centres():
     points = mixture("repeat", 2_000, 4)
     mechanism = clustering(PRICES["gaussian"], 4, people=2_000)
-    one, two = (mechanism.release(rows_of(points), kit.KeyedRandomness(b"r" * 32)) for _ in range(2))
+    one, two = (mechanism.release(rows_of(points), ExactSampler(kit.KeyedRandomness(b"r" * 32))) for _ in range(2))
     assert np.array_equal(one, two)
 
 
@@ -275,4 +276,4 @@ def test_the_same_randomness_gives_the_same_centres():
 def test_rows_of_another_shape_or_kind_are_refused(rows):
     mechanism = clustering(PRICES["gaussian"], 1, people=4)
     with pytest.raises(BadInput):
-        mechanism.release(rows, kit.source("shape"))
+        mechanism.release(rows, kit.sampler("shape"))

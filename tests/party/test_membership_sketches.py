@@ -8,9 +8,10 @@ import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.party.steps.membership_sketches import MembershipSketches
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.partition_sketch import sketching
+from colonnade.privacy.laws.sketch_law import sketching
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
+from colonnade.privacy.samplers import ExactSampler
 from tests.party.test_memberships import CENTRES, FRAME, SCHEMA, table
 
 PRICE = Price.of(1.0, 1e-5)
@@ -85,7 +86,11 @@ def test_the_price_decides_the_phantoms_and_the_loss_is_that_of_all_parties_toge
         bought = sketching(PRICE, 3, unit, 256)
         assert mechanism.law.phantoms == bought.phantoms
         assert mechanism.loss == bought.loss(unit)
-        assert mechanism.release(np.array([0, 1, -1], dtype=np.int32), SystemRandomness()).shape == (2, 256, 3)
+        assert mechanism.release(np.array([0, 1, -1], dtype=np.int32), ExactSampler(SystemRandomness())).shape == (
+            2,
+            256,
+            3,
+        )
 
 
 def test_another_step_of_the_plan_under_the_same_key_has_other_values():
@@ -97,7 +102,7 @@ def test_another_step_of_the_plan_under_the_same_key_has_other_values():
     first = MembershipSketches(twice, twice.step("bank", "sketches"), SCHEMA, earlier)
     second = MembershipSketches(twice, twice.step("bank", "again"), SCHEMA, earlier)
     codes = np.zeros(500, dtype=np.int32)
-    one, other = (s.mechanism(PRICE).release(codes, SystemRandomness()) for s in (first, second))
+    one, other = (s.mechanism(PRICE).release(codes, ExactSampler(SystemRandomness())) for s in (first, second))
     assert (one == other)[one > first.mechanism(PRICE).law.floor].mean() < 0.1
 
 

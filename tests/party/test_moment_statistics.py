@@ -12,10 +12,10 @@ from colonnade.party.steps.values import Total, Values
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
-from colonnade.privacy.laws.values import PerturbedValues
-from colonnade.privacy.laws.whole_values import Carrier, WholeValues
+from colonnade.privacy.laws.values import Carrier, PerturbedValues, WholeValues
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.schema import Category, Numeric, Schema
 from tests import kit
 
@@ -126,7 +126,7 @@ def test_the_scale_is_the_change_over_epsilon(change, sensitivity):
 @pytest.mark.parametrize("value", [0, 7, 20])
 def test_the_noise_has_its_law_and_not_that_of_another_scale(value):
     mechanism = PerturbedValues(Price.of(0.5), WholeValues(0, 20, 1))
-    released = mechanism.carrier.unpack(mechanism.release(np.full(SAMPLES, value), kit.source(f"values {value}")))
+    released = mechanism.carrier.unpack(mechanism.release(np.full(SAMPLES, value), kit.sampler(f"values {value}")))
     observed = np.bincount(np.clip(released - value, -90, 90) + 90, minlength=181)
     law = {factor: np.exp(-np.abs(np.arange(-90, 91)) / (2 * factor)) for factor in (0.9, 1.0, 1.1)}
     assert kit.chi_square_p(observed, law[1.0]) > kit.ALPHA
@@ -152,8 +152,8 @@ def test_at_event_level_a_whole_value_is_not_hidden_and_nothing_says_so():
 def test_noise_does_not_depend_on_the_values_nor_on_how_they_are_divided():
     mechanism = PerturbedValues(Price.of(0.5), WholeValues(0, 20, 1))
     values = kit.generator("values").integers(0, 21, 150_000)
-    first = mechanism.release(values, KeyedRandomness(b"k" * 32))
-    none = mechanism.release(np.zeros_like(values), KeyedRandomness(b"k" * 32))
+    first = mechanism.release(values, ExactSampler(KeyedRandomness(b"k" * 32)))
+    none = mechanism.release(np.zeros_like(values), ExactSampler(KeyedRandomness(b"k" * 32)))
     np.testing.assert_array_equal(first.astype(int) - none, values)
 
 

@@ -362,7 +362,7 @@ def test_nobody_has_a_number_without_a_record():
 def test_the_noise_of_a_count_follows_its_law_and_no_other(party):
     """With one colluding party allowed, one share alone is the whole discrete Laplace noise; ×0.9 and ×1.1 are rejected."""
     _, parts = statistics(("telco", "bank", "insurer"), 5)
-    drawn = parts[party].cross_noise(60_000, kit.source(f"count noise {party}"))
+    drawn = parts[party].cross_noise(60_000, kit.sampler(f"count noise {party}"))
     reach = np.arange(-25, 26)
     counts = np.array([np.sum(drawn == value) for value in reach])
 
@@ -380,6 +380,6 @@ def test_the_noise_of_a_count_follows_its_law_and_no_other(party):
 def test_half_the_noise_is_convicted_by_a_distinguishing_audit():
     """One person more or less in one count: the honest noise passes at its ε, half of it does not."""
     _, parts = statistics(("telco", "bank", "insurer"), 5)
-    one, other = parts["bank"].cross_noise(200_000, kit.source("audit counts")).reshape(2, -1)
+    one, other = parts["bank"].cross_noise(200_000, kit.sampler("audit counts")).reshape(2, -1)
     assert 0.5 < distinguish(one, 1 + other).epsilon <= 1.0
     assert distinguish(one // 2, 1 + other // 2).epsilon > 1.0

@@ -176,7 +176,7 @@ def test_released_noise_has_the_stated_variance_and_no_other(factor):
     statistic = made(Sketch, ("age",), 3, size=20_000, scale=4, row_bound=16, width=1)
     mechanism = statistic.mechanism(PRICE)
     nonprivate = np.zeros((20_001, 1), dtype=np.int64)
-    drawn = mechanism.release(nonprivate, kit.source("sketch noise"))
+    drawn = mechanism.release(nonprivate, kit.sampler("sketch noise"))
     from scipy import stats
 
     statistic_value = float((drawn.astype(float) ** 2).sum() / (float(mechanism.sigma_squared) * factor**2))

@@ -18,6 +18,7 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.schema import Category, Numeric, Schema
 from tests import kit
 
@@ -147,7 +148,7 @@ def test_with_the_same_coins_a_person_removed_changes_their_own_bytes_and_no_oth
     mechanism = reports.mechanism(Price.of(0.5))
 
     def released(one):
-        return mechanism.release(reports.compute(one), KeyedRandomness(key.to_bytes(32, "big")))
+        return mechanism.release(reports.compute(one), ExactSampler(KeyedRandomness(key.to_bytes(32, "big"))))
 
     before, after = released(table(rows)), released(without(rows, person)[0])
     assert before.shape == after.shape == (len(rows), mechanism.channel.report_width)

@@ -319,7 +319,7 @@ def test_indicators_are_zero_or_one_and_at_most_one_a_person(rows):
 def test_a_party_noises_its_own_block_with_v_on_the_diagonal_and_half_of_it_elsewhere(law):
     statistic = grams(2, scale=4, law=law)["bank"]
     empty = table([NOTHING] * 2)
-    source = kit.source(f"own block {law}")
+    source = kit.sampler(f"own block {law}")
     exact = statistic._own_block(empty)
     upper = np.triu_indices(len(exact))
     drawn = np.array([statistic.own(empty, source) for _ in range(1_500)]) - exact[upper][1:]
@@ -334,7 +334,7 @@ def test_a_party_noises_its_own_block_with_v_on_the_diagonal_and_half_of_it_else
 @pytest.mark.parametrize("law", ["gaussian", "skellam"])
 def test_a_share_of_the_noise_between_parties_has_the_declared_variance(law):
     statistic = grams(2, scale=4, law=law)["bank"]
-    drawn = statistic.cross_noise(20_000, kit.source(f"cross {law}"))
+    drawn = statistic.cross_noise(20_000, kit.sampler(f"cross {law}"))
     assert drawn.dtype == np.int64
     assert _variance_p(drawn, statistic.noise.share_variance) > kit.ALPHA
     assert _variance_p(drawn, statistic.noise.share_variance * 0.81) < kit.ALPHA
@@ -343,11 +343,11 @@ def test_a_share_of_the_noise_between_parties_has_the_declared_variance(law):
 @pytest.mark.parametrize("price", [Price.of(0.5), Price.of(0.5, 1e-6)])
 def test_a_share_of_the_noise_of_pair_tables_has_the_declared_variance(price):
     statistic = pair_tables(2, price=price)["bank"]
-    drawn = statistic.cross_noise(60_000, kit.source(f"tables {price}"))
+    drawn = statistic.cross_noise(60_000, kit.sampler(f"tables {price}"))
     # The fourth moment of a Pólya share is far above a normal one's, so its sample variance spreads more.
     spread = float(np.sqrt(np.var(drawn.astype(float) ** 2) / len(drawn)))
     assert abs(float(np.mean(drawn.astype(float) ** 2)) - statistic.noise.share_variance) < 7 * spread
-    assert statistic.own(table([NOTHING] * 2), kit.source("unused")) is None
+    assert statistic.own(table([NOTHING] * 2), kit.sampler("unused")) is None
 
 
 def _variance_p(values, variance):
@@ -363,7 +363,7 @@ def _variance_p(values, variance):
 def test_the_shape_of_what_a_party_adds_depends_on_the_schema_alone(rows):
     for party, statistic in grams(len(rows)).items():
         columns = width(OWNERS[party])
-        own = statistic.own(table(rows), kit.source("shape"))
+        own = statistic.own(table(rows), kit.sampler("shape"))
         assert own.shape == ((columns + 1) * (columns + 2) // 2 - 1,)
         assert own.dtype == np.int64
 

@@ -16,9 +16,16 @@ from scipy import stats
 
 from colonnade.errors import BadInput
 from colonnade.privacy import _envelope
+from colonnade.privacy._distributions import (
+    ACCURACY,
+    Distribution,
+    GaussianDistribution,
+    LaplaceDistribution,
+    NegativeBinomialDistribution,
+    PoissonDistribution,
+)
 from colonnade.privacy._envelope import SLACK, Table, build_table, draw
 from colonnade.privacy._exact import Threshold, is_below, of_rational, of_real, ratio
-from colonnade.privacy._laws import ACCURACY, GaussianLaw, LaplaceLaw, Law, NegativeBinomialLaw, PoissonLaw
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from tests import kit
 
@@ -26,26 +33,26 @@ FULL = 2**64
 KEY = b"a key of thirty-two bytes length"
 CERTAINTY = 1e9  # an error bound so wide that float64 never decides
 
-LAWS: list[Law] = [
-    GaussianLaw(Fraction(1, 7)),
-    GaussianLaw(Fraction(3)),
-    GaussianLaw(Fraction(10**9, 7)),
-    GaussianLaw(Fraction(2**100)),
-    LaplaceLaw(Fraction(1, 3)),
-    LaplaceLaw(Fraction(100, 3)),
-    LaplaceLaw(Fraction(2**50)),
-    NegativeBinomialLaw(Fraction(1, 2), 1),
-    NegativeBinomialLaw(Fraction(7, 2), 3),
-    NegativeBinomialLaw(Fraction(10**5, 3), 2),
-    NegativeBinomialLaw(Fraction(2**40), 3),
-    NegativeBinomialLaw(Fraction(2**50), 10**6),
-    PoissonLaw(Fraction(1, 5)),
-    PoissonLaw(Fraction(30)),
-    PoissonLaw(Fraction(8191, 2)),
-    PoissonLaw(Fraction(4096)),
-    PoissonLaw(Fraction(10**6, 7)),
-    PoissonLaw(Fraction(2**52) - Fraction(1, 3)),
-    PoissonLaw(Fraction(2**52)),
+LAWS: list[Distribution] = [
+    GaussianDistribution(Fraction(1, 7)),
+    GaussianDistribution(Fraction(3)),
+    GaussianDistribution(Fraction(10**9, 7)),
+    GaussianDistribution(Fraction(2**100)),
+    LaplaceDistribution(Fraction(1, 3)),
+    LaplaceDistribution(Fraction(100, 3)),
+    LaplaceDistribution(Fraction(2**50)),
+    NegativeBinomialDistribution(Fraction(1, 2), 1),
+    NegativeBinomialDistribution(Fraction(7, 2), 3),
+    NegativeBinomialDistribution(Fraction(10**5, 3), 2),
+    NegativeBinomialDistribution(Fraction(2**40), 3),
+    NegativeBinomialDistribution(Fraction(2**50), 10**6),
+    PoissonDistribution(Fraction(1, 5)),
+    PoissonDistribution(Fraction(30)),
+    PoissonDistribution(Fraction(8191, 2)),
+    PoissonDistribution(Fraction(4096)),
+    PoissonDistribution(Fraction(10**6, 7)),
+    PoissonDistribution(Fraction(2**52) - Fraction(1, 3)),
+    PoissonDistribution(Fraction(2**52)),
 ]
 
 
@@ -59,18 +66,18 @@ def rational(value: Fraction | int) -> mpmath.mpf:
     return mpmath.mpf(value.numerator) / value.denominator
 
 
-def reference_log(law: Law, k: int) -> mpmath.mpf:
+def reference_log(law: Distribution, k: int) -> mpmath.mpf:
     """ln f from the definition of the law."""
     match law:
-        case GaussianLaw():
+        case GaussianDistribution():
             return -rational(k * k / (2 * law.sigma_squared))
-        case LaplaceLaw():
+        case LaplaceDistribution():
             return -rational(abs(k) / law.scale)
-        case NegativeBinomialLaw():
+        case NegativeBinomialDistribution():
             shape = mpmath.mpf(1) / law.parts
             weight = mpmath.loggamma(k + shape) - mpmath.loggamma(shape) - mpmath.loggamma(k + 1)
             return weight - rational(k / law.scale)
-        case PoissonLaw():
+        case PoissonDistribution():
             mode, log_mean = law.mode, mpmath.log(rational(law.mean))
             return (k - mode) * log_mean - mpmath.loggamma(k + 1) + mpmath.loggamma(mode + 1)
     raise AssertionError
@@ -92,7 +99,7 @@ def ends(table: Table) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_alias_table_picks_each_cell_with_its_weight_exactly(law: Law) -> None:
+def test_the_alias_table_picks_each_cell_with_its_weight_exactly(law: Distribution) -> None:
     table = build_table(law)
     capacity = FULL >> table.column_bits
     mass = [0] * len(table.own)
@@ -106,7 +113,7 @@ def test_the_alias_table_picks_each_cell_with_its_weight_exactly(law: Law) -> No
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_cells_and_tails_cover_the_support_once(law: Law) -> None:
+def test_cells_and_tails_cover_the_support_once(law: Distribution) -> None:
     table = build_table(law)
     start, width = table.start.tolist(), [1 << exponent for exponent in table.exponent.tolist()]
     order = sorted(range(table.cells), key=start.__getitem__)
@@ -120,7 +127,7 @@ def test_cells_and_tails_cover_the_support_once(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_weights_are_upper_bounds_and_shortcuts_are_lower_bounds(law: Law) -> None:
+def test_weights_are_upper_bounds_and_shortcuts_are_lower_bounds(law: Distribution) -> None:
     table = build_table(law)
     for cell, near, far in ends(table):
         largest = mpmath.exp(reference_log(law, near)) * rational(table.exact_factor(cell))
@@ -132,7 +139,7 @@ def test_weights_are_upper_bounds_and_shortcuts_are_lower_bounds(law: Law) -> No
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_tail_weights_are_upper_bounds_for_every_block(law: Law) -> None:
+def test_tail_weights_are_upper_bounds_for_every_block(law: Distribution) -> None:
     table = build_table(law)
     step = 1 << law.halving
     for cell in range(table.cells, len(table.weight) - 1):
@@ -144,7 +151,7 @@ def test_tail_weights_are_upper_bounds_for_every_block(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_a_step_of_the_stated_width_halves_the_law(law: Law) -> None:
+def test_a_step_of_the_stated_width_halves_the_law(law: Distribution) -> None:
     step = 1 << law.halving
     for distance in (0, 1, step // 3, step, 7 * step):
         k = law.mode + distance
@@ -155,7 +162,7 @@ def test_a_step_of_the_stated_width_halves_the_law(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_float_logarithm_keeps_its_error_bound(law: Law) -> None:
+def test_the_float_logarithm_keeps_its_error_bound(law: Distribution) -> None:
     table = build_table(law)
     generator = kit.generator(f"accuracy {law}")
     cells = generator.integers(0, table.cells, 60)
@@ -170,7 +177,7 @@ def test_the_float_logarithm_keeps_its_error_bound(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_exact_logarithm_is_enclosed_tightly(law: Law) -> None:
+def test_the_exact_logarithm_is_enclosed_tightly(law: Distribution) -> None:
     table = build_table(law)
     for cell, near, far in ends(table)[::5]:
         for k in (near, far):
@@ -187,7 +194,7 @@ def test_the_exact_logarithm_is_enclosed_tightly(law: Law) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_exact_arithmetic_alone_gives_the_very_same_draws(law: Law) -> None:
+def test_exact_arithmetic_alone_gives_the_very_same_draws(law: Distribution) -> None:
     """Float64 and the integer shortcut settle nearly everything, and settle it as exact arithmetic does."""
     quick, exact = KeyedRandomness(KEY), KeyedRandomness(KEY)
     assert np.array_equal(draw(law, 120, quick), draw(law, 120, exact, doubt=CERTAINTY))
@@ -196,7 +203,7 @@ def test_exact_arithmetic_alone_gives_the_very_same_draws(law: Law) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_exact_arithmetic_alone_gives_the_very_same_draws_at_length(law: Law) -> None:
+def test_exact_arithmetic_alone_gives_the_very_same_draws_at_length(law: Distribution) -> None:
     sources = [KeyedRandomness(KEY).spawn("at length") for _ in range(3)]
     draws = [draw(law, 5_000, source, doubt=doubt) for source, doubt in zip(sources, (0, 0.01, CERTAINTY), strict=True)]
     assert np.array_equal(draws[0], draws[1])
@@ -227,7 +234,7 @@ def cell_of(table: Table, pick: int) -> int:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_a_slow_reference_fed_the_same_words_gives_the_same_draws(law: Law) -> None:
+def test_a_slow_reference_fed_the_same_words_gives_the_same_draws(law: Distribution) -> None:
     count = 400
     expected = slow_draws(build_table(law), count + count // 16 + 16, KeyedRandomness(KEY))[:count]
     assert len(expected) > count // 3
@@ -237,16 +244,16 @@ def test_a_slow_reference_fed_the_same_words_gives_the_same_draws(law: Law) -> N
 @pytest.mark.parametrize(
     ("law", "reach", "count"),
     [
-        (GaussianLaw(Fraction(25)), 1.0, 8_000),
-        (GaussianLaw(Fraction(1, 3)), 0.5, 8_000),
-        (LaplaceLaw(Fraction(7, 2)), 1.0, 8_000),
-        (NegativeBinomialLaw(Fraction(9), 2), 0.5, 4_000),
-        (PoissonLaw(Fraction(40)), 0.5, 3_000),
-        (PoissonLaw(Fraction(5000)), 1.0, 2_000),
+        (GaussianDistribution(Fraction(25)), 1.0, 8_000),
+        (GaussianDistribution(Fraction(1, 3)), 0.5, 8_000),
+        (LaplaceDistribution(Fraction(7, 2)), 1.0, 8_000),
+        (NegativeBinomialDistribution(Fraction(9), 2), 0.5, 4_000),
+        (PoissonDistribution(Fraction(40)), 0.5, 3_000),
+        (PoissonDistribution(Fraction(5000)), 1.0, 2_000),
     ],
     ids=str,
 )
-def test_tails_have_the_law_too(law: Law, reach: float, count: int) -> None:
+def test_tails_have_the_law_too(law: Distribution, reach: float, count: int) -> None:
     """With cells over a part of the mass only, the rest comes from the tails and their blocks."""
     table = build_table(law, reach)
     assert sum(table.weight[table.cells : -1]) / FULL > 0.1

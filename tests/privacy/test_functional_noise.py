@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.privacy.laws import functional_noise
-from colonnade.privacy.laws.functional_noise import CoefficientNoise, Holding, coefficients_l1, emphasis_for
+from colonnade.privacy.laws import coefficients
+from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, coefficients_l1, emphasis_for
 from colonnade.privacy.neighbours import Neighbours
 from colonnade.privacy.price import Price
 from colonnade.privacy.samplers import LARGEST_SCALE
@@ -307,7 +307,7 @@ def test_slope_gets_less_noise_by_the_emphasis():
 
 
 def test_the_limit_is_the_samplers_own():
-    assert functional_noise.LARGEST_SCALE == LARGEST_SCALE
+    assert coefficients.LARGEST_SCALE == LARGEST_SCALE
 
 
 PLAIN = {"one": Holding(1, 0, 1), "other": Holding(1, 0)}

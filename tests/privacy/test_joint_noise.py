@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
 from colonnade.privacy.curves import skellam_rdp, sum_correction, summed_gaussian_rho
-from colonnade.privacy.laws import joint_noise
-from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.laws import gram as gram_law
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.loss import ORDERS, Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.samplers import LARGEST_MEAN, LARGEST_SCALE, LARGEST_SIGMA_SQUARED
@@ -145,7 +146,7 @@ def test_the_price_is_nearly_used_up(noise):
     """A calibration that gave too much noise would pass everything else."""
     worst = [None] if noise.unit == "person" else list(noise.row_bounds)
     spent = max(epsilon(noise.loss(party=party), noise.price.delta) for party in worst)
-    floor = 0.9 if noise.law == "skellam" else 0.99
+    floor = 0.9 if noise.family == "skellam" else 0.99
     assume(noise.share_variance > 10)  # below, a share has a least variance
     assert spent >= floor * noise.price.epsilon
 
@@ -161,12 +162,12 @@ def test_a_persons_record_at_one_party_costs_no_more_than_all_of_it(noise):
 @given(gram_noises(units=("person",)))
 def test_promising_less_takes_less_noise(noise):
     per_party = GramNoise(
-        noise.row_bounds, noise.constant, noise.columns, noise.price, "party", noise.collusion, noise.law
+        noise.row_bounds, noise.constant, noise.columns, noise.price, "party", noise.collusion, noise.family
     )
     assert per_party.share <= noise.share
     if noise.collusion > 0:
         fewer = GramNoise(
-            noise.row_bounds, noise.constant, noise.columns, noise.price, noise.unit, noise.collusion - 1, noise.law
+            noise.row_bounds, noise.constant, noise.columns, noise.price, noise.unit, noise.collusion - 1, noise.family
         )
         assert fewer.share < noise.share or noise.share == Fraction(1, 4)
 
@@ -269,7 +270,7 @@ def test_the_skellam_curve_is_at_least_the_sum_of_its_entries_bounds(row, varian
 @settings(max_examples=25)
 @given(gram_noises())
 def test_gaussian_losses_are_those_of_the_smallest_noise_left(noise):
-    assume(noise.law == "gaussian")
+    assume(noise.family == "gaussian")
     parties = len(noise.row_bounds)
     for colluders in range(noise.collusion, parties):
         left = parties - colluders
@@ -282,7 +283,7 @@ def test_gaussian_losses_are_those_of_the_smallest_noise_left(noise):
 
 
 def test_the_limits_are_the_samplers_own():
-    assert (joint_noise.LARGEST_SKELLAM_MEAN, joint_noise.LARGEST_GAUSSIAN_VARIANCE) == (
+    assert (gram_law.LARGEST_MEAN, gram_law.LARGEST_SIGMA_SQUARED) == (
         LARGEST_MEAN,
         LARGEST_SIGMA_SQUARED,
     )
@@ -312,8 +313,8 @@ def test_noise_that_a_party_could_not_draw_is_refused_before_it_is_paid_for(nois
         {"constant": -1},
         {"collusion": 2},
         {"collusion": -1},
-        {"law": "laplace"},
-        {"law": "none"},
+        {"family": "laplace"},
+        {"family": "none"},
     ],
 )
 def test_noise_that_makes_no_sense_is_refused(change):
@@ -355,7 +356,7 @@ def test_two_parties_tables_have_the_known_deviation():
 def test_tables_cost_the_price_for_their_unit_up_to_c_colluders(parties, unit, delta, collusion):
     price = Price.of(0.5, delta)
     noise = tables(parties, price=price, unit=unit, collusion=collusion)
-    assert noise.law == ("laplace" if delta == 0 else "gaussian")
+    assert noise.family == ("laplace" if delta == 0 else "gaussian")
     promised = None if unit == "person" else "p0"
     for colluders in range(collusion + 1):
         loss = noise.loss(colluders=colluders, party=promised)

@@ -23,6 +23,7 @@ from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 from tests.privacy.report_laws import report_law, tally
 
@@ -96,7 +97,7 @@ def test_additive_noise_has_its_law_and_not_that_of_another_scale(
     mechanism: DiscreteLaplace | DiscreteGaussian,
 ) -> None:
     value = 1_000_000_007
-    noise = mechanism.release(np.full(SAMPLES, value), kit.source(f"additive {mechanism}")) - value
+    noise = mechanism.release(np.full(SAMPLES, value), kit.sampler(f"additive {mechanism}")) - value
     values = np.arange(-400, 401)
     observed = np.bincount(np.clip(noise, -400, 400) + 400, minlength=801)
     p = {factor: kit.chi_square_p(observed, additive_law(mechanism, factor, values)) for factor in (0.9, 1.0, 1.1)}
@@ -109,7 +110,7 @@ def test_additive_noise_has_its_law_and_not_that_of_another_scale(
 @pytest.mark.parametrize("category", [0, 1, -1])
 def test_reports_have_their_law_and_not_that_of_another_price(channel: Channel, category: int) -> None:
     mechanism = RandomizedResponse(channel)
-    reports = mechanism.release(np.full(SAMPLES, category), kit.source(f"reports {channel} {category}"))
+    reports = mechanism.release(np.full(SAMPLES, category), kit.sampler(f"reports {channel} {category}"))
     p = {}
     for factor in (0.9, 1.0, 1.1):
         alphabet, law = report_law(channel, factor)
@@ -126,7 +127,7 @@ def test_reports_have_their_law_and_not_that_of_another_price(channel: Channel, 
 def test_wide_subsets_are_even_in_all_pairs(channel: Channel, category: int) -> None:
     """Sets too many to tabulate: the truth's frequency, all others' frequencies, and all pairs'."""
     supports = channel.supports(
-        RandomizedResponse(channel).release(np.full(60_000, category), kit.source(f"wide {channel} {category}"))
+        RandomizedResponse(channel).release(np.full(60_000, category), kit.sampler(f"wide {channel} {category}"))
     ).astype(float)
     K, k = channel.categories, channel.size
     q = channel.q if category >= 0 else k / K
@@ -144,7 +145,7 @@ def test_wide_subsets_are_even_in_all_pairs(channel: Channel, category: int) -> 
 def test_wide_codes_keep_the_truth_as_often_as_stated() -> None:
     channel = Channel("grr", 1000, 1, 7 * ONE)
     codes = np.arange(1000).repeat(100)
-    reports = RandomizedResponse(channel).release(codes, kit.source("wide codes")).view("<u2")[:, 0]
+    reports = RandomizedResponse(channel).release(codes, kit.sampler("wide codes")).view("<u2")[:, 0]
     assert plausible((reports == codes).mean(), channel.p, len(codes))
     others = np.bincount(reports[reports != codes], minlength=1000)
     assert kit.chi_square_p(others, np.ones(1000)) > kit.ALPHA
@@ -159,7 +160,7 @@ def test_ties_and_left_over_words_still_give_reports(channel: Channel) -> None:
     floor = mechanism._threshold.floor
     for category in (0, channel.categories - 1, -1):
         for word in (floor, floor - 1, floor + 1, 2**64 - 1, 0):
-            reports = mechanism.release(np.array([category]), Scripted([word] * mechanism._words))
+            reports = mechanism.release(np.array([category]), ExactSampler(Scripted([word] * mechanism._words)))
             channel.supports(reports)  # refuses whatever is no report
 
 
@@ -167,7 +168,7 @@ def test_ties_and_left_over_words_still_give_reports(channel: Channel) -> None:
 def test_undecided_people_are_drawn_from_the_right_law(channel: Channel) -> None:
     """Every first word of every person is left over: the slow path must have the law that it conditions on."""
     mechanism = RandomizedResponse(channel)
-    randomness = kit.source(f"undecided {channel}")
+    randomness = kit.sampler(f"undecided {channel}")
     null = [
         mechanism._decide(-1, np.full(mechanism._words, 2**64 - 1, dtype=np.uint64), randomness) for _ in range(4000)
     ]
@@ -183,7 +184,7 @@ def test_a_tie_is_resolved_by_further_bits_not_by_convention() -> None:
     mechanism = RandomizedResponse(channel)
     floor = mechanism._threshold.floor
     fraction = _fractional_part(channel)
-    randomness = kit.source("ties")
+    randomness = kit.sampler("ties")
     kept = sum(mechanism._below(floor, randomness) for _ in range(4000)) / 4000
     assert plausible(kept, fraction, 4000)
     assert mechanism._below(floor - 1, randomness)
@@ -202,7 +203,7 @@ def _fractional_part(channel: Channel) -> float:
 @pytest.mark.parametrize("kind", ["grr", "subset", "oue"])
 def test_extreme_prices_still_release(kind: str, nano: int) -> None:
     channel = Channel(kind, 6, 2 if kind == "subset" else 1, nano)
-    reports = RandomizedResponse(channel).release(np.arange(-1, 6).repeat(50), kit.source("extreme"))
+    reports = RandomizedResponse(channel).release(np.arange(-1, 6).repeat(50), kit.sampler("extreme"))
     supports = channel.supports(reports)
     if nano >= 60 * ONE and kind != "oue":
         people = np.arange(50, 350)
@@ -221,7 +222,7 @@ def test_the_bits_taken_do_not_depend_on_the_data(channel: Channel) -> None:
     second[12_345] = (second[12_345] + 1) % channel.categories
     for codes in (first, second):
         source = Counting()
-        released.append(RandomizedResponse(channel).release(codes, source))
+        released.append(RandomizedResponse(channel).release(codes, ExactSampler(source)))
         taken.append(source.taken)
     assert taken[0] == taken[1]
     assert set(np.flatnonzero((released[0] != released[1]).any(axis=1))) <= {12_345}
@@ -230,7 +231,9 @@ def test_the_bits_taken_do_not_depend_on_the_data(channel: Channel) -> None:
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=str)
 def test_noise_does_not_depend_on_the_value(mechanism: DiscreteLaplace | DiscreteGaussian) -> None:
     values = kit.generator("values").integers(-(10**15), 10**15, (50, 4))
-    noise = [mechanism.release(v, KeyedRandomness(b"n" * 32)) - v for v in (values, np.zeros_like(values))]
+    noise = [
+        mechanism.release(v, ExactSampler(KeyedRandomness(b"n" * 32))) - v for v in (values, np.zeros_like(values))
+    ]
     np.testing.assert_array_equal(*noise)
 
 
@@ -238,7 +241,10 @@ def test_noise_does_not_depend_on_the_value(mechanism: DiscreteLaplace | Discret
 def test_codes_of_any_whole_number_type_are_taken(dtype: type) -> None:
     channel = Channel("subset", 5, 2, HALF)
     codes = np.array([0, 1, 4, 3], dtype=dtype)
-    released = [RandomizedResponse(channel).release(c, KeyedRandomness(b"d" * 32)) for c in (codes, codes.astype(int))]
+    released = [
+        RandomizedResponse(channel).release(c, ExactSampler(KeyedRandomness(b"d" * 32)))
+        for c in (codes, codes.astype(int))
+    ]
     np.testing.assert_array_equal(*released)
 
 
@@ -246,32 +252,32 @@ def test_codes_of_any_whole_number_type_are_taken(dtype: type) -> None:
 def test_whatever_is_no_category_is_a_null_record(code: int) -> None:
     for channel in (Channel("grr", 5, 1, ONE), Channel("subset", 5, 2, HALF), Channel("oue", 5, 1, ONE)):
         mechanism = RandomizedResponse(channel)
-        released = [mechanism.release(np.array([c]), KeyedRandomness(b"m" * 32)) for c in (code, -1)]
+        released = [mechanism.release(np.array([c]), ExactSampler(KeyedRandomness(b"m" * 32))) for c in (code, -1)]
         np.testing.assert_array_equal(*released)
 
 
 @pytest.mark.parametrize("bad", [np.array([0.0]), np.array([[0]]), np.array(["a"]), np.array([True])])
 def test_codes_of_another_kind_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(BadInput):
-        RandomizedResponse(Channel("grr", 5, 1, ONE)).release(bad, kit.source("bad"))
+        RandomizedResponse(Channel("grr", 5, 1, ONE)).release(bad, kit.sampler("bad"))
 
 
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=str)
 def test_noise_is_added_to_whole_numbers_only(mechanism: Mechanism) -> None:
     for bad in (np.array([0.5]), np.array([float("nan")]), np.array([True])):
         with pytest.raises(BadInput):
-            mechanism.release(bad, kit.source("bad"))
+            mechanism.release(bad, kit.sampler("bad"))
 
 
 def test_sums_wrap_rather_than_fail() -> None:
     for mechanism in ADDITIVE:
-        released = mechanism.release(np.full(1000, 2**63 - 1), kit.source("wrap"))
+        released = mechanism.release(np.full(1000, 2**63 - 1), kit.sampler("wrap"))
         assert (released < 0).any()
         assert (released > 0).any()
 
 
 def test_one_number_may_be_released_alone() -> None:
-    assert DiscreteLaplace(Price.of(1.0), 1).release(np.array(5), kit.source("alone")).shape == ()
+    assert DiscreteLaplace(Price.of(1.0), 1).release(np.array(5), kit.sampler("alone")).shape == ()
 
 
 # Losses -----------------------------------------------------------------------------------------------

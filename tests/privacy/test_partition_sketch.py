@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import kov_delta, kov_epsilon_each
-from colonnade.privacy.laws import partition_sketch
-from colonnade.privacy.laws.partition_sketch import (
+from colonnade.privacy.laws import sketch_law as partition_sketch
+from colonnade.privacy.laws.sketch_law import (
     GAMMA,
     SKETCHES,
     Sketching,

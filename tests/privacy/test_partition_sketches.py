@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
-from colonnade.privacy.laws import _sketch_kernels as kernels
-from colonnade.privacy.laws import partition_sketches as module
-from colonnade.privacy.laws.partition_sketch import Sketching, sketch_law
-from colonnade.privacy.laws.partition_sketches import (
+from colonnade.privacy.laws import sketches as module
+from colonnade.privacy.laws.sketch_law import Sketching, sketch_law
+from colonnade.privacy.laws.sketches import (
     PairSide,
     PartitionSketches,
     phantom_values,
     real_values,
 )
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
+from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 
 FIRST, SECOND = PairSide("pair", True), PairSide("pair", False)
@@ -24,7 +24,7 @@ FIRST, SECOND = PairSide("pair", True), PairSide("pair", False)
 
 def released(codes, *, sketching, clusters, side=FIRST, key=b"k" * 32):
     mechanism = PartitionSketches(sketching, "person", clusters, (side,), lambda: key)
-    return mechanism.release(np.asarray(codes, dtype=np.int32), SystemRandomness())[0]
+    return mechanism.release(np.asarray(codes, dtype=np.int32), ExactSampler(SystemRandomness()))[0]
 
 
 def a_key(name) -> bytes:
@@ -65,7 +65,7 @@ def test_four_sketches_that_share_a_byte_are_as_independent_as_four(bits):
     source = KeyedRandomness(a_key(f"bytes {bits}"))
     passed = np.arange(count, dtype=np.int64)
     places = np.empty(4 * count, dtype=np.int64)
-    found = places[: kernels.expand(passed, source.words(count), np.uint64(bits), module._SUBSETS, places)]
+    found = places[: module._expand(passed, source.words(count), np.uint64(bits), module._SUBSETS, places)]
     members = np.zeros(count, dtype=np.int64)
     np.bitwise_or.at(members, found // 4, 1 << (found % 4))
     p = 2.0**-bits
@@ -82,7 +82,7 @@ def test_four_sketches_that_share_a_byte_are_as_independent_as_four(bits):
 def test_the_screen_finds_every_byte_below_the_limit_and_no_other(words, limit):
     array = np.array(words, dtype=np.uint64)
     found = np.empty(8 * len(array), dtype=np.int64)
-    count = kernels.screen(array, np.uint64(limit), found)
+    count = module._screen(array, np.uint64(limit), found)
     every = np.concatenate([[(word >> 8 * byte) & 255 for byte in range(8)] for word in words])
     assert found[:count].tolist() == np.flatnonzero(every < limit).tolist()
 
@@ -196,5 +196,5 @@ def test_what_cannot_be_sketched_is_refused_before_a_key_is_asked_for():
     mechanism = PartitionSketches(Sketching(2, 50, 64), "person", 2, (FIRST,), no_key)
     for codes in (np.array([0, 2], dtype=np.int32), np.zeros((2, 2), dtype=np.int32), np.array([0.5])):
         with pytest.raises(BadInput):
-            mechanism.release(codes, SystemRandomness())
+            mechanism.release(codes, ExactSampler(SystemRandomness()))
     assert "k" * 32 not in repr(PartitionSketches(Sketching(2, 50, 64), "person", 2, (FIRST,), lambda: b"k" * 32))

@@ -220,7 +220,7 @@ MIXES = [
 def test_the_joint_estimate_is_unbiased_and_its_variance_exact(channels: list[Channel]) -> None:
     sizes = [channel.categories for channel in channels]
     columns = people("joint", 400, sizes)
-    truth, randomness = table_of(columns, sizes), kit.source(f"joint {sizes}")
+    truth, randomness = table_of(columns, sizes), kit.sampler(f"joint {sizes}")
     runs = 600
     mechanisms = [RandomizedResponse(channel) for channel in channels]
     estimates = np.array(
@@ -242,7 +242,7 @@ def test_the_joint_estimate_is_unbiased_and_its_variance_exact(channels: list[Ch
 @pytest.mark.parametrize("channels", MIXES[:3], ids=range(3))
 def test_both_ways_of_counting_agree(channels: list[Channel]) -> None:
     columns = people("agree", 1000, [channel.categories for channel in channels])
-    randomness = kit.source("agree")
+    randomness = kit.sampler("agree")
     reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
     by_histogram = response._from_histogram(reports, channels)
     by_blocks = response._from_blocks(reports, channels)
@@ -262,7 +262,7 @@ def test_the_histogram_is_the_kronecker_inverse_of_the_law() -> None:
 @pytest.mark.parametrize("kind", ["grr", "subset"])
 def test_estimates_add_up_to_the_number_of_people_and_to_the_margins(kind: str) -> None:
     channel = Channel(kind, 5, 1 if kind == "grr" else 2, HALF)
-    randomness = kit.source("margins")
+    randomness = kit.sampler("margins")
     reports = [RandomizedResponse(channel).release(x, randomness) for x in people("margins", 300, [5, 5])]
     table = joint_counts(reports, [channel, channel])
     assert table.sum() == pytest.approx(300, abs=1e-8)
@@ -276,7 +276,7 @@ def test_nobody_reports_gives_an_empty_table() -> None:
 
 def test_null_records_spread_evenly_and_keep_the_total() -> None:
     channel = Channel("subset", 5, 2, TWO)
-    reports = RandomizedResponse(channel).release(np.full(200_000, -1), kit.source("null"))
+    reports = RandomizedResponse(channel).release(np.full(200_000, -1), kit.sampler("null"))
     counts = joint_counts([reports], [channel])
     z = (counts - 40_000) / math.sqrt(200_000 * (channel.v0 + 1))
     assert 2 * stats.norm.sf(np.abs(z).max()) * 5 > kit.ALPHA
@@ -344,7 +344,7 @@ def test_the_projection_solves_its_quadratic_programme(estimate: np.ndarray, tot
 
 def errors(name: str, channels: list[Channel], count: int, runs: int) -> dict[str, float]:
     sizes = [channel.categories for channel in channels]
-    randomness, found = kit.source(name), {"clipped": 0.0, "plain": 0.0, "fitted": 0.0, "shrunk": 0.0}
+    randomness, found = kit.sampler(name), {"clipped": 0.0, "plain": 0.0, "fitted": 0.0, "shrunk": 0.0}
     for run in range(runs):
         columns = people(f"{name} {run}", count, sizes)
         truth = table_of(columns, sizes)
@@ -372,7 +372,7 @@ def test_the_fit_to_margins_beats_plain_projection_and_clipping() -> None:
 def test_projection_keeps_margins_that_plain_projection_loses() -> None:
     channels = [Channel("subset", 5, 2, HALF)] * 3
     columns = people("margin", 100_000, [5, 5, 5])
-    truth, randomness = table_of(columns, [5, 5, 5]), kit.source("margin")
+    truth, randomness = table_of(columns, [5, 5, 5]), kit.sampler("margin")
     reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
     estimate = joint_counts(reports, channels)
 
@@ -388,7 +388,7 @@ def test_projection_keeps_margins_that_plain_projection_loses() -> None:
 def test_shrinking_leaves_strong_interactions_and_margins_alone() -> None:
     channels = [Channel("grr", 3, 1, 5 * ONE)] * 2
     columns = people("strong", 100_000, [3, 3])
-    randomness = kit.source("strong")
+    randomness = kit.sampler("strong")
     reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
     estimate = joint_counts(reports, channels)
     shrunk = shrink_interactions(estimate, 100_000, channels)

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 from colonnade.errors import BadInput
 from colonnade.privacy.curves import poisson_subsampled_rdp
-from colonnade.privacy.laws.sampled_gaussian import largest_step_rho, sampled_loss, sampled_part_loss
 from colonnade.privacy.loss import ORDERS, Loss
 from colonnade.privacy.price import Price
+from colonnade.privacy.subsampling import largest_step_rho, sampled_loss, sampled_part_loss
 
 PRICE = Price.of(1.0, 1e-5)
 

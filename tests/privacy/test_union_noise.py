@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.privacy.laws.joint_noise import GramNoise
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.privacy.loss import total
 from colonnade.privacy.price import Price
 

@@ -9,9 +9,9 @@ from colonnade.conversations import matching as matching_run
 from colonnade.party import policy
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.steps.aligning_part import AligningPart
-from colonnade.party.steps.union import UnionCross
 from colonnade.party.table import identifiers
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.secure import matching, points
 from colonnade.secure.hidden_map import HiddenMap
@@ -135,7 +135,7 @@ BUGS = [
     ),
     Bug(
         "squares with the noise of products",
-        wrapped(UnionCross, "heavy", lambda honest, self, entries: np.zeros(entries, dtype=bool)),
+        wrapped(UnionNoise, "doubled", lambda honest, self, entries: np.zeros(entries, dtype=bool)),
         partial(unions.test_shares_of_the_noise_have_the_declared_variance_and_no_other, "cross"),
     ),
     Bug(

@@ -8,7 +8,7 @@ from colonnade.estimation import clustering_budget, weighted_clustering
 from colonnade.party import gate as gate_module
 from colonnade.party.steps.memberships import Membership
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws import clustering_schedule as schedules
+from colonnade.privacy.laws import clustering_rounds as schedules
 from colonnade.privacy.laws import local_clustering
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from tests.coordinator import test_weighted_clustering as grids

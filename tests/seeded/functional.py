@@ -7,7 +7,7 @@ import numpy as np
 from colonnade.estimation import pooled_correlations as repair
 from colonnade.party.steps import coefficients as statistic
 from colonnade.party.steps.coefficients import Coefficients
-from colonnade.privacy.laws.functional_noise import CoefficientNoise
+from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.steps import coefficient_entries as entries
 from tests.conversations import test_functional_secrecy as secrecy
 from tests.estimators import test_functional as studies

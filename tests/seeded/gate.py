@@ -8,6 +8,7 @@ from colonnade.party.gate import Gate
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy
 from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused
 from colonnade.transport.direct import Direct
@@ -27,7 +28,7 @@ def _draws_before_it_debits(self, ask):
     self.ledger.answer_to(request, body)
     step = ask.plan.step(self.terms.party, ask.step)
     statistic, mechanism = self._admit_local(ask.plan, step)
-    value = mechanism.release(statistic.compute(self.table), self.randomness)
+    value = mechanism.release(statistic.compute(self.table), ExactSampler(self.randomness))
     self.ledger.debit(request, body, mechanism.loss, label="late")
     return self.ledger.seal(request, codec.encode(self._release(step, {"value": gate.pack(value)}, mechanism)))
 

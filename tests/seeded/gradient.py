@@ -11,9 +11,8 @@ from colonnade.conversations.gradient import GradientRun
 from colonnade.party.policy import Policy
 from colonnade.party.steps.descent_part import DescentPart
 from colonnade.party.steps.gradient import Gradient
-from colonnade.privacy import samplers
-from colonnade.privacy.laws import sampled_gaussian
-from colonnade.privacy.laws.gradient_noise import GradientNoise
+from colonnade.privacy import subsampling as sampled_gaussian
+from colonnade.privacy.laws.gradient import GradientNoise
 from colonnade.protocol.messages import unpack
 from colonnade.secure.batches import Batches
 from colonnade.secure.products import ShareProduct
@@ -124,7 +123,7 @@ BUGS = [
         replaced(
             Gradient,
             "noise",
-            lambda self, source: samplers.discrete_gaussian(self.terms.noise.share / 4, self.terms.columns, source),
+            lambda self, sampler: sampler.discrete_gaussian(self.terms.noise.share / 4, self.terms.columns),
         ),
         parts.test_a_partys_noise_has_the_declared_law_in_every_step,
     ),

@@ -5,13 +5,14 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.party.steps import coding, joint
+from colonnade.party.steps import coding
 from colonnade.party.steps.histogram import Histogram
 from colonnade.party.steps.reports import Reports
 from colonnade.party.table import row_order as alignment
 from colonnade.party.table.encoding import CategoryEncoder, NumericEncoder, flatten, numbers_in
 from colonnade.privacy.curves import poisson_sampled_nano
 from colonnade.privacy.laws.channel import best_channel
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.loss import Loss
 from tests import test_record_and_replay as replay
@@ -131,7 +132,7 @@ BUGS = [
     ),
     Bug(
         "the diagonal of a party's own block has the noise of the rest",
-        wrapped(joint, "_draw", _same_noise_on_the_diagonal),
+        wrapped(GramNoise, "_draw", _same_noise_on_the_diagonal),
         partial(
             joint_statistics.test_a_party_noises_its_own_block_with_v_on_the_diagonal_and_half_of_it_elsewhere,
             "gaussian",

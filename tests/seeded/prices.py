@@ -5,7 +5,8 @@ from functools import partial
 
 from colonnade import result
 from colonnade.privacy import curves, loss, price
-from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
 from colonnade.result import PrivacyStatement

@@ -12,8 +12,7 @@ from colonnade.party.steps.sketch import Sketch
 from colonnade.party.steps.values import Values
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.gaussian import DiscreteGaussian
-from colonnade.privacy.laws.values import PerturbedValues
-from colonnade.privacy.laws.whole_values import WholeValues
+from colonnade.privacy.laws.values import PerturbedValues, WholeValues
 from colonnade.secure.signs import Signs
 from tests.estimators import test_moment as moments
 from tests.estimators import test_sketch as sketches

@@ -8,8 +8,10 @@ from colonnade.estimation import sketch_tables
 from colonnade.party import gate
 from colonnade.party.steps import membership_sketches
 from colonnade.party.steps.membership_sketches import MembershipSketches
-from colonnade.privacy.laws import partition_sketch, partition_sketches
-from colonnade.privacy.laws.partition_sketch import Sketching, SketchLaw
+from colonnade.privacy.laws import sketch_law as one_sketch
+from colonnade.privacy.laws import sketches as all_sketches
+from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
+from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import Opening
 from tests.audit import test_shared_keys as attacks
 from tests.coordinator import test_sketch_tables as tables
@@ -21,7 +23,7 @@ from tests.seeded.bug import Bug, replaced, wrapped
 
 
 def _half_the_phantoms(honest, law, sketches, clusters, source):
-    return honest(partition_sketch.sketch_law(max(1, law.phantoms // 2)), sketches, clusters, source)
+    return honest(one_sketch.sketch_law(max(1, law.phantoms // 2)), sketches, clusters, source)
 
 
 def _each_partys_own(honest, law, sketches, clusters, source):
@@ -52,26 +54,26 @@ _honest_noise = tables.weight_noise
 BUGS = [
     Bug(
         "phantoms that each party draws for itself",
-        wrapped(partition_sketches, "phantom_values", _each_partys_own),
+        wrapped(all_sketches, "phantom_values", _each_partys_own),
         attacks.test_the_attack_fails_against_ours,
     ),
     Bug(
         "no phantoms where one party has no record",
-        wrapped(partition_sketches, "phantom_values", _none_without_a_record),
+        wrapped(all_sketches, "phantom_values", _none_without_a_record),
         partial(
             mechanisms.test_values_have_the_law_of_so_many_people_and_phantoms_and_of_no_tenth_more_or_fewer, 0, 20
         ),
     ),
     Bug(
         "half the phantoms",
-        wrapped(partition_sketches, "phantom_values", _half_the_phantoms),
+        wrapped(all_sketches, "phantom_values", _half_the_phantoms),
         partial(
             mechanisms.test_values_have_the_law_of_so_many_people_and_phantoms_and_of_no_tenth_more_or_fewer, 0, 20
         ),
     ),
     Bug(
         "values below the floor that get out",
-        wrapped(partition_sketches.PartitionSketches, "release", _unfloored),
+        wrapped(all_sketches.PartitionSketches, "release", _unfloored),
         partial(
             mechanisms.test_values_have_the_law_of_so_many_people_and_phantoms_and_of_no_tenth_more_or_fewer, 0, 20
         ),
@@ -102,7 +104,7 @@ BUGS = [
     ),
     Bug(
         "one key stream for every pair",
-        replaced(partition_sketches.KeyedRandomness, "spawn", lambda self, label: self),
+        replaced(KeyedRandomness, "spawn", lambda self, label: self),
         partial(mechanisms.test_another_key_or_pair_gives_other_values, {"side": mechanisms.PairSide("other", True)}),
     ),
     Bug(

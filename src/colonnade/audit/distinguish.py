@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
 from colonnade.errors import BadInput
-from colonnade.privacy.laws import Mechanism
+from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.samplers import ExactSampler
 
 __all__ = ["Finding", "audit", "distinguish"]
 
@@ -133,7 +134,8 @@ def audit(
     Finding
         That of the δ where the bound comes closest to, or passes furthest, what the loss certifies.
     """
-    one, other = (_stacked(mechanism, value, samples, randomness) for value in (nonprivate, neighbour))
+    sampler = ExactSampler(randomness)
+    one, other = (_stacked(mechanism, value, samples, sampler) for value in (nonprivate, neighbour))
     tables = _Tables.of(one, other, statistic)
     tried = tuple(deltas) if deltas is not None else (0.0,) if mechanism.loss.pure is not None else _DELTAS
     findings = [
@@ -177,9 +179,9 @@ def _finding(tables: _Tables, delta: float, alpha: float) -> Finding:
     return Finding(epsilon=float(bound[0]), delta=delta, alpha=alpha, samples=counted + int(tables.choosing[0].sum()))
 
 
-def _stacked(mechanism: Mechanism, value: ArrayLike, samples: int, randomness: Randomness) -> NDArray[Any]:
+def _stacked(mechanism: Mechanism, value: ArrayLike, samples: int, sampler: Sampler) -> NDArray[Any]:
     one = np.asarray(value)
-    return mechanism.release(np.ascontiguousarray(np.broadcast_to(one, (samples, *one.shape))), randomness)
+    return mechanism.release(np.ascontiguousarray(np.broadcast_to(one, (samples, *one.shape))), sampler)
 
 
 def _outcomes(one: NDArray[Any], other: NDArray[Any], half: int) -> tuple[Counts, Counts]:

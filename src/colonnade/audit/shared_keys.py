@@ -3,7 +3,7 @@
 Two parties hash people with the same keys and release maxima. The victim is alone in its cluster at either party, but for
 phantoms. In the paper phantoms belong to clusters and are drawn by each party for itself, so a value that *both* release
 for the victim's clusters is a coincidence unless the victim is there: the ratio is unbounded, and the parties' losses cannot be
-added as if their randomness were independent. In ours (`colonnade.privacy.laws.partition_sketches`) phantoms belong to
+added as if their randomness were independent. In ours (`colonnade.privacy.laws.sketches`) phantoms belong to
 cells and are common too, so equal values are what one sees anyway.
 
 The statistic is the largest value that both parties release in the same sketch. Both mechanisms claim the same (ε, δ).
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from colonnade.audit.distinguish import Finding, distinguish
 from colonnade.errors import BadInput
-from colonnade.privacy.laws.partition_sketch import GAMMA, Sketching, least_floor, least_phantoms, sketching
-from colonnade.privacy.laws.partition_sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketch_law import GAMMA, Sketching, least_floor, least_phantoms, sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.samplers import ExactSampler
 
 __all__ = ["Certain", "MendedSketches", "PaperSketches", "attack", "certain_loss", "largest_common"]
 
@@ -98,8 +99,9 @@ class MendedSketches:
         bought = sketching(self.price, 2, "person", self.sketches)
         key, people = randomness.bytes(32), np.array([0 if present else -1], dtype=np.int32)
         many = Sketching(2, bought.phantoms, self.sketches * samples)
+        sampler = ExactSampler(randomness)
         both = [
-            PartitionSketches(many, "person", 1, (PairSide("both", first),), lambda: key).release(people, randomness)
+            PartitionSketches(many, "person", 1, (PairSide("both", first),), lambda: key).release(people, sampler)
             for first in (True, False)
         ]
         return np.stack(both, axis=-1).astype(np.int64).reshape(samples, self.sketches, 2)

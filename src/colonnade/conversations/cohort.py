@@ -15,13 +15,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Reply, pack, unpack
 from colonnade.secure.framing import digest
-from colonnade.steps.matching_terms import COHORT, IdRules
 
 __all__ = ["CohortPart", "CohortRun", "list_hash", "packed_list", "unpacked_list"]
 
@@ -48,7 +47,7 @@ class CohortRun(Conversation):
         32 fresh random bytes, for this run only.
     """
 
-    on_shares: ClassVar[bool] = False
+    name: ClassVar[str] = "cohort"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: CohortPart | None, secret: bytes
@@ -58,18 +57,7 @@ class CohortRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._listed = next(str(one.parameters["listed"]) for one in plan.steps if one.name == step)
-        self._meeting = Meeting(member, plan, step, run, self.members(plan, step), secret)
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return the parties that have the step."""
-        steps = [one for one in plan.steps if one.name == step]
-        if len(steps) < 2 or any(one.statistic != COHORT or one.columns or one.price is not None for one in steps):
-            raise PlanMismatch("A public list is agreed to by two or more parties, and costs nothing.")
-        rules = {IdRules.read(one.parameters) for one in steps}
-        if len(rules) != 1 or len({one.parameters.get("listed") for one in steps}) != 1:
-            raise PlanMismatch("The parties are shown different lists, or compare ids differently.")
-        return tuple(sorted(one.party for one in steps))
+        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""

@@ -2,7 +2,7 @@
 
 A conversation is how members do something together that no single release can: multiply on shares, add up, agree on a key.
 The coordinator relays it turn by turn (`Post`); letters are sealed to one receiver each.
-`colonnade.conversations.endpoint.Runs` drives one side; the registry of kinds is in `colonnade.conversations.registry`.
+`colonnade.conversations.endpoint.Runs` drives one side; `colonnade.conversations.registry` lists all conversations.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from colonnade.conversations.ledger_heads import LedgerHeads
+from colonnade.errors import PlanMismatch
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Greeted, Reply
@@ -18,8 +19,9 @@ from colonnade.secure.handshake import Handshake, Hello, RunTerms
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Session
 from colonnade.secure.stream import subseed
+from colonnade.steps.registry import kind_of
 
-__all__ = ["Conversation", "Meeting", "Member"]
+__all__ = ["Conversation", "Meeting", "Member", "members_of"]
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,12 @@ class Member:
 class Conversation(Protocol):
     """One member's side of one run of one step."""
 
-    on_shares: ClassVar[bool]
-    """Whether compute nodes take part: such a plan names them, and policies look at its threshold."""
+    name: ClassVar[str]
+    """What kinds of step call it."""
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes
     ) -> None: ...
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return who takes part, in canonical order; refuse a plan in which the step makes no sense."""
-        ...
 
     @property
     def deciding_turn(self) -> int | None:
@@ -109,3 +106,11 @@ class Meeting:
         if self._heads is not None:  # after the signatures: only a party itself can speak for its ledger
             self._heads.observe({name: hello.head for name, hello in decoded.items()})
         return session
+
+
+def members_of(plan: Plan, name: str) -> tuple[str, ...]:
+    """Return who takes part in the step of a given name, in canonical order."""
+    first = next((step for step in plan.steps if step.name == name), None)
+    if first is None:
+        raise PlanMismatch("The plan has no step of that name.")
+    return kind_of(first).members(plan, name)

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from colonnade.conversations.conversation import Conversation, Member
-from colonnade.conversations.registry import CONVERSATIONS, is_conversation
+from colonnade.conversations.registry import CONVERSATIONS, conversation_kind
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
+from colonnade.steps.registry import is_conversation
 
 __all__ = ["ComputeNode", "Runs", "check_membership"]
 
@@ -72,10 +73,11 @@ class Runs:
     def _begin(self, key: tuple[bytes, str, bytes], request: Post, part: Any | None) -> None:
         if key[:2] in self._opened:
             raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
-        kind = CONVERSATIONS[_statistic(request.plan, request.step)]
+        kind = conversation_kind(request.plan, request.step)
         if self.member.name not in kind.members(request.plan, request.step):
             raise PlanMismatch("A turn of a conversation in which this member has no part.")
-        self._run = kind(self.member, request.plan, request.step, request.run, part=part, secret=self._fresh(32))
+        conversation, secret = CONVERSATIONS[kind.conversation], self._fresh(32)
+        self._run = conversation(self.member, request.plan, request.step, request.run, part=part, secret=secret)
         self._key, self._part, self._turn = key, part, -1
 
     def _take(self, request: Post) -> Reply:
@@ -96,17 +98,9 @@ def check_membership(plan: Plan, name: str, pinned: Mapping[str, object], federa
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
     steps = {step.name for step in plan.steps if is_conversation(step)}
-    members = {member for step in steps for member in CONVERSATIONS[_statistic(plan, step)].members(plan, step)}
+    members = {member for step in steps for member in conversation_kind(plan, step).members(plan, step)}
     if not members <= set(pinned) or name not in members:
         raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
-
-
-def _statistic(plan: Plan, name: str) -> str:
-    """Return the one statistic of a step; a conversation is of one kind."""
-    statistics = {step.statistic for step in plan.steps if step.name == name}
-    if len(statistics) != 1 or not statistics <= set(CONVERSATIONS):
-        raise PlanMismatch("The plan has no conversation of that name, or one of two kinds.")
-    return statistics.pop()
 
 
 class ComputeNode:

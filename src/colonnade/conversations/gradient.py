@@ -38,7 +38,7 @@ from colonnade.secure.products import ShareProduct
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, expand
 from colonnade.secure.stream import subseed
-from colonnade.steps.gradient_terms import LARGEST_WEIGHT, GradientTerms
+from colonnade.steps.gradient import LARGEST_WEIGHT, GradientTerms
 
 __all__ = ["GradientRun", "Learner", "Place", "StepLetter"]
 
@@ -91,7 +91,7 @@ class GradientRun(Conversation):
         32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
     """
 
-    on_shares: ClassVar[bool] = True
+    name: ClassVar[str] = "gradient"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Learner | None, secret: bytes
@@ -105,13 +105,6 @@ class GradientRun(Conversation):
         self._own = Place(first=0, key=b"")
         self._first = 0
         self._kept: tuple[Elements, Elements] | None = None
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return who takes part; the arithmetic is chosen here, so that a plan in which something could wrap is refused."""
-        terms = GradientTerms.read(plan, step)
-        terms.arithmetic  # noqa: B018  # the headroom proof
-        return terms.members
 
     @property
     def point(self) -> int | None:

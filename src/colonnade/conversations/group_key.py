@@ -16,8 +16,8 @@ never with two different ones, for which a guarantee that counts on common keys 
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
-from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
+from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Posted, Reply, Settled
 from colonnade.secure.group_secret import GroupSecret
@@ -52,7 +52,7 @@ class KeyRun(Conversation):
         32 fresh random bytes, for this run only.
     """
 
-    on_shares: ClassVar[bool] = False
+    name: ClassVar[str] = "group-key"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: KeyKeeper | None, secret: bytes
@@ -64,18 +64,9 @@ class KeyRun(Conversation):
         self._name = f"{plan.task}/{step}"
         self._step = step
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, self.members(plan, step), secret)
+        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: Session | None = None
         self._group: GroupSecret | None = None
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return the parties that have the step: two or more, and none of them asked for anything else in it."""
-        steps = [one for one in plan.steps if one.name == step]
-        if len(steps) < 2 or any(one.statistic != "group-key" or one.columns or one.price is not None for one in steps):
-            raise PlanMismatch("A key is agreed on by two or more parties, and costs and releases nothing.")
-        plan.require_named()
-        return tuple(sorted(one.party for one in steps))
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. The coordinator has no say in a key."""

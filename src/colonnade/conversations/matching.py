@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -35,7 +35,7 @@ from colonnade.secure.matching import Follower, Leader, drawn_order, hash_ids, p
 from colonnade.secure.points import POINT_BYTES, Points
 from colonnade.secure.secret import SEED_BYTES, Secret
 from colonnade.secure.stream import subseed
-from colonnade.steps.matching_terms import Matching
+from colonnade.steps.alignment import Matching
 
 __all__ = ["MatchingPart", "MatchingRun"]
 
@@ -90,7 +90,7 @@ class MatchingRun(Conversation):
         32 fresh random bytes, for this run only: every key and every multiplier follows from them.
     """
 
-    on_shares: ClassVar[bool] = False
+    name: ClassVar[str] = "matching"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: MatchingPart | None, secret: bytes
@@ -102,7 +102,7 @@ class MatchingRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, self.members(plan, step), secret)
+        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: Session | None = None
         self._side: Leader | Follower | None = None
         self._keys: dict[str, bytes] = {}
@@ -110,11 +110,6 @@ class MatchingRun(Conversation):
         self._map: HiddenMap | None = None
         self._evaluated: Points = np.empty((0, POINT_BYTES), dtype=np.uint8)
         self._order = np.empty(0, dtype=np.int64)
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return the parties that have the step."""
-        return Matching.read(plan, step).members
 
     @property
     def leads(self) -> bool:

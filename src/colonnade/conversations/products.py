@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.challenge import Chain, challenge, commitments, follows
-from colonnade.conversations.conversation import Meeting, Member
+from colonnade.conversations.conversation import Conversation, Meeting, Member
 from colonnade.conversations.degree_check import CheckedProduct
 from colonnade.conversations.letters import Letter
 from colonnade.errors import ProtocolError
@@ -33,8 +33,9 @@ from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
 from colonnade.secure.stream import subseed
 from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
-__all__ = ["Dealer", "Run"]
+__all__ = ["Dealer", "ProductRun"]
 
 _SEED = 32
 
@@ -58,7 +59,7 @@ class Dealer(Protocol):
         """Keep, durably, what is about to be opened; refuse a second opening of the step."""
 
 
-class Run:
+class ProductRun(Conversation):
     """One member's side of one run.
 
     Parameters
@@ -74,12 +75,12 @@ class Run:
         from it. They are *not* kept: a mask used under two challenges would open a combination of rows.
     """
 
-    on_shares: ClassVar[bool] = True
+    name: ClassVar[str] = "products"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
     ) -> None:
-        self.joint = Joint.read(plan, step)
+        self.joint = read_joint(plan, step)
         self.chunks = self.joint.chunks
         self._me = member
         self._dealer = part
@@ -97,14 +98,6 @@ class Run:
         self._checks: dict[str, Elements] = {}
         self._final_challenge = b""
         self._verified = False
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return who takes part; the arithmetic is chosen here, so that a plan in which something could wrap is refused."""
-        plan.require_named()
-        joint = Joint.read(plan, step)
-        joint.arithmetic  # noqa: B018  # the headroom proof
-        return joint.members
 
     @property
     def point(self) -> int | None:

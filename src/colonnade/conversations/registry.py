@@ -1,4 +1,4 @@
-"""Which statistics members work out in conversation, and how each kind is held."""
+"""How each kind of step is talked about: conversations by the name that a kind gives."""
 
 from collections.abc import Mapping
 
@@ -7,51 +7,38 @@ from colonnade.conversations.conversation import Conversation
 from colonnade.conversations.gradient import GradientRun
 from colonnade.conversations.group_key import KeyRun
 from colonnade.conversations.matching import MatchingRun
-from colonnade.conversations.products import Run
+from colonnade.conversations.products import ProductRun
 from colonnade.conversations.saga import SagaRun
 from colonnade.conversations.scores import ScoreRun
-from colonnade.conversations.split import SplitRun
 from colonnade.conversations.sums import SumRun
 from colonnade.conversations.union import UnionRun
-from colonnade.plan import Plan, Step
-from colonnade.steps.matching_terms import is_aligning
+from colonnade.errors import PlanMismatch
+from colonnade.plan import Plan
+from colonnade.steps.kind import StepKind
+from colonnade.steps.registry import kind_of
 
-__all__ = ["CONVERSATIONS", "discloses", "is_conversation", "uses_compute_nodes"]
+__all__ = ["CONVERSATIONS", "conversation_kind"]
 
 CONVERSATIONS: Mapping[str, type[Conversation]] = {
-    "coefficients": Run,
-    "cohort": CohortRun,
-    "coreset-draws": SumRun,
-    "coreset-gradient": SagaRun,
-    "coreset-scores": SumRun,
-    "gradient": GradientRun,
-    "gram": Run,
-    "group-key": KeyRun,
-    "matching": MatchingRun,
-    "pair-tables": Run,
-    "predictions": SumRun,
-    "score-table": ScoreRun,
-    "split": SplitRun,
-    "union": UnionRun,
-    "union-cross": Run,
-    "union-own": Run,
+    conversation.name: conversation
+    for conversation in (
+        CohortRun,
+        GradientRun,
+        KeyRun,
+        MatchingRun,
+        ProductRun,
+        SagaRun,
+        ScoreRun,
+        SumRun,
+        UnionRun,
+    )
 }
-"""By the step's statistic."""
 
 
-def is_conversation(step: Step) -> bool:
-    """Return whether a step is one member's part in a conversation, and not a release of its own."""
-    return step.statistic in CONVERSATIONS
-
-
-def discloses(step: Step) -> bool:
-    """Return whether exact values leave in a step, without differential privacy."""
-    if is_aligning(step):
-        return step.parameters.get("size") == "public"
-    return step.price is None and step.statistic not in ("group-key", "split")
-
-
-def uses_compute_nodes(plan: Plan | tuple[Step, ...]) -> bool:
-    """Return whether something is computed on shares, so that compute nodes and a threshold are needed."""
-    steps = plan.steps if isinstance(plan, Plan) else plan
-    return any(is_conversation(step) and CONVERSATIONS[step.statistic].on_shares for step in steps)
+def conversation_kind(plan: Plan, name: str) -> type[StepKind]:
+    """Return the kind of a step that members work out in conversation; a conversation is of one kind."""
+    kinds = {kind_of(step) for step in plan.steps if step.name == name}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None or not kind.conversation:
+        raise PlanMismatch("The plan has no conversation of that name, or one of two kinds.")
+    return kind

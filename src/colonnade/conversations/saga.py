@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.conversation import Conversation, Meeting, Member
-from colonnade.conversations.sums import SumTerms, agreed_masks, inputs_digest
+from colonnade.conversations.sums import agreed_masks, inputs_digest
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
 from colonnade.secure.mail import Session
+from colonnade.steps.sums import SumTerms
 
 __all__ = ["LARGEST_TURN", "SagaRun", "batch_of"]
 
@@ -71,7 +72,7 @@ class SagaRun(Conversation):
         32 fresh random bytes, for this run only.
     """
 
-    on_shares: ClassVar[bool] = False
+    name: ClassVar[str] = "saga"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Learner | None, secret: bytes
@@ -85,11 +86,6 @@ class SagaRun(Conversation):
         self._session: Session | None = None
         self._seen = b""
         self._rows = 0
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return the data parties."""
-        return SumTerms.read(plan, step).owners
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""

@@ -10,16 +10,15 @@
 A giver's number is divided as u and number − u modulo a power of two, u uniform and fresh in every run. Left sees the u's and
 right the differences: each is uniform whatever the number is, and independent of the other givers' and of everything else in the
 run, so neither learns anything, also together with the coordinator. Left and right together would: the histogram is made for one
-colluding party at most, and a plan that asks for more is refused (`colonnade.steps.score_bins`).
+colluding party at most, and a plan that asks for more is refused (`colonnade.steps.score_table`).
 """
 
 from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
-from colonnade.conversations.products import Dealer, Run
+from colonnade.conversations.products import Dealer, ProductRun
 from colonnade.errors import ProtocolError
 from colonnade.protocol.messages import Array, Blob, Posted, Reply
-from colonnade.steps.score_bins import ScoreTable
 
 __all__ = ["ScoreDealer", "ScoreRun"]
 
@@ -37,8 +36,10 @@ class ScoreDealer(Dealer, Protocol):
         """Take one giver's part, at left or right."""
 
 
-class ScoreRun(Run):
+class ScoreRun(ProductRun):
     """One member's side of one run."""
+
+    name: ClassVar[str] = "scores"
 
     @property
     def deciding_turn(self) -> int:
@@ -49,7 +50,7 @@ class ScoreRun(Run):
 
     @property
     def _is_giver(self) -> bool:
-        return self._me.name in self._table.givers
+        return self._me.name in self.joint.givers
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
@@ -67,26 +68,20 @@ class ScoreRun(Run):
             return Posted(letters=self._compose(1))
         return super().turn(number - 1, letters, inputs)
 
-    @property
-    def _table(self) -> ScoreTable:
-        table = self.joint.table
-        assert table is not None  # the step's statistic decided
-        return table
-
     def _give(self) -> dict[str, Blob]:
         if not self._is_giver:
             return {}
         assert self._session is not None  # we have just met
         parts = cast("ScoreDealer", self._dealer).give()
-        receivers = (self._table.left, self._table.right)
+        receivers = self.joint.owners
         return {
             receiver: Blob(self._session.seal(receiver, GIVING, 0, part))
             for receiver, part in zip(receivers, parts, strict=True)
         }
 
     def _receive(self, letters: Mapping[str, Blob]) -> None:
-        takes = self._me.name in (self._table.left, self._table.right)
-        if set(letters) != (set(self._table.givers) if takes else set()):
+        takes = self._me.name in self.joint.owners
+        if set(letters) != (set(self.joint.givers) if takes else set()):
             raise ProtocolError("The letters of a turn are not one from each sender.")
         assert self._session is not None  # turn 1 comes first
         for giver in sorted(letters):

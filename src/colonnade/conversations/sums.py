@@ -22,22 +22,22 @@ sum tells is priced, or allowed by name, where the vectors are made.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.conversation import Conversation, Meeting, Member
-from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply
 from colonnade.result import COORDINATOR
 from colonnade.secure.framing import digest
 from colonnade.secure.mail import Session
-from colonnade.secure.summation import PairwiseMasks, SumRing
+from colonnade.secure.summation import PairwiseMasks
+from colonnade.steps.sums import SumTerms
 
-__all__ = ["CHUNK", "SumRun", "SumTerms", "Summand", "agreed_masks", "chunks_of", "inputs_digest"]
+__all__ = ["CHUNK", "SumRun", "Summand", "agreed_masks", "chunks_of", "inputs_digest"]
 
 CHUNK = 1 << 18
 """Values a turn, so that memory stays bounded and every message stays small."""
@@ -58,41 +58,6 @@ class Summand(Protocol):
         """Take a stretch of the sum, at the party to which it is opened."""
 
 
-@dataclass(frozen=True)
-class SumTerms:
-    """A secure sum as the plan describes it.
-
-    Parameters
-    ----------
-    owners
-        Whose vectors are added, in canonical order.
-    recipient
-        To whom the sum is opened: the coordinator, or one of the owners.
-    ring
-        The integers it is computed in; they have room for the sum by proof.
-    """
-
-    owners: tuple[str, ...]
-    recipient: str
-    ring: SumRing
-
-    @classmethod
-    def read(cls, plan: Plan, name: str) -> "SumTerms":
-        """Read a sum from a plan; refuse one that its parties would understand differently, or that could wrap."""
-        steps = [step for step in plan.steps if step.name == name]
-        owners = tuple(sorted(step.party for step in steps))
-        if len(owners) < 2 or len(set(owners)) != len(owners) or not set(owners) <= set(plan.parties):
-            raise PlanMismatch("A secure sum is one step at two or more of the plan's data parties.")
-        terms = {(step.statistic, step.parameters.get("bound"), step.parameters.get("recipient")) for step in steps}
-        if len(terms) != 1:
-            raise PlanMismatch("The parties of a secure sum are asked for different sums.")
-        (_, bound, recipient) = terms.pop()
-        recipient = COORDINATOR if recipient is None else recipient
-        if type(bound) is not int or recipient not in (COORDINATOR, *owners):
-            raise PlanMismatch("A secure sum has a bound, and opens to the coordinator or to one of its parties.")
-        return cls(owners, str(recipient), SumRing.for_headroom(bound, len(owners)))
-
-
 class SumRun(Conversation):
     """One data party's side of a secure sum.
 
@@ -106,7 +71,7 @@ class SumRun(Conversation):
         32 fresh random bytes, for this run only.
     """
 
-    on_shares: ClassVar[bool] = False
+    name: ClassVar[str] = "sum"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Summand | None, secret: bytes
@@ -121,11 +86,6 @@ class SumRun(Conversation):
         self._masks: PairwiseMasks | None = None
         self._chunks: list[tuple[int, int]] = []
         self._own: NDArray[Any] | None = None
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return the data parties of the sum; the ring is chosen here, so a sum that could wrap is refused."""
-        return SumTerms.read(plan, step).owners
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""

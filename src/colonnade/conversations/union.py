@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
 from colonnade.conversations.matching import MatchingPart
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
@@ -33,7 +33,7 @@ from colonnade.secure.points import POINT_BYTES, Points
 from colonnade.secure.secret import Secret
 from colonnade.secure.stream import subseed
 from colonnade.secure.union import UnionSide
-from colonnade.steps.matching_terms import Matching
+from colonnade.steps.alignment import Matching
 
 __all__ = ["UnionRun"]
 
@@ -68,7 +68,7 @@ class UnionRun(Conversation):
         32 fresh random bytes, for this run only.
     """
 
-    on_shares: ClassVar[bool] = False
+    name: ClassVar[str] = "union"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: MatchingPart | None, secret: bytes
@@ -81,7 +81,7 @@ class UnionRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, self.members(plan, step), secret)
+        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: Session | None = None
         self._side: UnionSide | None = None
         self._evaluated = EMPTY
@@ -89,11 +89,6 @@ class UnionRun(Conversation):
         self._incoming: list[Points] = []
         self._twice: Points = EMPTY
         self._names: Points = EMPTY
-
-    @classmethod
-    def members(cls, plan: Plan, step: str) -> tuple[str, ...]:
-        """Return the two parties that have the step."""
-        return Matching.read(plan, step).members
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""

@@ -15,7 +15,7 @@ from colonnade.plan import RELATION, Plan
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Described, GetDescription
 from colonnade.protocol.rounds import Algorithm
-from colonnade.steps.matching_terms import LARGEST_CAPACITY, MATCHING, UNION, IdRules
+from colonnade.steps.alignment import LARGEST_CAPACITY, IdRules, ListMatching, UnionMatching
 from colonnade.transport.base import Transport
 
 __all__ = ["TASK", "Aligned", "Aligning", "Mode", "Size", "aligning_plan"]
@@ -179,8 +179,8 @@ def aligning_plan(
         told = _told_of_union(size, epsilon) if mode == "union" else _told(size, epsilon, first.people)
         price = Price.of(epsilon, 0.0) if told == "noisy" else None
         capacities = _capacities(federation.parties, capacity, described)
-        statistic = MATCHING if mode == "intersection" else UNION
-        algorithm = MatchingAlgorithm(statistic, capacities, rules, told, price, announce)
+        kind = ListMatching if mode == ListMatching.mode else UnionMatching
+        algorithm = MatchingAlgorithm(kind, capacities, rules, told, price, announce)
     plan = Plan(
         task=TASK,
         method=mode,

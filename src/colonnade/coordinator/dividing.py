@@ -7,13 +7,13 @@ from typing import Any, Self, cast
 
 import pandas as pd
 
-from colonnade.conversations.split import PARTS, part_identity
 from colonnade.coordinator import driver
 from colonnade.coordinator.driver import Outcome
 from colonnade.coordinator.protocols.split import Splitting
 from colonnade.errors import PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Described, GetDescription
+from colonnade.steps.keys import PARTS, part_identity
 from colonnade.transport.base import Transport
 
 __all__ = ["Dividing"]

@@ -7,7 +7,6 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 import pandas as pd
 
-from colonnade.conversations.registry import uses_compute_nodes
 from colonnade.coordinator import driver
 from colonnade.coordinator.accounts import account_row, person_loss
 from colonnade.coordinator.aligning import Aligned, Aligning
@@ -26,7 +25,7 @@ from colonnade.errors import (
     SchemaMismatch,
 )
 from colonnade.plan import RELATION, Parameter, Plan, Unit
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request
@@ -35,6 +34,7 @@ from colonnade.protocol.rounds import Algorithm
 from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+from colonnade.steps.registry import uses_compute_nodes
 from colonnade.transport.base import Endpoint, Transport
 from colonnade.transport.direct import Direct
 
@@ -339,7 +339,7 @@ class Federation(Aligning, Dividing):
         self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
     ) -> Findings:
         """Run a study and draw up its papers."""
-        return findings_of(self.run(algorithm, plan, progress), title=title, local=local)
+        return findings_of(self.run(algorithm, plan, progress), self.schemas, title=title, local=local)
 
     def moments(
         self,
@@ -349,7 +349,7 @@ class Federation(Aligning, Dividing):
         delta: float = 0.0,
         unit: Unit = "person",
         signed: Sequence[str] = (),
-        noise: Law = "gaussian",
+        noise: NoiseFamily = "gaussian",
         scale: int | None = None,
         row_norms: Mapping[str, float] | None = None,
         repeat: int = 1,

@@ -1,17 +1,18 @@
 """What a finished study leaves behind besides its result: who could see what, what was said, and a line to keep."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from colonnade.conversations.registry import uses_compute_nodes
-from colonnade.coordinator.driver import Outcome, Quote
-from colonnade.coordinator.statement import assumptions_of, is_sketch, openings_of
+from colonnade.coordinator.driver import Outcome
+from colonnade.coordinator.statement import statement_of
 from colonnade.plan import Plan
 from colonnade.result import PrivacyStatement
+from colonnade.schema import Schema
 from colonnade.transport.transcript import Transcript
 
-__all__ = ["Findings", "Papers", "findings_of", "statement_of"]
+__all__ = ["Findings", "Papers", "findings_of"]
 
 
 @dataclass(frozen=True)
@@ -61,29 +62,14 @@ class Papers:
         return self.findings.plan
 
 
-def statement_of(plan: Plan, quote: Quote, mechanisms: dict[str, str], *, local: bool) -> PrivacyStatement:
-    """Return who could see what of a plan, at what price."""
-    secure = uses_compute_nodes(plan)
-    alone = any(is_sketch(step) for step in plan.steps)  # a party in the coalition has the key
-    return PrivacyStatement(
-        openings_of(plan, quote, mechanisms),
-        plan.parties,
-        plan.price.delta if plan.price is not None else 0.0,
-        local=local,
-        collusion=0 if alone else plan.collusion if secure else len(plan.parties) - 1,
-        assumptions=assumptions_of(plan),
-        relation=plan.relation,
-    )
-
-
-def findings_of(outcome: Outcome, *, title: str, local: bool) -> Findings:
+def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, local: bool) -> Findings:
     """Draw up the papers of a finished study."""
     plan = outcome.plan
-    statement = statement_of(plan, outcome.quote, dict(outcome.mechanisms), local=local)
+    statement = statement_of(plan, outcome.quote, outcome.mechanisms, schemas, local=local)
     epsilon, delta = statement.epsilon(unit=plan.unit), statement.delta(unit=plan.unit)
     paid = "paid" if any(outcome.quote.unpaid.values()) else "already paid, nothing spent"
     if plan.price is None and any(outcome.quote.disclosed.values()):
-        paid = "not differentially private, allowed by name, paid for by no budget"
+        paid = "not differentially private, allowed by name, not covered by the budget"
     receipt = (
         f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} a {plan.unit} towards the coordinator; {paid}; "
         f"{plan.people:,} people, {len(plan.parties)} parties, {outcome.transcript.rounds} rounds, "

@@ -27,9 +27,9 @@ from colonnade.errors import BadInput
 from colonnade.estimation.sketch_likelihood import LARGEST_SKETCHED
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho
 from colonnade.privacy.laws.channel import best_channel
-from colonnade.privacy.laws.clustering_schedule import clustering_schedule, displacement_noise
-from colonnade.privacy.laws.joint_noise import TableNoise
-from colonnade.privacy.laws.partition_sketch import SKETCHES, sketching
+from colonnade.privacy.laws.clustering_rounds import clustering_schedule, displacement_noise
+from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price

@@ -1,7 +1,7 @@
 """How several histograms divide one price: pure parts, or Gaussian parts where that is less noise."""
 
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.joint_noise import TableNoise
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.price import Price
 
 __all__ = ["histogram_price"]

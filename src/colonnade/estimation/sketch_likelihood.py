@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.laws.partition_sketch import SketchLaw
+from colonnade.privacy.laws.sketch_law import SketchLaw
 
 __all__ = ["LARGEST_SKETCHED", "Evidence", "evidence_of", "ring_times"]
 

@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from colonnade.errors import BadInput
 from colonnade.estimation.pair_tables import PairTables
 from colonnade.estimation.sketch_likelihood import Codes, Evidence, evidence_of, ring_times
-from colonnade.privacy.laws.partition_sketch import GAMMA, SketchLaw
+from colonnade.privacy.laws.sketch_law import GAMMA, SketchLaw
 
 __all__ = [
     "TableOfSketches",

@@ -25,7 +25,7 @@ from colonnade.estimators.methods.clusters import (
 )
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
-from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 

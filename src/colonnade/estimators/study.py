@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, clone
 
 from colonnade.constraints import Constraint, OneOf, checked_parameters
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import statement_of
 from colonnade.coordinator.progress import progress_bar
 from colonnade.coordinator.protocols.prediction import Prediction
-from colonnade.coordinator.traffic import foreseen
+from colonnade.coordinator.statement import statement_of
+from colonnade.coordinator.traffic import forecast_traffic
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.metrics import Measured
 from colonnade.estimators.delivery import Delivery
@@ -107,13 +107,13 @@ class Study(BaseEstimator):
         expectation = asked.method.expect(asked, algorithm, federation)
         return Preview(
             title=f"{type(self).__name__}, method {plan.method!r}",
-            statement=statement_of(plan, quote, {}, local=asked.method.is_local(asked)),
+            statement=statement_of(plan, quote, {}, federation.schemas, local=asked.method.is_local(asked)),
             charges={party: quote.charge(party) for party in plan.parties},
             budget=federation.budget(),
             expected=expectation.words,
             warnings=tuple(dict.fromkeys((*general_warnings(plan), *expectation.warnings))),
             errors=expectation.errors,
-            traffic=foreseen(plan, quote, federation.schemas),
+            traffic=forecast_traffic(plan, quote, federation.schemas),
             others=_other_epsilons(asked, federation) if expectation.errors else pd.DataFrame(),
             epsilon=self.epsilon,
         )

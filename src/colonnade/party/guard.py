@@ -17,10 +17,9 @@ import pandas as pd
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
-from colonnade.conversations.registry import is_conversation
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.party.gate import Gate
-from colonnade.party.row_orders import Views
+from colonnade.party.row_orders import RowOrders
 from colonnade.plan import Plan
 from colonnade.privacy.loss import total
 from colonnade.protocol import codec
@@ -41,6 +40,7 @@ from colonnade.protocol.messages import (
     Refused,
     Reply,
 )
+from colonnade.steps.registry import is_conversation
 
 __all__ = ["Guard", "serve"]
 
@@ -54,14 +54,14 @@ class Guard:
         The party's only door, before the order of rows that it was opened with.
     member
         Who it is towards its peers, and who they are.
-    views
+    row_orders
         Further orders of rows that it has agreed to; none by default.
     """
 
-    def __init__(self, gate: Gate, member: Member, views: Views | None = None) -> None:
+    def __init__(self, gate: Gate, member: Member, row_orders: RowOrders | None = None) -> None:
         self._gate = gate
-        self._views = views or Views(gate)
-        self._runs = Runs(member, gate.randomness.bytes)
+        self._row_orders = row_orders or RowOrders(gate)
+        self._runs = Runs(member, gate.fresh)
         self._one_at_a_time = threading.Lock()
         self._before: int | None = None
 
@@ -80,31 +80,31 @@ class Guard:
 
     def close(self) -> None:
         """Close the ledger."""
-        self._gate.ledger.close()
+        self._gate.close()
 
     def delivered(self, plan: Plan, step: str) -> pd.DataFrame:
         """Return what was opened to this party alone: for its own operator, in its own process. No request reaches this."""
-        gate = self._views.of(plan.alignment)
-        return self._views.deliveries.read(gate.paid_as(plan, step)[0])
+        gate = self._row_orders.of(plan.alignment)
+        return self._row_orders.deliveries.read(gate.paid_as(plan, step)[0])
 
     def delivery_path(self, plan: Plan, step: str) -> Path | None:
         """Return where that is kept; ``None`` in memory. No request reaches this either."""
-        gate = self._views.of(plan.alignment)
-        return self._views.deliveries.path(gate.paid_as(plan, step)[0])
+        gate = self._row_orders.of(plan.alignment)
+        return self._row_orders.deliveries.path(gate.paid_as(plan, step)[0])
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
         if isinstance(request, Ask) or (isinstance(request, Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
         if isinstance(request, Ask):
-            return self._views.of(request.plan.alignment).answer(request)
+            return self._row_orders.of(request.plan.alignment).answer(request)
         if isinstance(request, Post):
             return self._post(request)
         if isinstance(request, Recall):
             return self._recall(request) or codec.encode(NotKept())
         if isinstance(request, Conclude):
             self._runs.forget()
-            gate = self._views.of(request.plan.alignment)
+            gate = self._row_orders.of(request.plan.alignment)
             return gate.conclude(request.plan, request.step, request.values)
         if isinstance(request, Propose):
             return codec.encode(self._agree(request))
@@ -114,12 +114,12 @@ class Guard:
     def _post(self, request: Post) -> bytes:
         self._check_membership(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
-        gate = self._views.of(request.plan.alignment)
+        gate = self._row_orders.of(request.plan.alignment)
         return self._runs.post(request, partial(gate.join, request.plan, request.step) if asked else None)
 
     def _recall(self, request: Recall) -> bytes | None:
         if request.plan.steps_of(self._gate.terms.party):
-            return self._views.of(request.plan.alignment).recall(request.plan, request.step)
+            return self._row_orders.of(request.plan.alignment).recall(request.plan, request.step)
         return self._runs.opened(request.plan, request.step)  # this party only computed
 
     def _check_membership(self, plan: Plan) -> None:
@@ -132,7 +132,7 @@ class Guard:
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
             head = self._signed_head(request.plan)
             return Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
-        quoted = self._views.of(request.plan.alignment).quote(request.plan)
+        quoted = self._row_orders.of(request.plan.alignment).quote(request.plan)
         return Agreed(
             plan_hash=codec.digest(request.plan),
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
@@ -148,7 +148,7 @@ class Guard:
     def _describe(self, request: GetDescription) -> Described:
         terms = self._gate.terms
         if request.alignment:
-            terms = self._views.of(request.alignment).terms
+            terms = self._row_orders.of(request.alignment).terms
             if terms.alignment != request.alignment:
                 raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
         return Described(

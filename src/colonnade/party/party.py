@@ -17,7 +17,7 @@ from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.row_orders import Views
+from colonnade.party.row_orders import RowOrders
 from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
 from colonnade.party.table.row_order import align, common_ids, read_ids, unaligned
 from colonnade.party.table.sources import Source
@@ -115,7 +115,7 @@ class Party:
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
         member = member or Member(name, Identity.generate(randomness), {})
-        return Guard(gate, member, Views(gate, alignment, folder, ids))
+        return Guard(gate, member, RowOrders(gate, alignment, folder, ids))
 
     @classmethod
     def assemble(

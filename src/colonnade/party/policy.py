@@ -4,25 +4,19 @@ A coordinator can ask for more noise than the policy wants, never for less: the 
 price is capped here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from colonnade.conversations.registry import uses_compute_nodes
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
-from colonnade.party.steps import JOINT_STATISTICS, STATISTICS, Earlier, nothing_earlier
 from colonnade.plan import EVENT, RELATION, Plan, Step
-from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price, nano_epsilon
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
-from colonnade.steps.matching_terms import LARGEST_CAPACITY, MODES, is_aligning
+from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep
+from colonnade.steps.kind import Admission, Earlier, RowOrder, StepKind, nothing_earlier
+from colonnade.steps.registry import kind_of, uses_compute_nodes
 
 __all__ = ["Policy", "Terms"]
-
-
-ON_A_UNION = frozenset({"union-cross", "union-own"})
-ON_ANY_ORDER = frozenset({"pair-tables", "group-key", "split", "matching", "cohort", "union"})
 
 
 @dataclass(frozen=True)
@@ -134,37 +128,45 @@ class Policy:
             raise BadInput("max_alignments is a whole number and alignment_period a number of days, neither negative.")
         if self.capacity is not None and (type(self.capacity) is not int or not 1 <= self.capacity <= LARGEST_CAPACITY):
             raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}.")
-        if isinstance(self.alignments, str) or not set(self.alignments) <= set(MODES.values()):
-            raise BadInput(f"alignments lists some of {', '.join(MODES.values())}.")
+        if isinstance(self.alignments, str) or not set(self.alignments) <= set(MODES):
+            raise BadInput(f"alignments lists some of {', '.join(MODES)}.")
 
-    def admit(self, plan: Plan, step: Step, terms: Terms, earlier: Earlier = nothing_earlier) -> Any:
-        """Return the statistic that this step asks for, or raise before any data is read."""
+    def admit(
+        self,
+        plan: Plan,
+        step: Step,
+        terms: Terms,
+        read: Callable[[Step], type[StepKind]] = kind_of,
+        earlier: Earlier = nothing_earlier,
+    ) -> StepKind:
+        """Return a step, read as ``read`` says, or raise before any data is read."""
         self._check_plan(plan, terms)
-        statistic = STATISTICS.get(step.statistic) or JOINT_STATISTICS.get(step.statistic)
-        if statistic is None:
-            raise PolicyRefusal("This party does not know the statistic that was asked for.")
-        if terms.union != (step.statistic in ON_A_UNION) and step.statistic not in ON_ANY_ORDER:
+        kind = read(step)
+        self._check_order(kind, terms)
+        if kind.admission == Admission.ALIGNMENT:
+            self._check_alignment(kind, step, terms)
+        elif kind.admission == Admission.PREDICTION:
+            self._check_prediction(plan, step, terms)
+        elif kind.admission == Admission.COLUMNS:
+            self._check_step(plan, kind, step, terms)
+        admitted = kind(plan, step, terms.schema, earlier)
+        self._check_peers(step, admitted)
+        return admitted
+
+    def _check_order(self, kind: type[StepKind], terms: Terms) -> None:
+        on_a_union = kind.row_order == RowOrder.UNION
+        if kind.row_order != RowOrder.ANY and terms.union != on_a_union:
             raise PolicyRefusal(
                 "On a union of lists only secure pattern counts and moments are answered, and moments in its own way: anything "
                 "else would be about people whom the other party lacks.",
                 remedy='Use PatternCount, PCA or a regression with method="secure", or align with mode="intersection".',
             )
-        if is_aligning(step):
-            self._check_alignment(step, terms)
-        elif step.statistic == "predictions":
-            self._check_prediction(plan, step, terms)
-        elif not getattr(statistic, "releases_nothing", False):
-            self._check_step(plan, step, terms)
-        facts = (plan, step, terms.schema)
-        admitted = statistic(*facts, earlier) if getattr(statistic, "looks_back", False) else statistic(*facts)
-        self._check_peers(step, admitted)
-        return admitted
 
-    def _check_peers(self, step: Step, statistic: Any) -> None:
-        """Refuse a statistic that says how much peers learn, if that is more than they may."""
-        if self.max_peer_epsilon is None or step.price is None or not hasattr(statistic, "peer_loss"):
+    def _check_peers(self, step: Step, admitted: StepKind) -> None:
+        """Refuse a step in which peers learn more than they may."""
+        if self.max_peer_epsilon is None or step.price is None or not admitted.limits_peers:
             return
-        loss: Loss | None = statistic.peer_loss
+        loss = admitted.peer_loss
         if loss is None or not loss.fits(nano_epsilon(self.max_peer_epsilon), step.price.delta):
             raise PolicyRefusal(
                 "Peers would learn more than this party's policy allows (max_peer_epsilon).",
@@ -190,7 +192,9 @@ class Policy:
             raise PolicyRefusal("This party's policy does not allow this task.")
         if uses_compute_nodes(plan):
             self._check_sharing(plan)
-        if plan.people < self.min_people and not all(is_aligning(step) for step in plan.steps):
+        if plan.people < self.min_people and not all(
+            kind_of(step).admission == Admission.ALIGNMENT for step in plan.steps
+        ):
             raise PolicyRefusal("The study covers fewer people than this party's policy requires.")
 
     def _check_sharing(self, plan: Plan) -> None:
@@ -204,8 +208,8 @@ class Policy:
         if plan.collusion < min(self.min_collusion, max(usual, plan.threshold), len(plan.parties) - 1):
             raise PolicyRefusal("The plan's noise covers fewer colluding parties than this party's policy requires.")
 
-    def _check_alignment(self, step: Step, terms: Terms) -> None:
-        if MODES[step.statistic] not in self.alignments:
+    def _check_alignment(self, kind: type[StepKind], step: Step, terms: Terms) -> None:
+        if not issubclass(kind, AligningStep) or kind.mode not in self.alignments:
             raise PolicyRefusal("This party's policy does not allow this mode of alignment.")
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
@@ -240,16 +244,16 @@ class Policy:
         if self.columns is not None and not set(step.columns) <= set(self.columns):
             raise PolicyRefusal("This party's policy does not allow one of the columns.")
 
-    def _check_step(self, plan: Plan, step: Step, terms: Terms) -> None:
+    def _check_step(self, plan: Plan, kind: type[StepKind], step: Step, terms: Terms) -> None:
         self._check_columns(step, terms)
         if step.price is None:
-            self._check_disclosure(plan, step)
+            self._check_disclosure(plan, kind)
             return
         self._check_price(step.price)
 
-    def _check_disclosure(self, plan: Plan, step: Step) -> None:
+    def _check_disclosure(self, plan: Plan, kind: type[StepKind]) -> None:
         """A permission is for what leaves, whatever the coordinator calls the study: its name in the plan has to agree."""
-        permission = "coreset" if step.statistic.startswith("coreset-") else step.statistic
+        permission = kind.permission or kind.name
         if permission not in self.nonprivate or plan.task != permission:
             raise NonPrivateRefused(
                 "The step is not differentially private, and this party's policy does not allow it."

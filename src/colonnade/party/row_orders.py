@@ -19,10 +19,10 @@ from colonnade.party.gate import Gate
 from colonnade.party.table.deliveries import Deliveries
 from colonnade.party.table.row_order import Alignment
 
-__all__ = ["Views"]
+__all__ = ["RowOrders"]
 
 
-class Views:
+class RowOrders:
     """A party's gates by alignment.
 
     Parameters
@@ -73,16 +73,10 @@ class Views:
         return self._open(alignment)
 
     def _open(self, alignment: Alignment) -> Gate:
-        first = self.first
-        gate = Gate(
-            first.table.reordered(alignment.order),
-            first.policy,
-            dataclasses.replace(
-                first.terms, alignment=alignment.identity, people=alignment.people, union=alignment.union
-            ),
-            first.ledger,
-            first.randomness,
+        terms = dataclasses.replace(
+            self.first.terms, alignment=alignment.identity, people=alignment.people, union=alignment.union
         )
+        gate = self.first.reordered(alignment.order, terms)
         self._enter(gate, alignment)
         return gate
 
@@ -97,7 +91,7 @@ class Views:
         return self._named
 
     def _enter(self, gate: Gate, alignment: Alignment | None) -> None:
-        gate.views = self
+        gate.row_orders = self
         self._gates[gate.terms.alignment] = gate
         if alignment is not None:
             self._alignments[alignment.identity] = alignment

@@ -37,8 +37,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.privacy._distributions import ACCURACY, Distribution
 from colonnade.privacy._exact import WORD, is_below, of_real, ratio
-from colonnade.privacy._laws import ACCURACY, Law
 from colonnade.privacy.randomness import Randomness
 
 __all__ = ["REACH", "SLACK", "Table", "build_table", "draw"]
@@ -56,7 +56,7 @@ _SPARE = 1 << 40  # keeps the weights, rounded up, together below 2^64
 class Table:
     """Cells, then the upper tail, a lower one if there is any, the remainder; and the alias table that picks one."""
 
-    law: Law
+    law: Distribution
     cells: int
     scale: int
     start: NDArray[np.int64]
@@ -81,7 +81,7 @@ class Table:
 
 
 @lru_cache(maxsize=64)
-def build_table(law: Law, reach: float = REACH) -> Table:
+def build_table(law: Distribution, reach: float = REACH) -> Table:
     """Lay out the cells of a law and weigh them."""
     start, exponent, near, far = _layout(law, reach)
     cells = len(far)
@@ -98,7 +98,7 @@ def build_table(law: Law, reach: float = REACH) -> Table:
     return Table(law, cells, scale, np.append(start, 0), np.append(exponent, 0), tuple(weight), factor, quick, *alias)
 
 
-def _layout(law: Law, reach: float) -> tuple[NDArray[np.int64], ...]:
+def _layout(law: Distribution, reach: float) -> tuple[NDArray[np.int64], ...]:
     """Return where cells and tails start, their exponents, where f is largest in each, and where smallest in a cell."""
     (up, up_exponent), (down, down_exponent) = law.upward(reach), law.downward(reach)
     up_end, down_end = up + (1 << up_exponent), down + (1 << down_exponent)
@@ -133,7 +133,7 @@ def _alias(weight: list[int]) -> tuple[int, NDArray[np.uint64], NDArray[np.int32
 
 
 def draw(
-    law: Law, count: int, randomness: Randomness, *, doubt: float = 0.0, reach: float = REACH
+    law: Distribution, count: int, randomness: Randomness, *, doubt: float = 0.0, reach: float = REACH
 ) -> NDArray[np.int64]:
     """Return ``count`` independent draws.
 

@@ -10,10 +10,11 @@ then moved outwards by one unit of 2^-b, which is 2^96 times the last place of a
 precision: that covers any doubt whether mpmath rounds outwards in the last few places.
 """
 
+import builtins
 import threading
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from mpmath.ctx_iv import MPIntervalContext  # here and not where it is used: parties in threads would import it half
@@ -21,9 +22,8 @@ from mpmath.libmp import mpf_shift, round_ceiling, round_floor, to_int
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.randomness import Randomness
 
-__all__ = ["WORD", "Enclosure", "Threshold", "is_below", "log_rising", "of_rational", "of_real", "ratio"]
+__all__ = ["WORD", "Enclosure", "Threshold", "UniformBits", "is_below", "log_rising", "of_rational", "of_real", "ratio"]
 
 WORD = 64
 Enclosure = Callable[[int], tuple[int, int]]
@@ -36,7 +36,17 @@ _PRODUCT = 512  # rising factorials up to this length are multiplied out
 _local = threading.local()  # mpmath keeps the precision in its context, so each thread has its own
 
 
-def is_below(prefix: int, enclose: Enclosure, randomness: Randomness) -> bool:
+class UniformBits(Protocol):
+    """Where uniform bits come from: a source of randomness, or a sampler on top of one."""
+
+    def bytes(self, count: int) -> builtins.bytes:
+        """Return ``count`` uniform bytes."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return ``count`` uniform 64-bit words."""
+
+
+def is_below(prefix: int, enclose: Enclosure, randomness: UniformBits) -> bool:
     """Return whether U < p, the first 64 bits of U being given; further bits are drawn if they matter."""
     bits = WORD
     while True:
@@ -180,11 +190,11 @@ class Threshold:
             return cls.rational(Fraction(1, 1 + others))
         return cls(of_real(lambda context: 1 / (1 + others * context.exp(-ratio(context, exponent)))))
 
-    def resolve(self, randomness: Randomness) -> bool:
+    def resolve(self, randomness: UniformBits) -> bool:
         """Decide a comparison whose first word equals `floor`, from further bits."""
         return is_below(self.floor, self._enclose, randomness)
 
-    def draw(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+    def draw(self, count: int, randomness: UniformBits) -> NDArray[np.bool_]:
         """Return ``count`` independent answers, each "yes" with probability p."""
         words = randomness.words(count)
         answers: NDArray[np.bool_] = words < np.uint64(self.floor)

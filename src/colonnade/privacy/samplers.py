@@ -10,7 +10,7 @@ a uniform word with ``⌊p·2^64⌋`` and, on a tie, go on with further bits of 
 by rejection from a table of cells with integer weights; an acceptance is decided in integers, else in float64 with a
 proved error bound, else by interval arithmetic of whatever precision it takes, always on the same random bits. The
 proofs stand beside the code: `colonnade.privacy._exact` (comparing a uniform real with a real),
-`colonnade.privacy._envelope` (rejection and its tails), `colonnade.privacy._laws` (the float64 error bounds).
+`colonnade.privacy._envelope` (rejection and its tails), `colonnade.privacy._distributions` (the float64 error bounds).
 
 *Two laws by subtraction.* A Skellam variable is the difference of two independent Poisson variables. A Pólya share is
 the difference of two independent negative binomials with r = 1/parts and a = e^(-1/scale): their generating function
@@ -22,6 +22,7 @@ Running time varies a little with what is drawn, as it does for every rejection 
 answer at fixed times, where somebody could measure it.
 """
 
+import builtins
 import math
 from fractions import Fraction
 from numbers import Rational
@@ -30,16 +31,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy._distributions import (
+    GaussianDistribution,
+    LaplaceDistribution,
+    NegativeBinomialDistribution,
+    PoissonDistribution,
+)
 from colonnade.privacy._envelope import draw
 from colonnade.privacy._exact import WORD, Threshold
-from colonnade.privacy._laws import GaussianLaw, LaplaceLaw, NegativeBinomialLaw, PoissonLaw
-from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.laws.sampler import (
+    LARGEST_MEAN,
+    LARGEST_PARTS,
+    LARGEST_SCALE,
+    LARGEST_SIGMA_SQUARED,
+    Size,
+)
+from colonnade.privacy.randomness import KeyedRandomness, Randomness
 
 __all__ = [
     "LARGEST_MEAN",
     "LARGEST_PARTS",
     "LARGEST_SCALE",
     "LARGEST_SIGMA_SQUARED",
+    "ExactSampler",
     "Size",
     "Threshold",
     "bernoulli",
@@ -51,13 +65,63 @@ __all__ = [
     "uniform_below",
 ]
 
-LARGEST_SCALE = 2**50
-LARGEST_SIGMA_SQUARED = 2**100
-LARGEST_MEAN = 2**52
-LARGEST_PARTS = 2**30
 LARGEST_BOUND = 2**63
 
-Size = int | tuple[int, ...]
+
+class ExactSampler:
+    """The draws of this module from one source of randomness: what laws are given (`colonnade.privacy.laws.Sampler`).
+
+    Parameters
+    ----------
+    randomness
+        Where the bits come from. Draws take them in the order of the calls.
+
+    Examples
+    --------
+    >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> ExactSampler(SystemRandomness()).discrete_laplace(Fraction(2), 3).shape
+    (3,)
+    """
+
+    __slots__ = ("_randomness",)
+
+    def __init__(self, randomness: Randomness) -> None:
+        self._randomness = randomness
+
+    def bytes(self, count: int) -> builtins.bytes:
+        """Return ``count`` uniform bytes."""
+        return self._randomness.bytes(count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return ``count`` uniform 64-bit words."""
+        return self._randomness.words(count)
+
+    def uniform_below(self, bound: int, size: Size) -> NDArray[np.int64]:
+        """Draw as `uniform_below`."""
+        return uniform_below(bound, size, self._randomness)
+
+    def discrete_laplace(self, scale: Fraction, size: Size) -> NDArray[np.int64]:
+        """Draw as `discrete_laplace`."""
+        return discrete_laplace(scale, size, self._randomness)
+
+    def discrete_gaussian(self, sigma_squared: Fraction, size: Size) -> NDArray[np.int64]:
+        """Draw as `discrete_gaussian`."""
+        return discrete_gaussian(sigma_squared, size, self._randomness)
+
+    def polya_share(self, scale: Fraction, parts: int, size: Size) -> NDArray[np.int64]:
+        """Draw as `polya_share`."""
+        return polya_share(scale, parts, size, self._randomness)
+
+    def skellam(self, mean: Fraction, size: Size) -> NDArray[np.int64]:
+        """Draw as `skellam`."""
+        return skellam(mean, size, self._randomness)
+
+    def keyed(self, key: builtins.bytes) -> KeyedRandomness:
+        """Return the stream of a key; it does not depend on this sampler's randomness."""
+        return KeyedRandomness(key)
+
+    def __repr__(self) -> str:
+        return f"ExactSampler({self._randomness!r})"
 
 
 def uniform_below(bound: int, size: Size, randomness: Randomness) -> NDArray[np.int64]:
@@ -120,7 +184,7 @@ def discrete_laplace(scale: Fraction, size: Size, randomness: Randomness) -> NDA
     size, randomness
         As in `uniform_below`.
     """
-    law = LaplaceLaw(_positive(scale, "A scale", LARGEST_SCALE))
+    law = LaplaceDistribution(_positive(scale, "A scale", LARGEST_SCALE))
     shape, count = _shape(size)
     return draw(law, count, randomness).reshape(shape)
 
@@ -135,7 +199,7 @@ def discrete_gaussian(sigma_squared: Fraction, size: Size, randomness: Randomnes
     size, randomness
         As in `uniform_below`.
     """
-    law = GaussianLaw(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
+    law = GaussianDistribution(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
     shape, count = _shape(size)
     return draw(law, count, randomness).reshape(shape)
 
@@ -153,7 +217,7 @@ def polya_share(scale: Fraction, parts: int, size: Size, randomness: Randomness)
         As in `uniform_below`.
     """
     exact = _positive(scale, "A scale", LARGEST_SCALE)
-    law = NegativeBinomialLaw(exact, _whole(parts, "A number of parts", LARGEST_PARTS))
+    law = NegativeBinomialDistribution(exact, _whole(parts, "A number of parts", LARGEST_PARTS))
     return _difference(law, size, randomness)
 
 
@@ -167,10 +231,12 @@ def skellam(mean: Fraction, size: Size, randomness: Randomness) -> NDArray[np.in
     size, randomness
         As in `uniform_below`.
     """
-    return _difference(PoissonLaw(_positive(mean, "A mean", LARGEST_MEAN)), size, randomness)
+    return _difference(PoissonDistribution(_positive(mean, "A mean", LARGEST_MEAN)), size, randomness)
 
 
-def _difference(law: NegativeBinomialLaw | PoissonLaw, size: Size, randomness: Randomness) -> NDArray[np.int64]:
+def _difference(
+    law: NegativeBinomialDistribution | PoissonDistribution, size: Size, randomness: Randomness
+) -> NDArray[np.int64]:
     shape, count = _shape(size)
     pairs = draw(law, 2 * count, randomness)
     return (pairs[:count] - pairs[count:]).reshape(shape)

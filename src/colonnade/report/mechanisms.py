@@ -1,66 +1,23 @@
-"""Every mechanism of a plan with its sensitivity, its scale and its proof, rebuilt from public facts exactly as a party does.
+"""Every law of a plan with its sensitivity, its scale and its proof, rebuilt from public facts exactly as a party does.
 
-A statistic and its mechanism are functions of plan, schema and price alone, so whoever reads the report arrives at the same
-figures as the party that drew the noise. The proof is the mechanism's own documentation, copied into the report.
+A step and its law are functions of plan, schema and price alone, so a reader of the report arrives at the same figures as the
+party that drew the noise. The proof is the law's own documentation, copied into the report.
 """
 
 import inspect
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from colonnade.errors import ColonnadeError
-from colonnade.party.steps import JOINT_STATISTICS, STATISTICS
-from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.gradient_noise import GradientNoise
-from colonnade.privacy.laws.joint_noise import GramNoise
-from colonnade.privacy.laws.union_noise import UnionNoise
-from colonnade.privacy.loss import ORDERS
-from colonnade.privacy.price import NANO
+from colonnade.plan import Plan
 from colonnade.schema import Column, Schema
-from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
-from colonnade.steps.joint import Joint, is_joint
+from colonnade.steps.kind import NoiseWords
+from colonnade.steps.registry import whole_steps
 
-__all__ = ["Noise", "noises", "proof_of"]
-
-
-@dataclass(frozen=True)
-class Noise:
-    """How one step of a plan is perturbed.
-
-    Parameters
-    ----------
-    step, parties, statistic
-        What is released, and by whom.
-    mechanism
-        In words.
-    sensitivity, scale
-        In words, with the numbers in them.
-    price
-        What the step offers to pay; empty for one that is not private.
-    proof
-        The class whose documentation has the guarantee and its proof.
-    """
-
-    step: str
-    parties: tuple[str, ...]
-    statistic: str
-    mechanism: str
-    sensitivity: str
-    scale: str
-    price: str
-    proof: type | None
-
-    @property
-    def private(self) -> bool:
-        """Whether anything is guaranteed."""
-        return bool(self.price)
+__all__ = ["noises", "proof_of"]
 
 
-def noises(plan: Plan, schema: Mapping[str, Column]) -> list[Noise]:
-    """Return one entry a joint step and one a local step and kind of noise, in the plan's order.
+def noises(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]:
+    """Return one entry per joint step, and one per local step of a party, in the plan's order.
 
     Parameters
     ----------
@@ -69,16 +26,13 @@ def noises(plan: Plan, schema: Mapping[str, Column]) -> list[Noise]:
     schema
         ``"party.column"`` to its public description, for the columns that enter.
     """
-    found: list[Noise] = []
-    for name in dict.fromkeys(step.name for step in plan.steps):
-        steps = [step for step in plan.steps if step.name == name]
-        if is_joint(steps[0]):
-            found.append(_joint(plan, name, steps))
-        elif steps[0].statistic == GRADIENT:
-            found.append(_descent(plan, name, steps))
-        else:
-            found += [_local(plan, step, schema) for step in steps]
-    return found
+    schemas = {party: Schema(_own(schema, party)) for party in plan.parties}
+    return [words for kind, steps in whole_steps(plan) for words in kind.noise_words(plan, steps, schemas)]
+
+
+def _own(schema: Mapping[str, Column], party: str) -> dict[str, Column]:
+    named = {name.partition("."): column for name, column in schema.items()}
+    return {column: described for (owner, _, column), described in named.items() if owner == party}
 
 
 def proof_of(kind: type) -> str:
@@ -93,102 +47,3 @@ def _without_usage(documentation: str) -> str:
     """Leave out the sections of a numpy docstring that say how to call a class."""
     parts = re.split(r"\n(?=[A-Z][A-Za-z ]+\n-{3,}\n)", documentation)
     return "\n".join(part for part in parts if not part.startswith(("Parameters\n", "Examples\n", "Attributes\n")))
-
-
-def _price(step: Step) -> str:
-    if step.price is None:
-        return ""
-    return f"ε={step.price.epsilon:.6g}" + (f", δ={step.price.delta:.3g}" if step.price.delta else "")
-
-
-def _joint(plan: Plan, name: str, steps: list[Step]) -> Noise:
-    noise = Joint.read(plan, name).noise
-    gram = isinstance(noise, GramNoise | UnionNoise)
-    moved = noise.moved()
-    opened = math.sqrt(noise.opened_variance)
-    unit = 1.0
-    if isinstance(noise, GramNoise | UnionNoise):
-        unit = float(noise.constant)  # γ²: integers of the matrix a coded unit
-    return Noise(
-        step=name,
-        parties=tuple(step.party for step in steps),
-        statistic=steps[0].statistic,
-        mechanism=f"{noise.law} noise in shares of {len(steps)} parties, enough without {plan.collusion} of them",
-        sensitivity=f"Δ² = {moved / 2 / unit**2:.6g} in units of an entry off the diagonal (coded)"
-        if gram
-        else f"{moved} {'cell' if moved == 1 else 'cells'} of the tables, by 1 each",
-        scale=f"standard deviation {opened / unit:.6g} of an opened entry"
-        + (" (coded units)" if gram else " (people)"),
-        price=_price(steps[0]),
-        proof=type(noise),
-    )
-
-
-def _descent(plan: Plan, name: str, steps: list[Step]) -> Noise:
-    terms = GradientTerms.read(plan, name)
-    noise, unit = terms.noise, 4.0 * terms.scale**2 * terms.weight_scale  # integers a coded unit of a gradient
-    return Noise(
-        step=name,
-        parties=terms.owners,
-        statistic=GRADIENT,
-        mechanism=f"gaussian noise in shares of {len(steps)} parties, in each of {terms.steps:,} steps",
-        sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} a step (coded units of the gradient)",
-        scale=f"standard deviation {noise.gradient_deviation(unit):.6g} of an opened number",
-        price=_price(steps[0]),
-        proof=GradientNoise,
-    )
-
-
-def _local(plan: Plan, step: Step, schema: Mapping[str, Column]) -> Noise:
-    kind = {**STATISTICS, **JOINT_STATISTICS}.get(step.statistic)
-    mechanism = _mechanism(kind, plan, step, schema)
-    proof: Any = type(mechanism) if mechanism is not None else kind
-    sensitivity, scale = _figures(mechanism, plan, step) if mechanism is not None else ("", "")
-    name = getattr(mechanism, "name", None) or getattr(kind, "name", None) or step.statistic
-    return Noise(
-        step.name,
-        (step.party,),
-        step.statistic,
-        str(name),
-        sensitivity,
-        scale,
-        _price(step),
-        proof if inspect.isclass(proof) else None,
-    )
-
-
-def _mechanism(kind: Any, plan: Plan, step: Step, schema: Mapping[str, Column]) -> Any:
-    """Build the party's statistic and mechanism anew; ``None`` where they need more than is public here."""
-    own = {name: schema[f"{step.party}.{name}"] for name in step.columns if f"{step.party}.{name}" in schema}
-    if step.price is None or kind is None or len(own) != len(step.columns):
-        return None
-    try:
-        return kind(plan, step, Schema(own)).mechanism(step.price)
-    except (ColonnadeError, TypeError, AttributeError):
-        return None
-
-
-def _figures(mechanism: Any, plan: Plan, step: Step) -> tuple[str, str]:
-    inner = getattr(mechanism, "_noise", None) or getattr(mechanism, "_inner", mechanism)
-    if hasattr(inner, "sigma_squared"):
-        rho = inner.loss.renyi[-1] / (float(ORDERS[-1]) * NANO)
-        sigma = math.sqrt(inner.sigma_squared)
-        return f"Δ₂ = {math.sqrt(2 * rho) * sigma:.6g} (whole numbers released)", f"σ = {sigma:.6g}"
-    if hasattr(inner, "scale"):
-        epsilon = (inner.loss.pure or 0) / NANO
-        return f"Δ₁ = {float(inner.scale) * epsilon:.6g} (whole numbers released)", f"b = {float(inner.scale):.6g}"
-    if hasattr(inner, "channel"):
-        channel = inner.channel
-        odds = f"the true one with p = {channel.p:.4g}, another with q = {channel.q:.4g}"
-        return (
-            "one report a person, whatever the category",
-            f"{channel.kind} on {channel.categories} categories: {odds}",
-        )
-    if hasattr(inner, "schedule"):
-        people = f"{plan.people:,} people"
-        clusters = step.parameters.get("clusters")
-        return (
-            f"one person in one cluster, displacement clipped; {people}",
-            f"{clusters} clusters; {inner.schedule.sweeps} sweeps",
-        )
-    return "", ""

@@ -9,7 +9,8 @@ from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import NANO
 from colonnade.protocol import codec
 from colonnade.report.markup import Html, figure, join, table, tag
-from colonnade.report.mechanisms import Noise, noises, proof_of
+from colonnade.report.mechanisms import noises, proof_of
+from colonnade.steps.kind import NoiseWords
 
 __all__ = ["OF_A_STUDY", "is_private", "ledgers", "proofs", "versions"]
 
@@ -103,7 +104,7 @@ def perturbed(study: Any) -> Html:
     """How every release was perturbed: sensitivity, scale, and where the proof is."""
     rows = [
         (
-            f"{noise.step} ({noise.statistic})",
+            f"{noise.step} ({noise.kind})",
             ", ".join(noise.parties),
             noise.mechanism if noise.private else tag("strong", f"NO NOISE: {noise.mechanism}"),
             noise.sensitivity or "see the proof",
@@ -209,7 +210,7 @@ def versions(found: Sequence[tuple[str, str]]) -> Html:
 
 def proofs(studies: Sequence[Any]) -> Html:
     """The mechanisms' own documentation: guarantee, neighbours, adversary, numerics, proof and tests."""
-    used: dict[type, Noise] = {}
+    used: dict[type, NoiseWords] = {}
     for study in studies:
         for noise in noises(study.plan_, study.schema_):
             if noise.proof is not None:

@@ -17,7 +17,7 @@ from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.row_orders import Views
+from colonnade.party.row_orders import RowOrders
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment, align, common_ids, read_ids, unaligned
 from colonnade.party.table.sources import Source
@@ -86,7 +86,7 @@ def serve_party(
     gate = Gate(table, stricter(policy, papers.floor), terms, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
     member = Member(name, identity, papers.pinned(), heads)
-    return Guard(gate, member, Views(gate, alignment, folder / "alignments", ids))
+    return Guard(gate, member, RowOrders(gate, alignment, folder / "alignments", ids))
 
 
 def serve_node(

@@ -1,138 +1,106 @@
-"""A joint opening, read from a plan: whose columns, which nodes, how much noise, which arithmetic.
+"""Joint openings: products of parties' columns, worked out on secret shares and opened once, with noise in shares.
 
-Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
+Every member reads the same plan and arrives at the same terms, or refuses. Nothing in them is private.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.functional_noise import CoefficientNoise
-from colonnade.privacy.laws.joint_noise import GramNoise, TableNoise
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws import JointLaw
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.price import Price
 from colonnade.protocol import codec
+from colonnade.result import COORDINATOR, Opening
+from colonnade.schema import Schema
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Arithmetic, gram_bound
-from colonnade.secure.shamir import require_threshold
-from colonnade.steps.coefficient_entries import coefficient_noise
-from colonnade.steps.score_bins import ScoreTable
-from colonnade.steps.union_moments import union_noise
+from colonnade.secure.shamir import check_repetitions, require_threshold
+from colonnade.steps.kind import Channel, NoiseWords, StepKind, Steps, price_words
+from colonnade.steps.parameters import whole_parameter
+from colonnade.steps.traffic import HELLO, LETTER, LOSS, SEED, SMALL, Forecast
 
-__all__ = ["JOINT", "Joint", "is_joint"]
-
-JOINT = frozenset({"coefficients", "gram", "pair-tables", "score-table", "union-cross", "union-own"})
-"""Statistics that several parties open together."""
+__all__ = ["Joint", "JointStep", "check_nodes", "secure_words", "shared_price"]
 
 LARGEST_WIDTH = 20_000
 CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
 
-
-def is_joint(step: Step) -> bool:
-    """Return whether a step is one party's part of a joint opening."""
-    return step.statistic in JOINT
+SECURE = (
+    "At most {threshold} of the compute nodes {nodes} pool their shares. "
+    "Noise covers {collusion} colluding data part{ies} besides the coordinator. "
+    "Parties are semi-honest in their inputs: one that shares unclipped values could amplify another's row past the noise."
+)
+THIRD = "The coordinator is itself a compute node, and is assumed to collude with no party."
 
 
 @dataclass(frozen=True)
 class Joint:
-    """One joint opening.
+    """The terms of one joint opening.
 
     Parameters
     ----------
     steps
-        The data parties' steps, by party, in the plan's order.
+        The steps of the data parties that share rows, by party, in the plan's order.
+    widths
+        How many columns each of them shares.
     noise
-        How much noise, and what it costs whom.
+        How much noise, and what it costs which observer.
     nodes, threshold
         The compute nodes in the order of their points 1 … N, and t.
     people
         How many rows.
-    largest
-        The largest magnitude of a shared integer.
+    largest, largest_other
+        The largest magnitude of a shared integer, and of what it is multiplied by.
+    fold
+        Which products are added up before they are opened, by the place of their sum; ``None`` where each is opened by itself.
+    sums
+        How many sums there are then.
+    givers
+        Data parties that share no rows and add to what the others share.
+    own_entries
+        How many numbers each party releases of its own columns, noised by it alone.
     """
 
     steps: Mapping[str, Step]
-    noise: CoefficientNoise | GramNoise | TableNoise | UnionNoise
+    widths: list[int]
+    noise: JointLaw
     nodes: tuple[str, ...]
     threshold: int
     people: int
     largest: int
-    fast: bool = False
-    table: ScoreTable | None = None
-    largest_other: int | None = None
-    """The largest magnitude of what it is multiplied by, where that is another."""
-
-    @classmethod
-    def read(cls, plan: Plan, name: str) -> "Joint":
-        """Read a joint opening from a plan; refuse one that could not keep its promise.
-
-        Every message of a run carries the plan, and calibrating the noise takes milliseconds: a plan is read once.
-        """
-        return _read(_Question(codec.digest(plan), name, plan))
-
-    @classmethod
-    def _of(cls, plan: Plan, name: str) -> "Joint":
-        steps = {step.party: step for step in plan.steps if step.name == name}
-        kinds = {step.statistic for step in steps.values()}
-        if len(steps) < 2 or len(kinds) != 1 or not kinds <= JOINT:
-            raise PlanMismatch("A joint step is one statistic at two or more parties.")
-        if not _named_prices(steps) and len({step.price for step in steps.values()}) != 1:
-            raise PlanMismatch("The parties of a joint step are offered different prices.")
-        _check_nodes(plan)
-        table = ScoreTable.read(plan, steps) if kinds == {"score-table"} else None
-        if table is not None:
-            counting = table.noise(plan, steps[table.left])
-            shared = {owner: steps[owner] for owner in table.widths}
-            return cls(shared, counting, plan.compute_nodes, plan.threshold, plan.people, 1, table=table)
-        if sum(_whole(step, "width") for step in steps.values()) > LARGEST_WIDTH:
-            raise BadInput(f"A joint step has at most {LARGEST_WIDTH:,} columns.", remedy="Ask for fewer columns.")
-        noise = _NOISES[kinds.pop()](plan, steps)
-        largest = 1 if isinstance(noise, TableNoise) else max(_whole(step, "scale") for step in steps.values())
-        fast = plan.parameters.get("arithmetic") == "int8"
-        if isinstance(noise, UnionNoise) and noise.part != "cross":  # products, multiplied by an indicator
-            scale = largest**2
-            return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, scale, fast, largest_other=1)
-        return cls(steps, noise, plan.compute_nodes, plan.threshold, plan.people, largest, fast)
+    largest_other: int
+    fold: NDArray[np.int64] | None = None
+    sums: int = 0
+    givers: tuple[str, ...] = ()
+    own_entries: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The data parties, in the plan's order."""
+        """The data parties that share rows, in the plan's order."""
         return tuple(self.steps)
 
     @property
     def data_parties(self) -> tuple[str, ...]:
-        """The owners, and whoever adds to what they share."""
-        return self.owners if self.table is None else (*self.owners, *self.table.givers)
-
-    @property
-    def fold(self) -> NDArray[np.int64] | None:
-        """Which entries are added up before they are opened; ``None`` where each is opened by itself."""
-        return None if self.table is None else self.table.fold
+        """The owners and the givers."""
+        return (*self.owners, *self.givers)
 
     @property
     def turns(self) -> int:
         """How many turns a run has whose answers are letters, the greeting not counted."""
-        return len(self.chunks) + 2 + (self.table is not None)
-
-    @cached_property
-    def widths(self) -> list[int]:
-        """How many columns each owner shares."""
-        if self.table is not None:
-            return list(self.table.widths.values())
-        return [_whole(step, "width") for step in self.steps.values()]
+        return len(self.chunks) + 2 + (self.fold is not None)
 
     @cached_property
     def entries(self) -> int:
-        """How many entries there are between two parties, or sums of them."""
-        if self.table is not None:
-            return self.table.cells
-        return len(entry_pairs(self.widths)[0])
+        """How many entries are opened: products between two parties, or sums of them."""
+        return len(entry_pairs(self.widths)[0]) if self.fold is None else self.sums
 
     @cached_property
     def members(self) -> tuple[str, ...]:
@@ -142,14 +110,13 @@ class Joint:
     @cached_property
     def bound(self) -> int:
         """No opened integer exceeds this (`colonnade.secure.residues.gram_bound`)."""
-        if self.largest_other is not None:
-            return gram_bound(self.people * self.largest * self.largest_other, 1, self._variance_for_tail())
-        return gram_bound(self.people, self.largest, self._variance_for_tail())
+        reached = self.people * self.largest * self.largest_other
+        return gram_bound(reached, 1, self._tail_variance())
 
     @cached_property
     def arithmetic(self) -> Arithmetic:
-        """The cheapest arithmetic in which nothing can wrap: the headroom proof, at plan time."""
-        return Arithmetic.for_headroom(self.bound, len(self.nodes), fast=self.fast)
+        """The cheapest arithmetic in which nothing can wrap: the headroom proof, when the plan is read."""
+        return Arithmetic.for_headroom(self.bound, len(self.nodes))
 
     @property
     def chunks(self) -> list[tuple[int, int]]:
@@ -157,35 +124,147 @@ class Joint:
         rows = max(1, CHUNK_ELEMENTS // sum(self.widths) // CHUNK_UNIT) * CHUNK_UNIT
         return [(start, min(start + rows, self.people)) for start in range(0, self.people, rows)]
 
-    def _variance_for_tail(self) -> int:
-        """A Laplace tail is exponential: P(|x| > z) = e^(-z/b), so 128·b per share covers what the others cover with √(256·V)."""
-        if self.noise.law == "laplace":
+    def _tail_variance(self) -> int:
+        """A Laplace tail is exponential: P(|x| > z) = e^(-z/b), so 128·b per share covers what √(256·V) covers elsewhere."""
+        if self.noise.family == "laplace":
             return 64 * math.ceil(self.noise.share * len(self.steps)) ** 2
         return math.ceil(self.noise.opened_variance)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A joint step by the plan's hash: equal hashes, equal plans."""
+class JointStep(StepKind):
+    """A step that is opened jointly. A subclass says what its noise is and how large its integers are."""
 
-    digest: bytes
-    name: str
-    plan: Plan = field(compare=False)
+    channel: ClassVar[Channel] = Channel.SHARES
+    conversation: ClassVar[str] = "products"
+    together: ClassVar[bool] = True
+    joint: Joint
+
+    @classmethod
+    def read(cls, plan: Plan, name: str) -> Joint:
+        """Read a joint opening from a plan; refuse one that could not keep its promise. A plan is read once."""
+        return _read(_Question(cls, codec.digest(plan), name, plan))
+
+    @classmethod
+    def terms(cls, plan: Plan, steps: Steps) -> Joint:
+        """Return the terms that the parties' steps describe together."""
+        if sum(whole_parameter(step.parameters, "width") for step in steps.values()) > LARGEST_WIDTH:
+            raise BadInput(f"A joint step has at most {LARGEST_WIDTH:,} columns.", remedy="Ask for fewer columns.")
+        largest, other = cls.largest(plan, steps)
+        return Joint(
+            steps=steps,
+            widths=[whole_parameter(step.parameters, "width") for step in steps.values()],
+            noise=cls.noise(plan, steps),
+            nodes=plan.compute_nodes,
+            threshold=plan.threshold,
+            people=plan.people,
+            largest=largest,
+            largest_other=other,
+            own_entries=cls.own_entries(steps),
+        )
+
+    @classmethod
+    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+        """Return how much noise the opening has."""
+        raise NotImplementedError
+
+    @classmethod
+    def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:
+        """Return the largest magnitudes of two shared integers that are multiplied."""
+        scale = max(whole_parameter(step.parameters, "scale") for step in steps.values())
+        return scale, scale
+
+    @classmethod
+    def own_entries(cls, steps: Steps) -> dict[str, int]:
+        """Return how many numbers each party releases of its own columns."""
+        return {}
+
+    @classmethod
+    def one_price(cls, steps: Steps) -> bool:
+        """Return whether all parties must be offered the same price."""
+        return True
+
+    @property
+    def loss(self) -> Loss:
+        """The full loss of the opening; for the party unit, that of this party's part of a record."""
+        loss = self.joint.noise.loss(party=self._owner)
+        assert loss is not None  # with no more colluders than the plan allows, noise is left
+        return loss
+
+    @classmethod
+    def members(cls, plan: Plan, name: str) -> tuple[str, ...]:
+        """Return who takes part. The arithmetic is chosen here, so a plan in which something could wrap is refused."""
+        plan.require_named()
+        joint = cls.read(plan, name)
+        joint.arithmetic  # noqa: B018  # the headroom proof
+        return joint.members
+
+    @classmethod
+    def collusion(cls, plan: Plan, steps: Steps) -> int:
+        """Return c: the noise covers so many."""
+        return plan.collusion
+
+    @classmethod
+    def openings(
+        cls,
+        plan: Plan,
+        steps: Steps,
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
+        title: str,
+    ) -> tuple[Opening, ...]:
+        """Return one opening, whose loss grows with the colluders beyond those that the noise covers."""
+        joint = cls.read(plan, next(iter(steps.values())).name)
+        counts = range(len(joint.data_parties))
+        return (
+            Opening(
+                mechanism=title,
+                scope=joint.data_parties,
+                losses=tuple(joint.noise.loss(colluders=count) for count in counts),
+                party_losses={
+                    owner: tuple(joint.noise.loss(colluders=count, party=owner) for count in counts)
+                    for owner in joint.data_parties
+                },
+                replaced=tuple(joint.noise.replaced_loss(colluders=count) for count in counts),
+                nodes=joint.nodes,
+                threshold=joint.threshold,
+            ),
+        )
+
+    @classmethod
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+        """Return what is assumed of compute nodes, colluders and inputs."""
+        return secure_words(plan, cls.collusion(plan, steps))
+
+    @classmethod
+    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
+        """Return the noise of an opened entry."""
+        first = next(iter(steps.values()))
+        noise = cls.read(plan, first.name).noise
+        sensitivity, scale = noise.describe()
+        return (
+            NoiseWords(
+                step=first.name,
+                parties=tuple(steps),
+                kind=cls.name,
+                mechanism=f"{noise.family} noise in shares of {len(steps)} parties, enough without {plan.collusion} of them",
+                sensitivity=sensitivity,
+                scale=scale,
+                price=price_words(first),
+                proof=type(noise),
+            ),
+        )
+
+    @classmethod
+    def forecast(
+        cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool
+    ) -> bool:
+        """Add the rounds of a joint opening: recall, greet, one turn per chunk and three more, conclude."""
+        _forecast(cls.read(plan, next(iter(steps.values())).name), forecast, kept=kept)
+        return True
 
 
-@lru_cache(maxsize=64)
-def _read(question: _Question) -> Joint:
-    return Joint._of(question.plan, question.name)  # noqa: SLF001  # its own module
-
-
-def _named_prices(steps: Mapping[str, Step]) -> bool:
-    """Return whether every party named a price of its own, which only the functional mechanism lets them do."""
-    return all(
-        step.statistic == "coefficients" and step.parameters.get("protocol") == "bottom_up" for step in steps.values()
-    )
-
-
-def _check_nodes(plan: Plan) -> None:
+def check_nodes(plan: Plan) -> None:
+    """Refuse a plan whose compute nodes could not keep its promise."""
     nodes = plan.compute_nodes
     if len(set(nodes)) != len(nodes):
         raise PlanMismatch("A compute node is named twice.")
@@ -194,44 +273,93 @@ def _check_nodes(plan: Plan) -> None:
         raise NotEnoughComputeNodes("The collusion bound exceeds the threshold of the secret sharing.")
 
 
-def _gram_noise(plan: Plan, steps: Mapping[str, Step]) -> GramNoise:
-    scales = {_whole(step, "scale") for step in steps.values()}
-    laws = {step.parameters.get("noise", "gaussian") for step in steps.values()}
-    if len(scales) != 1 or len(laws) != 1:
-        raise PlanMismatch("The parties of a Gram matrix are asked for different scales or noise.")
-    first = next(iter(steps.values()))
-    if first.price is None:
+def shared_price(steps: Steps) -> Price:
+    """Return the price of a joint opening."""
+    price = next(iter(steps.values())).price
+    if price is None:
         raise PlanMismatch("A joint opening has a price.")
-    return GramNoise(
-        row_bounds={party: _whole(step, "row_bound") for party, step in steps.items()},
-        constant=scales.pop() ** 2,
-        columns=sum(_whole(step, "width") for step in steps.values()),
-        price=first.price,
-        unit=plan.unit,
-        collusion=plan.collusion,
-        law=laws.pop(),  # type: ignore[arg-type]  # checked by the noise itself
+    return price
+
+
+def secure_words(plan: Plan, collusion: int) -> tuple[str, ...]:
+    """Return what a computation on shares assumes, in words."""
+    words = SECURE.format(
+        threshold=plan.threshold,
+        nodes=", ".join(plan.compute_nodes),
+        collusion=collusion,
+        ies="y" if collusion == 1 else "ies",
     )
+    return (words, THIRD) if COORDINATOR in plan.compute_nodes else (words,)
 
 
-def _table_noise(plan: Plan, steps: Mapping[str, Step]) -> TableNoise:
-    first = next(iter(steps.values()))
-    if first.price is None:
-        raise PlanMismatch("A joint opening has a price.")
-    widths = [_whole(step, "width") for step in steps.values()]
-    return TableNoise(tuple(steps), first.price, plan.unit, plan.collusion, len(entry_pairs(widths)[0]))
+@dataclass(frozen=True)
+class _Question:
+    """A step by the plan's hash: equal hashes, equal plans."""
+
+    kind: type[JointStep]
+    digest: bytes
+    name: str
+    plan: Plan = field(compare=False)
 
 
-_NOISES: Mapping[str, Callable[[Plan, Mapping[str, Step]], CoefficientNoise | GramNoise | TableNoise | UnionNoise]] = {
-    "coefficients": coefficient_noise,
-    "gram": _gram_noise,
-    "pair-tables": _table_noise,
-    "union-cross": union_noise,
-    "union-own": union_noise,
-}
+@lru_cache(maxsize=64)
+def _read(question: _Question) -> Joint:
+    kind, plan, name = question.kind, question.plan, question.name
+    steps = {step.party: step for step in plan.steps if step.name == name}
+    if len(steps) < 2 or any(step.statistic != kind.name for step in steps.values()):
+        raise PlanMismatch("A joint step is one kind of step at two or more parties.")
+    if kind.one_price(steps) and len({step.price for step in steps.values()}) != 1:
+        raise PlanMismatch("The parties of a joint step are offered different prices.")
+    check_nodes(plan)
+    return kind.terms(plan, steps)
 
 
-def _whole(step: Step, parameter: str) -> int:
-    value = step.parameters.get(parameter)
-    if type(value) is not int or not 1 <= value < 2**62:
-        raise BadInput("A joint step lacks a parameter that must be a positive whole number.")
-    return value
+def _forecast(joint: Joint, forecast: Forecast, *, kept: bool) -> None:
+    answer = 8 * joint.entries + sum(8 * own for own in joint.own_entries.values())
+    if kept:
+        forecast.round(dict.fromkeys(joint.members, SMALL), dict.fromkeys(joint.owners, answer + LOSS + SMALL))
+        return
+    members = joint.members
+    forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, SMALL // 2))
+    forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
+    arriving = dict.fromkeys(members, len(members) * HELLO)
+    for turn in range(1, len(joint.chunks) + 3):
+        sent, received = _letters(joint, turn)
+        forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
+        arriving = received
+    opened = {
+        member: SMALL + 8 * (joint.entries if member in joint.nodes else 0) + 8 * joint.own_entries.get(member, 0)
+        for member in members
+    }
+    forecast.round(arriving, opened)
+    concluded = dict.fromkeys(joint.owners, answer + SMALL)
+    forecast.round(concluded, dict.fromkeys(joint.owners, answer + LOSS + SMALL))
+
+
+def _letters(joint: Joint, turn: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Return bytes of letters by sender and by receiver in one turn."""
+    sent, received = dict.fromkeys(joint.members, 0), dict.fromkeys(joint.members, 0)
+    for sender in joint.members:
+        for point, node in enumerate(joint.nodes, start=1):
+            if node != sender and (size := _letter(joint, sender, point, turn)):
+                sent[sender] += size
+                received[node] += size
+    return sent, received
+
+
+def _letter(joint: Joint, sender: str, point: int, turn: int) -> int:
+    deals, computes = sender in joint.owners and turn <= len(joint.chunks), sender in joint.nodes
+    if not (deals or computes):
+        return 0
+    element, t = joint.arithmetic.element_bytes, joint.threshold
+    repetitions, size = check_repetitions(joint.arithmetic), LETTER
+    if deals and turn == 1:
+        size += 2 * SEED + (SEED if point <= 2 * t else joint.entries * element)
+    if deals and point > t:
+        start, stop = joint.chunks[turn - 1]
+        size += (stop - start) * joint.widths[joint.owners.index(sender)] * element
+    if computes:
+        size += 2 * SEED if turn == 2 else SEED
+    if computes and turn == len(joint.chunks) + 2:
+        size += len(joint.owners) * (repetitions * element + 12)
+    return size

@@ -6,15 +6,14 @@ The papers assume aligned rows. Here the parties find them (`colonnade.secure.ma
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from colonnade.conversations.cohort import CohortRun, list_hash, packed_list
-from colonnade.conversations.registry import CONVERSATIONS
+from colonnade.conversations.cohort import list_hash, packed_list
 from colonnade.coordinator.protocols.relay import Relay
 from colonnade.errors import ProtocolError, ReleaseLost
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Described, Recall, Reply
 from colonnade.protocol.rounds import Rounds
-from colonnade.steps.matching_terms import COHORT, IdRules, Matching
+from colonnade.steps.alignment import Cohort, IdRules, ListMatching, Matching
 
 __all__ = ["STEP", "CohortAlgorithm", "MatchingAlgorithm", "Order"]
 
@@ -43,8 +42,8 @@ class MatchingAlgorithm:
 
     Parameters
     ----------
-    statistic
-        ``"matching"`` or ``"union"``.
+    kind
+        An intersection, or a union.
     capacities
         To how many ids each party's list is filled up.
     rules
@@ -57,7 +56,7 @@ class MatchingAlgorithm:
         Told which turn of how many is next.
     """
 
-    statistic: str
+    kind: type[ListMatching]
     capacities: Mapping[str, int]
     rules: IdRules
     size: str
@@ -65,13 +64,11 @@ class MatchingAlgorithm:
     announce: Callable[[str], None] = field(default=lambda _: None, compare=False, repr=False)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
+        """Return one step per party."""
         return tuple(
-            Step(
+            self.kind.ask(
                 name=STEP,
                 party=party,
-                statistic=self.statistic,
-                columns=(),
                 parameters={**self.rules.parameters(), "capacity": capacity, "size": self.size},
                 price=self.price,
             )
@@ -80,13 +77,13 @@ class MatchingAlgorithm:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Relay the conversation, or take up what the parties have kept of it."""
-        members = CONVERSATIONS[self.statistic].members(plan, STEP)
+        members = self.kind.members(plan, STEP)
         kept = yield from _kept(plan, members)
         if kept is not None:
             return kept
         relay = Relay(plan, STEP, members)
         yield from relay.greet()
-        turns = Matching.read(plan, STEP).last_turn_of(self.statistic)
+        turns = self.kind.last_turn(Matching.read(plan, STEP))
         for turn in range(1, turns):
             self.announce(f"turn {turn} of {turns}")
             yield from relay.turn()
@@ -112,16 +109,13 @@ class CohortAlgorithm:
     rules: IdRules
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party; the plan, and with it the list, is what everyone signs."""
+        """Return one step per party; the plan, and with it the list, is what everyone signs."""
         parameters: dict[str, Parameter] = {**self.rules.parameters(), "listed": list_hash(self.cohort)}
-        return tuple(
-            Step(name=STEP, party=party, statistic=COHORT, columns=(), parameters=parameters, price=None)
-            for party in self.parties
-        )
+        return tuple(Cohort.ask(name=STEP, party=party, parameters=parameters, price=None) for party in self.parties)
 
     def rounds(self, plan: Plan) -> Rounds:
         """Show everyone the list."""
-        members = CohortRun.members(plan, STEP)
+        members = Cohort.members(plan, STEP)
         kept = yield from _kept(plan, members)
         if kept is not None:
             return kept

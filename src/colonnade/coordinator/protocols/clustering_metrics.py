@@ -31,6 +31,7 @@ from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all
 from colonnade.schema import Category, Column
+from colonnade.steps.projections import SquaredLength
 
 __all__ = ["ClusteringEvaluation", "LocalCells", "best_guesser"]
 
@@ -213,10 +214,9 @@ class ClusteringEvaluation:
         return party_scores(self.columns, -2 * self.centres[:1])
 
     def _squares(self, part: PartyScores) -> Step:
-        return Step(
+        return SquaredLength.ask(
             name="squares",
             party=part.party,
-            statistic="squared-length",
             columns=part.columns,
             parameters={
                 "weights": tuple(part.weights[0].tolist()),

@@ -32,6 +32,18 @@ from colonnade.protocol.messages import Recall, Released, pack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
 from colonnade.protocol.rounds import Rounds, ask_all
 from colonnade.schema import Column
+from colonnade.steps.coresets import (
+    LARGEST_SCORES,
+    SCORE_SCALE,
+    CoresetClusters,
+    CoresetDraws,
+    CoresetGradient,
+    CoresetRows,
+    CoresetSample,
+    CoresetScores,
+    CoresetTotal,
+)
+from colonnade.steps.kind import StepKind
 
 __all__ = ["CoresetFindings", "CoresetStudy", "Training"]
 
@@ -39,8 +51,6 @@ Array = NDArray[np.float64]
 Training = Literal["none", "rows", "clusters", "saga"]
 """What follows the sample: nothing, gathering its rows, local clusters of it (DISTDIM), or residuals of it (SAGA)."""
 
-SCORE_SCALE = 2**48
-LARGEST_SCORE = {"regression": 2, "kmeans": 4}
 MARGIN_BOUND = 2**50
 SMALLEST_BOUND = 2**32
 """Draws are summed in eight bytes, like all other numbers of a coreset."""
@@ -125,12 +135,12 @@ class CoresetStudy:
 
     def steps(self) -> tuple[Step, ...]:
         """Return the steps of every party."""
-        names = [("sample", "coreset-sample")] if self.uniform else IMPORTANCE
+        names: Kinds = [("sample", CoresetSample)] if self.uniform else IMPORTANCE
         names = [*names, *TRAININGS[self.training]]
         keys = () if self.uniform else self.parties
         return (
             *key_steps(keys, "key"),
-            *(self._step(party, name, statistic) for party in self.parties for name, statistic in names),
+            *(self._step(party, name, kind) for party in self.parties for name, kind in names),
         )
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -229,7 +239,7 @@ class CoresetStudy:
         """Coefficients of each party: the target's party has the intercept in place of the target."""
         return {party: self.width(party) for party in self.parties}
 
-    def _step(self, party: str, name: str, statistic: str) -> Step:
+    def _step(self, party: str, name: str, kind: type[StepKind]) -> Step:
         own = tuple(column.partition(".")[2] for column in self.columns if column.partition(".")[0] == party)
         parameters: dict[str, Parameter] = {
             "task": "uniform" if self.uniform else self.task,
@@ -239,21 +249,22 @@ class CoresetStudy:
         }
         if self.target is not None and self.target.partition(".")[0] == party:
             parameters["target"] = self.target.partition(".")[2]
-        if statistic == "coreset-draws":
-            parameters["bound"] = max(self.people, SMALLEST_BOUND)
-        if statistic == "coreset-scores":
-            parameters["bound"] = LARGEST_SCORE[self.task] * SCORE_SCALE
-        if statistic == "coreset-gradient":
-            parameters |= {"bound": MARGIN_BOUND, "ridge": float(self.ridge)}
-        return Step(name=name, party=party, statistic=statistic, columns=own, parameters=parameters, price=None)
+        bounds: dict[type[StepKind], dict[str, Parameter]] = {
+            CoresetDraws: {"bound": max(self.people, SMALLEST_BOUND)},
+            CoresetScores: {"bound": int(LARGEST_SCORES[self.task]) * SCORE_SCALE},
+            CoresetGradient: {"bound": MARGIN_BOUND, "ridge": float(self.ridge)},
+        }
+        parameters |= bounds.get(kind, {})
+        return kind.ask(name=name, party=party, columns=own, parameters=parameters, price=None)
 
 
-IMPORTANCE = [("total", "coreset-total"), ("draws", "coreset-draws"), ("sample", "coreset-scores")]
-TRAININGS: Mapping[Training, list[tuple[str, str]]] = {
+Kinds = list[tuple[str, type[StepKind]]]
+IMPORTANCE: Kinds = [("total", CoresetTotal), ("draws", CoresetDraws), ("sample", CoresetScores)]
+TRAININGS: Mapping[Training, Kinds] = {
     "none": [],
-    "rows": [("rows", "coreset-rows")],
-    "clusters": [("clusters", "coreset-clusters")],
-    "saga": [("train", "coreset-gradient")],
+    "rows": [("rows", CoresetRows)],
+    "clusters": [("clusters", CoresetClusters)],
+    "saga": [("train", CoresetGradient)],
 }
 
 

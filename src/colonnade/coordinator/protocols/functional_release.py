@@ -17,12 +17,12 @@ from colonnade.coordinator.protocols.joint_opening import JointResult, open_join
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Feature, Moments, features_of
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.functional_noise import CoefficientNoise, Holding, emphasis_for
+from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
 from colonnade.schema import Category, Column
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.coefficient_entries import Entries, cross_entries, own_entries, widths_of
+from colonnade.steps.coefficients import Coefficients, Entries, cross_entries, own_entries, widths_of
 from colonnade.steps.joint import Joint
 
 __all__ = ["DEFAULT_SCALE", "FunctionalRelease"]
@@ -184,10 +184,9 @@ class FunctionalRelease:
 
     def _step(self, party: str, emphasis: int) -> Step:
         held, widths = self._held(party), self._widths(party)
-        return Step(
+        return Coefficients.ask(
             name=STEP,
             party=party,
-            statistic="coefficients",
             columns=tuple(name.partition(".")[2] for name in held),
             parameters={
                 "scale": self.gamma,

@@ -28,7 +28,7 @@ from colonnade.protocol.rounds import Rounds
 from colonnade.schema import Category, Column
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
-from colonnade.steps.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT, GradientTerms
+from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP, Gradient, GradientTerms
 
 __all__ = ["Descent", "GradientDescent", "Schedule"]
 
@@ -174,15 +174,15 @@ class GradientDescent:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Run the descent, or return what the parties have kept of it."""
-        terms = GradientTerms.read(plan, GRADIENT)
-        kept = yield {owner: Recall(plan=plan, step=GRADIENT) for owner in terms.owners}
+        terms = GradientTerms.read(plan, STEP)
+        kept = yield {owner: Recall(plan=plan, step=STEP) for owner in terms.owners}
         for reply in kept.values():
             if isinstance(reply, Released):
                 return self._descent(reply.array("weights").astype(float), int(reply.array("steps")[0]))
         yield from agree_on_key(plan, KEY)
         weights, taken = yield from self._descend(plan, terms)
         values = {"weights": pack(weights), "steps": pack(np.array([taken], dtype=np.int64))}
-        yield {owner: Conclude(plan=plan, step=GRADIENT, values=values) for owner in terms.owners}
+        yield {owner: Conclude(plan=plan, step=STEP, values=values) for owner in terms.owners}
         yield from forget_key(plan, KEY)
         return self._descent(weights, taken)
 
@@ -205,7 +205,7 @@ class GradientDescent:
     # How it runs --------------------------------------------------------------------------------------------------------
 
     def _descend(self, plan: Plan, terms: GradientTerms) -> Rounds:
-        relay = Relay(plan, GRADIENT, terms.members)
+        relay = Relay(plan, STEP, terms.members)
         yield from relay.greet()
         yield from relay.turn()
         placed = yield from relay.last()
@@ -260,10 +260,9 @@ class GradientDescent:
         own = tuple(name.partition(".")[2] for name in self.columns if name.startswith(f"{party}."))
         target = self.target.partition(".")[2] if party == self._holder else ""
         width = sum(feature.name.startswith(f"{party}.") for feature in self.features) + bool(target)
-        return Step(
-            name=GRADIENT,
+        return Gradient.ask(
+            name=STEP,
             party=party,
-            statistic=GRADIENT,
             columns=own,
             parameters={
                 "scale": self.scale,

@@ -17,11 +17,13 @@ from colonnade.coordinator.protocols.joint_opening import JointResult, open_join
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Feature, Moments, features_of
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import GramNoise, Law
+from colonnade.privacy.laws import NoiseFamily
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
 from colonnade.schema import Column
 from colonnade.secure.products import entry_pairs
+from colonnade.steps.gram import Gram
 from colonnade.steps.joint import Joint
 
 __all__ = ["DEFAULT_SCALE", "LARGEST_SCALE", "GramRelease"]
@@ -57,7 +59,7 @@ class GramRelease:
     columns: Mapping[str, Column]
     price: Price
     signed: tuple[str, ...] = ()
-    noise: Law = "gaussian"
+    noise: NoiseFamily = "gaussian"
     scale: int | None = None
     row_norms: Mapping[str, float] | None = None
 
@@ -146,10 +148,9 @@ class GramRelease:
         own = [name.partition(".")[2] for name in self.columns if name.startswith(f"{party}.")]
         signed = tuple(name for name in own if f"{party}.{name}" in self.signed)  # one order, hence one plan
         width = sum(feature.name.startswith(f"{party}.") for feature in self.features)
-        return Step(
+        return Gram.ask(
             name="gram",
             party=party,
-            statistic="gram",
             columns=tuple(own),
             parameters={
                 "scale": self.gamma,

@@ -20,6 +20,7 @@ from colonnade.protocol.messages import Array, Conclude, Opened, Recall, Release
 from colonnade.protocol.rounds import Rounds
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 __all__ = ["JointResult", "open_jointly"]
 
@@ -45,7 +46,7 @@ class JointResult:
 
 def open_jointly(plan: Plan, step: str) -> Rounds:
     """Run one joint step, or return what its parties have kept of an earlier run."""
-    joint = Joint.read(plan, step)
+    joint = read_joint(plan, step)
     kept = yield {member: Recall(plan=plan, step=step) for member in joint.members}
     for reply in kept.values():
         if isinstance(reply, Released):

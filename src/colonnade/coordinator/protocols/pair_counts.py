@@ -21,6 +21,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
 from colonnade.secure.products import entry_pairs
+from colonnade.steps.pair_tables import PairTables as TablesStep
 
 __all__ = ["PairCounts", "pair_tables_of"]
 
@@ -49,10 +50,9 @@ class PairCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: its part in the tables."""
         return tuple(
-            Step(
+            TablesStep.ask(
                 name="tables",
                 party=group.party,
-                statistic="pair-tables",
                 columns=group.columns,
                 parameters={"width": group.size},
                 price=self.price,

@@ -26,6 +26,7 @@ from colonnade.privacy.laws.channel import Channel, best_channel
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.steps.counts import Histogram, Reports
 
 __all__ = ["CountTable", "IndependentCounts", "ResponseCounts"]
 
@@ -68,10 +69,9 @@ class ResponseCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: a report a person."""
         return tuple(
-            Step(
+            Reports.ask(
                 name="reports",
                 party=group.party,
-                statistic="reports",
                 columns=group.columns,
                 parameters=self._coins(),
                 price=self.price,
@@ -131,7 +131,7 @@ class IndependentCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: its histogram."""
         return tuple(
-            Step(name="histogram", party=group.party, statistic="histogram", columns=group.columns, price=self.price)
+            Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
             for group in self.layout.groups
         )
 

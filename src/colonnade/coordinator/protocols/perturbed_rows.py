@@ -20,6 +20,7 @@ from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all
 from colonnade.schema import Column
+from colonnade.steps.projections import Rows
 
 __all__ = ["PerturbedRows"]
 
@@ -68,10 +69,9 @@ class PerturbedRows:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: its rows."""
         return tuple(
-            Step(
+            Rows.ask(
                 name="rows",
                 party=party,
-                statistic="rows",
                 columns=tuple(self._own(party)),
                 parameters={"scale": self.scale},
                 price=self.price,

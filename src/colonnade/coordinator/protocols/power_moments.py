@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,14 @@ from colonnade.estimation.sketching import best_size, centred, public_seed
 from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, ledger_rho
-from colonnade.privacy.laws.whole_values import Carrier, Change, WholeValues
+from colonnade.privacy.laws.values import Carrier, Change, WholeValues
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all
 from colonnade.schema import Column
+from colonnade.steps.kind import StepKind
+from colonnade.steps.projections import ValueSketch
+from colonnade.steps.values import Total, Values
 
 __all__ = ["PerturbedPowers", "PowerMoment", "SketchedSquare", "Totals"]
 
@@ -68,7 +72,7 @@ class _OneColumnEach:
     people: int
     draw: int = 1
 
-    statistic = ""
+    kind: ClassVar[type[StepKind]]
 
     @property
     def values(self) -> dict[str, WholeValues]:
@@ -88,12 +92,11 @@ class _OneColumnEach:
         return sum(values.high for values in self.values.values())
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
+        """Return one step per party."""
         return tuple(
-            Step(
-                name=self.statistic,
+            self.kind.ask(
+                name=self.kind.name,
                 party=name.partition(".")[0],
-                statistic=self.statistic,
                 columns=(name.partition(".")[2],),
                 parameters=self._parameters(),
                 price=self.price,
@@ -127,11 +130,11 @@ class _OneColumnEach:
 class PerturbedPowers(_OneColumnEach):
     """Every value with noise of its own; the coordinator sums f of the noisy sums. Local differential privacy."""
 
-    statistic = "values"
+    kind: ClassVar[type[StepKind]] = Values
 
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect, add up over parties, sum over people."""
-        releases = yield from ask_all(plan, self.statistic)
+        releases = yield from ask_all(plan, self.kind.name)
         return self.combine({party: self._packed(party, releases[party]) for party in self.values})
 
     @property
@@ -198,11 +201,11 @@ class PerturbedPowers(_OneColumnEach):
 class Totals(_OneColumnEach):
     """p = 1: the sum of each party's column with noise. Far more exact, and not local: a party adds up before it perturbs."""
 
-    statistic = "total"
+    kind: ClassVar[type[StepKind]] = Total
 
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect and add."""
-        releases = yield from ask_all(plan, self.statistic)
+        releases = yield from ask_all(plan, self.kind.name)
         totals = [releases[party].array("value") for party in self.values]
         if any(total.shape != (1,) or total.dtype != np.int64 for total in totals):
             raise ProtocolError("A party released a total of another form.")
@@ -220,7 +223,7 @@ class Totals(_OneColumnEach):
 class SketchedSquare(_OneColumnEach):
     """p = 2 from sketches: the length of the sum of all parties' sketches, less the noise that is in it."""
 
-    statistic = "value-sketch"
+    kind: ClassVar[type[StepKind]] = ValueSketch
 
     @property
     def size(self) -> int:
@@ -240,7 +243,7 @@ class SketchedSquare(_OneColumnEach):
 
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect, add, measure."""
-        releases = yield from ask_all(plan, self.statistic)
+        releases = yield from ask_all(plan, self.kind.name)
         return self.combine({party: self._sketch(party, releases[party]) for party in self.values})
 
     def combine(self, sketches: Mapping[str, NDArray[np.int64]]) -> PowerMoment:

@@ -18,6 +18,7 @@ from colonnade.estimation.additive_scores import PartyScores
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.rounds import Rounds
 from colonnade.schema import Level
+from colonnade.steps.predictions import Predictions
 
 __all__ = ["Prediction"]
 
@@ -92,6 +93,4 @@ class Prediction:
             "names": tuple(self.names),
         }
         columns = () if part is None else part.columns
-        return Step(
-            name=self.name, party=party, statistic="predictions", columns=columns, parameters=parameters, price=None
-        )
+        return Predictions.ask(name=self.name, party=party, columns=columns, parameters=parameters, price=None)

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterable, Mapping
 
-from colonnade.conversations.group_key import SETTLES, KeyRun
+from colonnade.conversations.group_key import SETTLES
 from colonnade.errors import ProtocolError, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Array, Blob, Conclude, Greeted, Post, Posted, Recall, Reply, Settled
 from colonnade.protocol.rounds import Rounds
+from colonnade.steps.keys import GroupKey
 
 __all__ = ["Relay", "agree_on_key", "forget_key", "key_steps", "settle"]
 
@@ -81,7 +82,7 @@ def _by_receiver(replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
 
 def key_steps(parties: Iterable[str], name: str) -> tuple[Step, ...]:
     """Return the steps by which parties agree on a key: they cost and release nothing."""
-    return tuple(Step(name=name, party=party, statistic="group-key", columns=(), price=None) for party in parties)
+    return tuple(GroupKey.ask(name=name, party=party, columns=(), price=None) for party in parties)
 
 
 def agree_on_key(plan: Plan, step: str) -> Rounds:
@@ -90,7 +91,7 @@ def agree_on_key(plan: Plan, step: str) -> Rounds:
         "The parties agreed on the key of this study before, and not all of them kept it.",
         remedy="Run the study again with the next repeat=.",
     )
-    yield from settle(plan, step, KeyRun.members(plan, step), lost)
+    yield from settle(plan, step, GroupKey.members(plan, step), lost)
 
 
 def settle(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> Rounds:
@@ -120,4 +121,4 @@ def settle(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -
 
 def forget_key(plan: Plan, step: str) -> Rounds:
     """Have the parties erase a key that has done its work."""
-    yield {member: Conclude(plan=plan, step=step, values={}) for member in KeyRun.members(plan, step)}
+    yield {member: Conclude(plan=plan, step=step, values={}) for member in GroupKey.members(plan, step)}

@@ -18,10 +18,11 @@ from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import PartyScores
 from colonnade.estimation.noise_propagation import quadratic_variance
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.joint_noise import GramNoise
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
 from colonnade.secure.products import entry_pairs
+from colonnade.steps.gram import Gram
 from colonnade.steps.joint import Joint
 
 __all__ = ["SCALE", "ScoreGram", "ScoreMoments"]
@@ -115,10 +116,9 @@ class ScoreGram:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: its part in the matrix."""
         return tuple(
-            Step(
+            Gram.ask(
                 name="scores",
                 party=part.party,
-                statistic="gram",
                 columns=part.columns,
                 parameters={
                     "scale": SCALE,

@@ -1,4 +1,4 @@
-"""A noisy histogram of a public model's scores by label: who shares what, and what was opened (`colonnade.steps.score_bins`)."""
+"""A noisy histogram of a public model's scores by label: who shares what, and what was opened (`colonnade.steps.score_table`)."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from colonnade.estimation.additive_scores import PartyScores
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
+from colonnade.steps.score_table import ScoreHistogram
 
 __all__ = ["Guess", "Histogram", "ScoreHistogramRelease", "bins_for"]
 
@@ -190,10 +191,9 @@ class ScoreHistogramRelease:
                 parameters["guesses"] = self.label.labels
             else:
                 parameters["label"] = self.label.partition(".")[2]
-        return Step(
+        return ScoreHistogram.ask(
             name=self.name,
             party=party,
-            statistic="score-table",
             columns=columns,
             parameters=parameters,
             price=self.price,

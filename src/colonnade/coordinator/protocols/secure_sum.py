@@ -5,13 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.sums import SumTerms, chunks_of
+from colonnade.conversations.sums import chunks_of
 from colonnade.coordinator.protocols.relay import Relay
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Opened, Posted, Reply
 from colonnade.protocol.rounds import Rounds
 from colonnade.result import COORDINATOR
+from colonnade.steps.sums import SumTerms
 
 __all__ = ["added", "open_sum", "relay_sum"]
 

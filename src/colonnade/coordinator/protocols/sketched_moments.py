@@ -22,6 +22,7 @@ from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all
 from colonnade.schema import Column
+from colonnade.steps.projections import Sketch
 
 __all__ = ["DEFAULT_SCALE", "SketchedMoments"]
 
@@ -97,10 +98,9 @@ class SketchedMoments:
         """Return one step a party: its sketch."""
         size, seed = self.size, self.seed
         return tuple(
-            Step(
+            Sketch.ask(
                 name="sketch",
                 party=party,
-                statistic="sketch",
                 columns=tuple(self._own(party)),
                 parameters={
                     "size": size,

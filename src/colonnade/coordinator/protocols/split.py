@@ -1,14 +1,12 @@
-"""Dividing a federation's people in two by a hash that is keyed with the parties' group secret
-(`colonnade.conversations.split`).
-"""
+"""Dividing a federation's people in two by a hash that is keyed with the parties' group secret."""
 
 from dataclasses import dataclass
 
-from colonnade.conversations.split import SPLIT, SplitRun
 from colonnade.coordinator.protocols.relay import settle
 from colonnade.errors import BadInput, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.protocol.rounds import Rounds
+from colonnade.steps.keys import Split
 
 __all__ = ["Splitting"]
 
@@ -39,10 +37,9 @@ class Splitting:
             )
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party; no column enters."""
+        """Return one step per party; no column enters."""
         return tuple(
-            Step(name=STEP, party=party, statistic=SPLIT, columns=(), parameters={"test": self.test}, price=None)
-            for party in self.parties
+            Split.ask(name=STEP, party=party, parameters={"test": self.test}, price=None) for party in self.parties
         )
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -51,4 +48,4 @@ class Splitting:
             "The parties divided their people before, and not all of them kept the parts.",
             remedy="Split again with the next repeat=.",
         )
-        yield from settle(plan, STEP, SplitRun.members(plan, STEP), lost)
+        yield from settle(plan, STEP, Split.members(plan, STEP), lost)

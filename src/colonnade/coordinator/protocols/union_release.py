@@ -13,9 +13,10 @@ from colonnade.coordinator.protocols.joint_opening import JointResult, open_join
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.union_noise import UnionNoise
+from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.rounds import Rounds
 from colonnade.steps.joint import Joint
+from colonnade.steps.union import UnionCross, UnionOwn
 
 __all__ = ["UnionRelease"]
 
@@ -84,10 +85,10 @@ class UnionRelease(GramRelease):
     def _part(self, party: str, part: str, width: int) -> Step:
         plain = self._step(party)
         parameters = {name: plain.parameters[name] for name in ("scale", "signed", "row_bound")}
-        return Step(
+        kind = UnionCross if part == CROSS else UnionOwn
+        return kind.ask(
             name=CROSS if part == CROSS else _own(part),
             party=party,
-            statistic="union-cross" if part == CROSS else "union-own",
             columns=plain.columns,
             parameters={**parameters, "width": width, "coded": self._width(party), "part": part},
             price=self.price,

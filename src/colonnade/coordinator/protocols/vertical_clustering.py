@@ -32,10 +32,15 @@ from colonnade.estimation.weighted_clustering import weighted_kmeans, weighted_k
 from colonnade.estimation.weighted_grid import Grid, fitted_grid, independent_grid
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.laws.channel import best_channel
-from colonnade.privacy.laws.partition_sketch import SKETCHES, sketching
+from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
 from colonnade.privacy.neighbours import Unit
 from colonnade.protocol.messages import Released
 from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.steps.centres import Centres
+from colonnade.steps.counts import Histogram, Reports
+from colonnade.steps.kind import StepKind
+from colonnade.steps.membership_sketches import MembershipSketches
+from colonnade.steps.pair_tables import PairTables as TablesStep
 
 __all__ = ["SCALE", "ClusteringBlock", "Clusters", "VerticalClustering"]
 
@@ -105,18 +110,18 @@ class VerticalClustering:
     seed: int
 
     @property
-    def weight_step(self) -> tuple[str, str]:
-        """The name and the statistic of the steps that the weights come from."""
+    def weight_step(self) -> tuple[str, type[StepKind]]:
+        """The name and the kind of the steps that the weights come from."""
         if self.method == "response" and len(self.blocks) > 1:
-            return "reports", "reports"
+            return "reports", Reports
         if self.method == "secure" and len(self.blocks) > 1:
-            return "tables", "pair-tables"
+            return "tables", TablesStep
         if self.method == "sketch" and len(self.blocks) > 1:
-            return "sketches", "membership-sketches"
-        return "histogram", "histogram"
+            return "sketches", MembershipSketches
+        return "histogram", Histogram
 
     def steps(self) -> tuple[Step, ...]:
-        """Return two steps a party: its centres, and its part in the weights; for sketches a third, its part in their key."""
+        """Return two steps per party: its centres, and its part in the weights; for sketches a third, its part in their key."""
         centres = tuple(self._centres_step(block) for block in self.blocks)
         return (*centres, *self._keys(), *(self._weights(block) for block in self.blocks))
 
@@ -134,17 +139,17 @@ class VerticalClustering:
         return Clusters(solve(points, grid.weights, self.n_clusters, seed=self.seed), local, grid)
 
     def _grid(self, plan: Plan) -> Rounds:
-        name, statistic = self.weight_step
-        if statistic == "pair-tables":
+        name, kind = self.weight_step
+        if kind is TablesStep:
             opened = yield from open_jointly(plan, name)
             return self.from_tables(pair_tables_of(opened))
-        if statistic == "membership-sketches":
+        if kind is MembershipSketches:
             yield from agree_on_key(plan, KEY)
             releases = yield from ask_all(plan, name)
             yield from forget_key(plan, KEY)
             return self.from_sketches([self._sketches(releases[block.party]) for block in self.blocks], plan.unit)
         releases = yield from ask_all(plan, name)
-        if statistic == "reports":
+        if kind is Reports:
             return self.from_reports([_reports(releases[block.party]) for block in self.blocks])
         margins = [self._margin(releases[block.party]) for block in self.blocks]
         return independent_grid(margins, float(self.people))
@@ -183,33 +188,31 @@ class VerticalClustering:
         return fitted_grid(agreed, float(self.people))
 
     def _centres_step(self, block: ClusteringBlock) -> Step:
-        return Step(
+        return Centres.ask(
             name="centres",
             party=block.party,
-            statistic="centres",
             columns=block.columns,
             parameters={"clusters": self.local_clusters, "scale": SCALE, "seed": self.seed},
             price=self.prices.centres,
         )
 
     def _weights(self, block: ClusteringBlock) -> Step:
-        name, statistic = self.weight_step
+        name, kind = self.weight_step
         parameters: dict[str, Parameter] = {"centres_of": "centres", "clusters": self.local_clusters}
-        if statistic == "pair-tables":
+        if kind is TablesStep:
             parameters["width"] = self.local_clusters
-        if statistic == "membership-sketches":
+        if kind is MembershipSketches:
             parameters |= {"key_of": KEY, "sketches": SKETCHES}
-        return Step(
+        return kind.ask(
             name=name,
             party=block.party,
-            statistic=statistic,
             columns=block.columns,
             parameters=parameters,
             price=self.prices.weights,
         )
 
     def _keys(self) -> tuple[Step, ...]:
-        if self.weight_step[1] != "membership-sketches":
+        if self.weight_step[1] is not MembershipSketches:
             return ()
         return key_steps((block.party for block in self.blocks), KEY)
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.saga import LARGEST_TURN, batch_of
-from colonnade.conversations.sums import SumTerms
 from colonnade.coordinator.protocols.relay import Relay
 from colonnade.coordinator.protocols.secure_sum import added
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Opened, pack, unpack
 from colonnade.protocol.rounds import Rounds
+from colonnade.steps.sums import SumTerms
 
 __all__ = ["BlockCoefficients", "vertical_saga"]
 

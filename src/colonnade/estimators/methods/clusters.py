@@ -23,7 +23,7 @@ from colonnade.estimation.moments import Feature, features_of
 from colonnade.estimation.sketch_likelihood import LARGEST_SKETCHED
 from colonnade.estimators.methods.method import Method
 from colonnade.estimators.preview import Expectation, ExpectedError
-from colonnade.privacy.laws.clustering_schedule import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.price import Price
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from colonnade.plan import Parameter
 from colonnade.privacy.neighbours import party_price
 from colonnade.privacy.price import Price
 from colonnade.schema import Category
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.pattern_count import PatternCount
@@ -108,7 +108,7 @@ class SecureTables(CountMethod):
         plan = federation.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
-        return np.asarray(algorithm.variance(counts, Joint.read(plan, "tables").noise.opened_variance))
+        return np.asarray(algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance))
 
     def note(self, algorithm: Counts) -> dict[str, str]:
         """Say where it is a fit."""

@@ -19,7 +19,7 @@ from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.plan import Parameter
 from colonnade.privacy.price import Price
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
-from colonnade.steps.gradient_terms import GRADIENT, LARGEST_SCALE, GradientTerms
+from colonnade.steps.gradient import LARGEST_SCALE, STEP, GradientTerms
 
 if TYPE_CHECKING:
     from colonnade.estimators.logistic_regression import LogisticRegression
@@ -126,7 +126,7 @@ class Gradient(MomentMethod):
         plan = federation.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
-        terms = GradientTerms.read(plan, GRADIENT)
+        terms = GradientTerms.read(plan, STEP)
         peers = terms.noise.loss(colluders=1)
         words = {
             "noise in a coordinate of a step's gradient": f"{algorithm.deviation(terms):.3g} "

@@ -17,10 +17,10 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.typical_moments import noisy_releases, sketched_grams, typical_matrix
 from colonnade.estimators.methods.method import Method
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.joint_noise import Law
+from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Price
 from colonnade.schema import Column
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.moment_study import MomentStudy
@@ -90,7 +90,7 @@ class Secure(MomentMethod):
     constraints = {"noise": OneOf(("gaussian", "skellam")), "scale": SCALE, "row_norms": ROW_NORMS}
 
     def __init__(
-        self, *, noise: Law = "gaussian", scale: int | None = None, row_norms: Mapping[str, float] | None = None
+        self, *, noise: NoiseFamily = "gaussian", scale: int | None = None, row_norms: Mapping[str, float] | None = None
     ) -> None:
         self.noise = noise
         self.scale = scale
@@ -212,7 +212,7 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
         unit=study.method.unit(study),
         parameters={},
     )
-    variance: Array = algorithm.variance(Joint.read(plan, plan.steps[0].name))
+    variance: Array = algorithm.variance(read_joint(plan, plan.steps[0].name))
     return variance
 
 

@@ -1,114 +1,72 @@
-"""One statistic a module: its sensitivity, its mechanism, and how it is computed from a private table.
+"""The private half of each kind of step: how it is computed from the table, and this party's part in its conversation."""
 
-A statistic is constructed from a plan's step and public facts only; it raises there if the step makes no sense. Its
-`mechanism` turns a price into noise, and only its `compute` touches data. One that ``looks_back`` is also given what this party
-released earlier in the same plan (`colonnade.party.steps.memberships.Earlier`). One that has a ``prepare`` is asked to fail
-there, if it must, before anything is paid.
-"""
+from collections.abc import Mapping
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
-
-from colonnade.party.steps.aligning import CohortOrder, ListMatching
-from colonnade.party.steps.centres import Centres
-from colonnade.party.steps.coefficients import Coefficients
-from colonnade.party.steps.coreset import (
-    CoresetDraws,
-    CoresetRows,
-    CoresetSample,
-    CoresetScores,
-    CoresetTotal,
+from colonnade.errors import PolicyRefusal
+from colonnade.party.steps.alignment import PrivateCohort, PrivateListMatching, PrivateUnionMatching
+from colonnade.party.steps.centres import PrivateCentres
+from colonnade.party.steps.coreset_training import PrivateCoresetClusters, PrivateCoresetGradient
+from colonnade.party.steps.coresets import (
+    PrivateCoresetDraws,
+    PrivateCoresetRows,
+    PrivateCoresetSample,
+    PrivateCoresetScores,
+    PrivateCoresetTotal,
 )
-from colonnade.party.steps.coreset_training import CoresetClusters, CoresetGradient
-from colonnade.party.steps.gradient import Gradient
-from colonnade.party.steps.group_key import GroupKey
-from colonnade.party.steps.histogram import Histogram
-from colonnade.party.steps.joint import Gram, JointStatistic, PairTables
-from colonnade.party.steps.membership_sketches import MembershipSketches
-from colonnade.party.steps.memberships import Earlier, nothing_earlier
-from colonnade.party.steps.predictions import Predictions
-from colonnade.party.steps.reports import Reports
-from colonnade.party.steps.rows import Rows
-from colonnade.party.steps.score_table import ScoreHistogram
-from colonnade.party.steps.sketch import Sketch, ValueSketch
-from colonnade.party.steps.split import Split
-from colonnade.party.steps.squared_length import SquaredLength
-from colonnade.party.steps.union import UnionCross, UnionOwn
-from colonnade.party.steps.values import Total, Values
-from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.price import Price
-from colonnade.privacy.randomness import Randomness
+from colonnade.party.steps.counts import PrivateHistogram, PrivateReports
+from colonnade.party.steps.gradient import PrivateGradient
+from colonnade.party.steps.gram import PrivateCoefficients, PrivateGram, PrivateUnionCross, PrivateUnionOwn
+from colonnade.party.steps.keys import PrivateGroupKey, PrivateSplit
+from colonnade.party.steps.membership_sketches import PrivateMembershipSketches
+from colonnade.party.steps.predictions import PrivatePredictions
+from colonnade.party.steps.projections import PrivateRows, PrivateSketch, PrivateSquaredLength, PrivateValueSketch
+from colonnade.party.steps.tables import PrivatePairTables, PrivateScoreHistogram
+from colonnade.party.steps.values import PrivateTotal, PrivateValues
+from colonnade.plan import Step
+from colonnade.steps.kind import StepKind
 
-__all__ = [
-    "JOINT_STATISTICS",
-    "STATISTICS",
-    "Earlier",
-    "JointStatistic",
-    "OpenStatistic",
-    "Statistic",
-    "nothing_earlier",
-]
+__all__ = ["PRIVATE_HALVES", "private_half"]
 
-
-class Statistic(Protocol):
-    """What the gate needs to know of a statistic."""
-
-    def mechanism(self, price: Price) -> Mechanism:
-        """Return the perturbation that this price buys; the party's own computation, never taken from outside."""
-        ...
-
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Return the exact statistic. Its result is ``nonprivate`` until a mechanism has released it."""
-        ...
-
-
-class OpenStatistic(Protocol):
-    """A statistic without a mechanism: it leaves as it is, where the party's policy allows that by name."""
-
-    name: str
-
-    def disclose(
-        self, table: PrivateTable, inputs: Mapping[str, NDArray[Any]], randomness: Randomness
-    ) -> Mapping[str, NDArray[Any]]:
-        """Return exact values. ``inputs`` are the coordinator's; with inputs, the answer must follow from data and inputs."""
-        ...
-
-
-STATISTICS: Mapping[str, Callable[..., Statistic | OpenStatistic]] = {
-    "centres": Centres,
-    "coreset-clusters": CoresetClusters,
-    "coreset-rows": CoresetRows,
-    "coreset-sample": CoresetSample,
-    "coreset-total": CoresetTotal,
-    "histogram": Histogram,
-    "membership-sketches": MembershipSketches,
-    "reports": Reports,
-    "rows": Rows,
-    "sketch": Sketch,
-    "squared-length": SquaredLength,
-    "total": Total,
-    "value-sketch": ValueSketch,
-    "values": Values,
+PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
+    half.name: half
+    for half in (
+        PrivateCentres,
+        PrivateCoefficients,
+        PrivateCohort,
+        PrivateCoresetClusters,
+        PrivateCoresetDraws,
+        PrivateCoresetGradient,
+        PrivateCoresetRows,
+        PrivateCoresetSample,
+        PrivateCoresetScores,
+        PrivateCoresetTotal,
+        PrivateGradient,
+        PrivateGram,
+        PrivateGroupKey,
+        PrivateHistogram,
+        PrivateListMatching,
+        PrivateMembershipSketches,
+        PrivatePairTables,
+        PrivatePredictions,
+        PrivateReports,
+        PrivateRows,
+        PrivateScoreHistogram,
+        PrivateSketch,
+        PrivateSplit,
+        PrivateSquaredLength,
+        PrivateTotal,
+        PrivateUnionCross,
+        PrivateUnionMatching,
+        PrivateUnionOwn,
+        PrivateValueSketch,
+        PrivateValues,
+    )
 }
 
-JOINT_STATISTICS: Mapping[str, Callable[..., Any]] = {
-    "coefficients": Coefficients,
-    "cohort": CohortOrder,
-    "coreset-draws": CoresetDraws,
-    "coreset-gradient": CoresetGradient,
-    "coreset-scores": CoresetScores,
-    "gradient": Gradient,
-    "gram": Gram,
-    "group-key": GroupKey,
-    "matching": ListMatching,
-    "pair-tables": PairTables,
-    "predictions": Predictions,
-    "score-table": ScoreHistogram,
-    "split": Split,
-    "union": ListMatching,
-    "union-cross": UnionCross,
-    "union-own": UnionOwn,
-}
+
+def private_half(step: Step) -> type[StepKind]:
+    """Return the private half of a step's kind; refuse a kind that this party does not know."""
+    half = PRIVATE_HALVES.get(step.statistic)
+    if half is None:
+        raise PolicyRefusal("This party does not know the kind of step that was asked for.")
+    return half

@@ -1,89 +1,34 @@
-"""Columns as bounded integers: numbers mapped from their bounds to [−γ, γ], categories to indicators of height γ.
+"""Columns of a table as bounded integers (`colonnade.steps.fixed_point` says which)."""
 
-Rounding to the nearest integer keeps |entry| ≤ γ because γ is an integer, and a category adds γ² to a row's squared length
-however many levels it has, so a row of b columns has squared length at most bγ² by construction: nothing needs clipping unless
-the plan allows less (`privacy.md` §1.5). A missing number is the midpoint, hence 0; a missing category is 0 in every indicator.
-"""
-
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.schema import Category, Numeric, Schema
+from colonnade.schema import Numeric
+from colonnade.steps.fixed_point import FixedPoint
 
-__all__ = ["Coding"]
-
-LARGEST_SCALE = 1 << 20
+__all__ = ["coded_rows"]
 
 
-class Coding:
-    """How one party's columns become integers.
-
-    Parameters
-    ----------
-    columns, schema
-        Which columns, and what is public about them.
-    scale
-        γ.
-    signed
-        Categories of two levels coded as one column: −γ, γ, or 0 if missing.
-    row_bound
-        The squared length that no row may exceed. Rows are scaled down and truncated towards zero where it is below bγ².
-    """
-
-    def __init__(
-        self, columns: Sequence[str], schema: Schema, *, scale: int, signed: Sequence[str] = (), row_bound: int
-    ) -> None:
-        if type(scale) is not int or not 1 <= scale <= LARGEST_SCALE:
-            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE}.")
-        if type(row_bound) is not int or row_bound < 1:
-            raise BadInput("row_bound is a positive whole number.")
-        if not set(signed) <= set(columns) or len(set(columns)) != len(columns):
-            raise BadInput("A column is named twice, or signed and not asked for.")
-        self.columns = tuple(columns)
-        self.schema = schema
-        self.scale = scale
-        self.signed = frozenset(signed)
-        self.widths = [self._width(name) for name in columns]
-        self.row_bound = row_bound
-        self.clips = row_bound < scale**2 * len(columns)
-
-    @property
-    def width(self) -> int:
-        """How many integers a row has."""
-        return sum(self.widths)
-
-    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
-        """Return some people's rows as integers, a column of the table along each row of the result."""
-        nonprivate = np.empty((self.width, stop - start), dtype=np.int64)
-        position = 0
-        for name, width in zip(self.columns, self.widths, strict=True):
-            column = self.schema[name]
-            if isinstance(column, Numeric):
-                _code_numbers(table.values(name)[start:stop], column.low, column.high, self.scale, nonprivate, position)
-            else:
-                nonprivate[position : position + width] = 0
-                code = _code_signs if name in self.signed else _code_levels
-                code(table.codes(name)[start:stop], self.scale, nonprivate, position)
-            position += width
-        if self.clips:
-            _clip_rows(nonprivate, self.row_bound)
-        return nonprivate
-
-    def _width(self, name: str) -> int:
-        column = self.schema[name]
-        if isinstance(column, Category) and name not in self.signed:
-            return column.size
-        if isinstance(column, Category) and column.size != 2:
-            raise SchemaMismatch(f"Column {name!r} has more than two levels and cannot be coded as a sign.")
-        if isinstance(column, Numeric) and name in self.signed:
-            raise SchemaMismatch(f"Column {name!r} is numeric and cannot be coded as a sign.")
-        return 1
+def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+    """Return some people's rows as integers, a column of the table along each row of the result."""
+    nonprivate = np.empty((coding.width, stop - start), dtype=np.int64)
+    position = 0
+    for name, width in zip(coding.columns, coding.widths, strict=True):
+        column = coding.schema[name]
+        if isinstance(column, Numeric):
+            _code_numbers(table.values(name)[start:stop], column.low, column.high, coding.scale, nonprivate, position)
+        else:
+            nonprivate[position : position + width] = 0
+            code = _code_signs if name in coding.signed else _code_levels
+            code(table.codes(name)[start:stop], coding.scale, nonprivate, position)
+        position += width
+    if coding.clips:
+        _clip_rows(nonprivate, coding.row_bound)
+    return nonprivate
 
 
 @njit(cache=True, nogil=True)

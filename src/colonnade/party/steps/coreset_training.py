@@ -1,4 +1,4 @@
-"""Training on a coreset whose rows stay where they are (paper 004, §6: DISTDIM and SAGA). Not differentially private.
+"""Training on a coreset whose rows stay where they are (Coresets, §6: DISTDIM and SAGA). Not differentially private.
 
 DISTDIM tells, for every sampled row, which of the party's local clusters it is in, and the centres. Vertical SAGA tells each
 residual of the rows of a batch, summed over all parties under masks, batch after batch, and the coefficients at the end.
@@ -10,24 +10,27 @@ measurement. We differ from the paper in this, in taking rows in batches, and in
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from colonnade.conversations.sums import SumTerms
 from colonnade.errors import BadInput
-from colonnade.party.steps.categories import only_parameters
-from colonnade.party.steps.coreset import Inputs, Values, sampled_rows
-from colonnade.party.steps.memberships import Earlier
-from colonnade.party.steps.scored_rows import CORESET, ScoredRows
+from colonnade.party.steps.coresets import sampled_rows
+from colonnade.party.steps.half import Arrays
+from colonnade.party.steps.scored_rows import coded_columns
+from colonnade.party.steps.sums import require_no_price
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.plan import Plan, Step
 from colonnade.privacy.randomness import Randomness
-from colonnade.schema import Schema
+from colonnade.protocol.messages import Array as Packed
+from colonnade.protocol.messages import unpack
+from colonnade.steps.coresets import CoresetClusters, CoresetGradient
 
-__all__ = ["CoresetClusters", "CoresetGradient"]
+if TYPE_CHECKING:
+    from colonnade.party.gate import AdmittedStep
+
+__all__ = ["PrivateCoresetClusters", "PrivateCoresetGradient", "SagaPart"]
 
 Array = NDArray[np.float64]
 MARGIN_SCALE = 2**32
@@ -35,58 +38,38 @@ RESTARTS = 5
 NULL = 1e-10
 
 
-class CoresetClusters:
-    """Local clusters of the sampled rows: centres, and each row's cluster."""
+class PrivateCoresetClusters(CoresetClusters):
+    """Local clusters of the sampled rows."""
 
-    name = "local clusters of a coreset, exact"
-    looks_back = True
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> None:
-        only_parameters(step, CORESET)
-        self.rows = ScoredRows(plan, step, schema)
-        self._earlier = earlier
-
-    def disclose(self, table: PrivateTable, inputs: Inputs, randomness: Randomness) -> Values:  # noqa: ARG002
+    def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
         """Return centres by columns, and labels, of the rows under the coordinator's ``weights``."""
-        sample = sampled_rows(self._earlier, self.rows.size)
+        sample = sampled_rows(self.earlier, self.terms.size)
         weights = _weights(inputs, len(sample))
-        coded = self.rows.coded(table, self.rows.columns, sample).T
-        count = min(self.rows.clusters, len(np.unique(coded, axis=0)))
-        fitted = KMeans(count, n_init=RESTARTS, random_state=self.rows.seed).fit(coded, sample_weight=weights)
+        coded = coded_columns(self.terms, table, self.columns, sample).T
+        count = min(self.terms.clusters, len(np.unique(coded, axis=0)))
+        fitted = KMeans(count, n_init=RESTARTS, random_state=self.terms.seed).fit(coded, sample_weight=weights)
         labels = fitted.labels_.astype(np.int32)
         return {"centres": np.asarray(fitted.cluster_centers_, dtype=np.float64), "labels": labels}
 
 
-class CoresetGradient:
-    """One party's block of coefficients in vertical SAGA.
+class PrivateCoresetGradient(CoresetGradient):
+    """One party's block of coefficients, and its rows of the weighted sample."""
 
-    The label's party holds the intercept and subtracts the label, so that the sum over parties is the residual.
-    """
+    def join(self, admitted: "AdmittedStep") -> "SagaPart":
+        """Return this party's part."""
+        return SagaPart(admitted)
 
-    name = "residuals of a coreset, exact"
-    looks_back = True
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> None:
-        only_parameters(step, CORESET | {"bound", "recipient", "ridge"})
-        self.rows = ScoredRows(plan, step, schema)
-        ridge = step.parameters.get("ridge", 0.0)
-        if not isinstance(ridge, float) or not 0 <= ridge < float("inf"):
-            raise BadInput("A ridge penalty is a finite number, zero or more.")
-        self.ridge = ridge
-        SumTerms.read(plan, step.name)
-        self._earlier = earlier
-
-    def begin(self, table: PrivateTable, inputs: Inputs) -> int:
+    def begin(self, table: PrivateTable, inputs: Arrays) -> int:
         """Whiten this party's block of the weighted sample; return how many rows it has."""
-        sample = sampled_rows(self._earlier, self.rows.size)
-        roots = np.sqrt(_weights(inputs, len(sample)) / self.rows.people)
-        block = self.rows.coded(table, self.rows.features, sample)
+        sample = sampled_rows(self.earlier, self.terms.size)
+        roots = np.sqrt(_weights(inputs, len(sample)) / self.people)
+        block = coded_columns(self.terms, table, self.terms.features, sample)
         penalty = np.full(len(block), self.ridge)
         self._label = np.zeros(len(sample))
-        if self.rows.target is not None:
+        if self.terms.target is not None:
             block = np.concatenate([np.ones((1, len(sample))), block])
             penalty = np.concatenate([[0.0], penalty])
-            self._label = roots * self.rows.coded(table, [str(self.rows.target)], sample)[0]
+            self._label = roots * coded_columns(self.terms, table, [str(self.terms.target)], sample)[0]
         weighted = block * roots
         self._back = _inverse_root(weighted @ weighted.T + np.diag(penalty))
         self._rows = weighted.T @ self._back
@@ -115,6 +98,27 @@ class CoresetGradient:
     def coefficients(self) -> Array:
         """Return this party's coefficients of the coded columns; the intercept in front where the target is held."""
         return np.asarray(self._back @ self._phi)
+
+
+class SagaPart:
+    """A data party's part in vertical SAGA: one line in the ledger, before the first masked value leaves."""
+
+    def __init__(self, admitted: "AdmittedStep") -> None:
+        require_no_price(admitted)
+        self._admitted = admitted
+        self._half = cast("PrivateCoresetGradient", admitted.half)
+        self.lengths = self._half.lengths
+        self.margins = self._half.margins
+        self.learn = self._half.learn
+        self.coefficients = self._half.coefficients
+
+    def begin(self, inputs: Mapping[str, Packed]) -> int:
+        """Prepare the block, record the release, and return how many rows the sample has."""
+        self._admitted.prepare()
+        arrays = {name: unpack(array) for name, array in inputs.items()}
+        rows = self._admitted.compute(self._half.begin, arrays)
+        self._admitted.record_exact(dict(inputs))
+        return rows
 
 
 def _units(values: Array) -> NDArray[np.int64]:

@@ -1,99 +1,56 @@
-"""One party's part in the steps of a gradient descent (paper 002, Algorithm 4; `privacy.md` §4.6).
+"""A data party's part in a gradient descent: pay for all steps at once, then share each of them at most once.
 
-With labels s = ±1 and the sigmoid replaced by its tangent ½ + z/4, four times the gradient of one person is (⟨w, x⟩ − 2s)·x.
-In integers: entries of x are multiplied by γ, weights by ω, and v = Σ_q v_q stands for γω(⟨w, x⟩ − 2s), each v_q clipped by
-the party that makes it, the label within the part of the party that holds it. We differ from the paper in that the three
-vectors it releases are one, and that the clipping of scores, not a promise about weights, bounds them: the bound holds
-whatever weights arrive.
+*A step is never shared twice.* Its noise is drawn afresh when it is shared, and follows from nothing that is kept, so there is no
+noise that a restart could add to other weights. What is kept, durably, is how far this party may have gone. Before the first of
+every few steps it takes a lease of them, and after a restart it goes on behind the last lease, so that no more than the steps
+that were paid for are ever shared. A lease is one durable write for a twenty-fifth of the steps.
 
-The constant column is the target holder's: γ for whoever has a label, else 0, so that a null record adds nothing to a step.
+The batches follow from the key that the parties agreed on, at every step's own place in its stream, also after a restart.
 """
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import PlanMismatch, SchemaMismatch
-from colonnade.party.steps.categories import only_parameters
-from colonnade.party.steps.coding import Coding
+from colonnade.errors import PolicyRefusal, ProtocolError
+from colonnade.party.steps.coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.plan import Plan, Step
-from colonnade.privacy import samplers
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.randomness import Randomness
-from colonnade.schema import Category, Schema
-from colonnade.steps.gradient_terms import GradientTerms
+from colonnade.secure.batches import Batches
+from colonnade.secure.framing import digest
+from colonnade.steps.gradient import KEY, Gradient
 
-__all__ = ["Gradient"]
+if TYPE_CHECKING:
+    from colonnade.party.gate import AdmittedStep
+
+__all__ = ["DescentPart", "PrivateGradient"]
 
 Integers = NDArray[np.int64]
 
-_PARAMETERS = frozenset(
-    {"scale", "weight_scale", "row_bound", "score_bound", "width", "target", "steps", "rate", "sampling"}
-)
-_BLOCK = 65_536
+LEASES = 25
+BLOCK = 65_536
 
 
-class Gradient:
-    """One party's rows, scores and noise in every step.
+class PrivateGradient(Gradient):
+    """One party's rows, labels and scores."""
 
-    Sensitivity: `colonnade.privacy.laws.gradient_noise.GradientNoise`. Every row has squared length at most R_q² and every
-    score is at most C_q in magnitude; both are enforced here, in integers.
-    """
-
-    name = "gradient steps with noise in shares"
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
-        parameters = only_parameters(step, _PARAMETERS)
-        self.terms = GradientTerms.read(plan, step.name)
-        self.target = str(parameters.get("target", ""))
-        self._party = step.party
-        self._bound = self.terms.noise.score_bounds[step.party]
-        self._owner = step.party if plan.unit == "party" else None
-        constant = self.terms.scale**2 if self.target else 0
-        features = [name for name in step.columns if name != self.target]
-        if self.target and (self.target not in step.columns or not _is_binary(schema[self.target])):
-            raise SchemaMismatch("The target of a gradient is a category of two levels.")
-        self._coding = (
-            Coding(
-                features,
-                schema,
-                scale=self.terms.scale,
-                row_bound=self.terms.noise.row_bounds[step.party] - constant,
-            )
-            if features
-            else None
-        )
-        if not features and self.terms.noise.row_bounds[step.party] < constant:
-            raise PlanMismatch("The plan bounds this party's rows below the constant column.")
-        if self.terms.widths[step.party] != self._width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
-
-    @property
-    def loss(self) -> Loss:
-        """What all steps together cost, to be debited before the first of them."""
-        loss = self.terms.noise.loss(party=self._owner)
-        assert loss is not None  # all parties' noise is there
-        return loss
-
-    @property
-    def peer_loss(self) -> Loss | None:
-        """What a peer learns, who knows the batches and its own noise; ``None`` if nothing is left to protect."""
-        return self.terms.noise.loss(colluders=1, party=self._owner)
+    def join(self, admitted: "AdmittedStep") -> "DescentPart":
+        """Return this party's part."""
+        return DescentPart(admitted)
 
     def coded(self, table: PrivateTable) -> tuple[NDArray[np.int16], NDArray[np.int8] | None]:
-        """Return everyone's row in integers, a person a row, and everyone's label: −1, 1, or 0 where there is none."""
-        nonprivate = np.zeros((self.terms.people, self._width), dtype=np.int16)
+        """Return everyone's row in integers, one row per person, and everyone's label: −1, 1, or 0 where there is none."""
+        nonprivate = np.zeros((self.people, self.width), dtype=np.int16)
         labels: NDArray[np.int8] | None = None
         if self.target:
             codes = table.codes(self.target)
             labels = np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8)
             nonprivate[:, 0] = np.abs(labels) * np.int16(self.terms.scale)
-        for start in range(0, self.terms.people if self._coding is not None else 0, _BLOCK):
-            assert self._coding is not None  # or there were nothing to do
-            stop = min(start + _BLOCK, self.terms.people)
-            nonprivate[start:stop, self._constant :] = self._coding.rows(table, start, stop).T
+        for start in range(0, self.people if self.coding is not None else 0, BLOCK):
+            assert self.coding is not None  # or there were nothing to do
+            stop = min(start + BLOCK, self.people)
+            nonprivate[start:stop, self.constant :] = coded_rows(self.coding, table, start, stop).T
         return nonprivate, labels
 
     def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:
@@ -101,20 +58,90 @@ class Gradient:
         nonprivate: Integers = rows @ weights
         if labels is not None:
             nonprivate = nonprivate - 2 * self.terms.scale * self.terms.weight_scale * labels.astype(np.int64)
-        return np.clip(nonprivate, -self._bound, self._bound)
-
-    def noise(self, randomness: Randomness) -> Integers:
-        """Return this party's share of the noise of one step, drawn afresh."""
-        return samplers.discrete_gaussian(self.terms.noise.share, self.terms.columns, randomness)
-
-    @property
-    def _constant(self) -> int:
-        return 1 if self.target else 0
-
-    @property
-    def _width(self) -> int:
-        return self._constant + (0 if self._coding is None else self._coding.width)
+        return np.clip(nonprivate, -self.score_bound, self.score_bound)
 
 
-def _is_binary(column: object) -> bool:
-    return isinstance(column, Category) and column.size == 2
+class DescentPart:
+    """Pay, check the batches, and share one step after another.
+
+    Parameters
+    ----------
+    admitted
+        The step.
+    """
+
+    def __init__(self, admitted: "AdmittedStep") -> None:
+        self._admitted = admitted
+        self._half = cast("PrivateGradient", admitted.half)
+        self._stride = max(1, math.ceil(self._half.terms.steps / LEASES))
+        self._leased = 0
+        self._shared = 0
+        self._batches: Batches | None = None
+        self._nonprivate_rows: NDArray[np.int16] | None = None
+        self._nonprivate_labels: NDArray[np.int8] | None = None
+
+    def begin(self) -> tuple[int, bytes]:
+        """Pay for all steps, durably, once the batches have been checked; return where to go on, and which key this is."""
+        self._admitted.refuse_if_answered("This descent was concluded before.", remedy="Ask for what was kept of it.")
+        key = self._admitted.kept_key(KEY)
+        if key is None:
+            raise ProtocolError("The parties have not agreed on the key of the batches.")
+        self._admitted.prepare()
+        self._batches = self._checked_batches(key)
+        self._nonprivate_rows, self._nonprivate_labels = self._admitted.compute(self._half.coded)
+        self._admitted.reserve()
+        self._shared = self._leased = self._find_leases()
+        return self._leased, digest("colonnade batches in use v1", key)
+
+    def last_weights(self) -> Integers | None:
+        """Return the weights that the last lease was taken for."""
+        if self._leased == 0:
+            return None
+        kept = self._admitted.opened(self._lease(self._leased - self._stride))
+        return None if kept is None else np.frombuffer(kept, dtype="<i8").astype(np.int64)
+
+    def share(self, position: int, weights: Integers) -> tuple[Integers, Integers]:
+        """Return the scores and rows of a step's batch, and fresh noise; refuse a step that may have been shared before."""
+        if self._batches is None or self._nonprivate_rows is None or position < self._shared:
+            raise ProtocolError("A step of a descent is shared once.")
+        self._take_lease(position, weights)
+        self._shared = position + 1
+        terms, people, party = self._half.terms, self._batches.members(position), self._half.party
+        noise = terms.noise.draw_share(terms.columns, self._admitted.sampler())
+        nonprivate = np.zeros((terms.widths[party] + 1, terms.capacity), dtype=np.int64)
+        rows = self._nonprivate_rows[people].astype(np.int64)
+        labels = None if self._nonprivate_labels is None else self._nonprivate_labels[people]
+        nonprivate[0, : len(people)] = self._half.scores(rows, labels, weights[terms.places(party)])
+        nonprivate[1:, : len(people)] = rows.T
+        return nonprivate, noise
+
+    def _checked_batches(self, key: bytes) -> Batches:
+        """Look at every batch before the first step: what peers learn is accounted by how often a person takes part."""
+        terms = self._half.terms
+        own = digest("colonnade batches v2", key, self._half.step)  # no other step ever draws these coins
+        batches = Batches(own, terms.people, terms.rate, terms.steps, terms.sampling)
+        if batches.largest_participation() > terms.noise.participations:
+            raise PolicyRefusal(
+                "By this key somebody takes part in more steps than the study is accounted for.",
+                remedy="Run the study again with the next repeat=.",
+            )
+        return batches
+
+    def _take_lease(self, position: int, weights: Integers) -> None:
+        """Keep, durably, that the next few steps may have been shared: before any of them is."""
+        if position < self._leased:
+            return
+        start = position // self._stride * self._stride
+        for skipped in range(self._leased, start + 1, self._stride):  # steps that others took without us are gone too
+            self._admitted.open_once(weights.astype("<i8").tobytes(), self._lease(skipped))
+        self._leased = start + self._stride
+
+    def _find_leases(self) -> int:
+        """Return the end of the last lease; leases are taken in order, so the first missing one ends the search."""
+        start = 0
+        while start < self._half.terms.steps and self._admitted.opened(self._lease(start)) is not None:
+            start += self._stride
+        return start
+
+    def _lease(self, start: int) -> bytes:
+        return digest("colonnade descent lease v1", self._admitted.request, start)

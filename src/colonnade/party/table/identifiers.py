@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from colonnade.errors import BadInput
-from colonnade.steps.matching_terms import IdRules
+from colonnade.steps.alignment import IdRules
 
 __all__ = ["normal_ids"]
 

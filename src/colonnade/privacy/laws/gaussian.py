@@ -1,5 +1,6 @@
 """Discrete Gaussian noise on integers: zero-concentrated differential privacy."""
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -8,12 +9,14 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import gaussian_sigma_squared
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
-from colonnade.privacy.randomness import Randomness
-from colonnade.privacy.samplers import LARGEST_SIGMA_SQUARED, discrete_gaussian
+from colonnade.privacy.laws import Description
+from colonnade.privacy.laws.sampler import LARGEST_SIGMA_SQUARED, Sampler
+from colonnade.privacy.loss import ORDERS, Loss
+from colonnade.privacy.price import NANO, Price
 
-__all__ = ["DiscreteGaussian"]
+__all__ = ["DiscreteGaussian", "NarrowGaussian"]
+
+LARGEST_NARROW = 2**31 - 1
 
 
 class DiscreteGaussian:
@@ -30,10 +33,11 @@ class DiscreteGaussian:
     Examples
     --------
     >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = DiscreteGaussian(Price.of(1.0, 1e-5), 1)
     >>> round(float(mechanism.sigma_squared) ** 0.5, 3), mechanism.loss.epsilon(1e-5) <= 1.0
     (4.045, True)
-    >>> mechanism.release(np.array([10, 20]), SystemRandomness()).dtype
+    >>> mechanism.release(np.array([10, 20]), ExactSampler(SystemRandomness())).dtype
     dtype('int64')
 
     Notes
@@ -75,11 +79,53 @@ class DiscreteGaussian:
         """A bound on the variance of each entry's noise, close to it from σ = 1 up."""
         return float(self.sigma_squared)
 
-    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
         """Return the vector with noise on every entry."""
         if nonprivate.dtype.kind not in "iu":
             raise BadInput("Discrete noise is added to whole numbers.")
-        return nonprivate.astype(np.int64) + discrete_gaussian(self.sigma_squared, nonprivate.shape, randomness)
+        return nonprivate.astype(np.int64) + sampler.discrete_gaussian(self.sigma_squared, nonprivate.shape)
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        rho = self.loss.renyi[-1] / (float(ORDERS[-1]) * NANO)
+        sigma = math.sqrt(self.sigma_squared)
+        return Description(f"Δ₂ = {math.sqrt(2 * rho) * sigma:.6g} (whole numbers released)", f"σ = {sigma:.6g}")
 
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma_squared={self.sigma_squared})"
+
+
+class NarrowGaussian(DiscreteGaussian):
+    """Discrete Gaussian noise whose result travels in four bytes per entry.
+
+    Parameters
+    ----------
+    price, l2_sensitivity_squared
+        As in `DiscreteGaussian`.
+    largest
+        The largest magnitude of an entry without noise.
+
+    Privacy
+    -------
+    Guarantee
+        That of `DiscreteGaussian` (docs/proofs/discrete-gaussian.md): clipping what is released is post-processing.
+    Neighbours
+        Those for which Δ₂ was computed; in this library zero-out.
+    Adversary
+        Anybody who reads the released vector.
+    Numerics
+        As in `DiscreteGaussian`. Four bytes leave room for 40 standard deviations, or the law is refused.
+    Checked by
+        tests/party/test_statistics.py
+    """
+
+    __slots__ = ()
+
+    def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction, largest: int) -> None:
+        super().__init__(price, l2_sensitivity_squared)
+        if largest + 40 * self.variance**0.5 > LARGEST_NARROW:
+            raise BadInput("The noise of a row does not fit four bytes.", remedy="Use a smaller scale=.")
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int32]:  # type: ignore[override]  # narrower
+        """Perturb and narrow."""
+        return np.clip(super().release(nonprivate, sampler), -LARGEST_NARROW, LARGEST_NARROW).astype(np.int32)

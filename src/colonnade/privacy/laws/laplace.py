@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
+from colonnade.privacy.laws import Description
+from colonnade.privacy.laws.sampler import LARGEST_SCALE, Sampler
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
-from colonnade.privacy.randomness import Randomness
-from colonnade.privacy.samplers import LARGEST_SCALE, discrete_laplace
+from colonnade.privacy.price import NANO, Price
 
 __all__ = ["DiscreteLaplace"]
 
@@ -29,10 +29,11 @@ class DiscreteLaplace:
     Examples
     --------
     >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = DiscreteLaplace(Price.of(0.5), 1)
     >>> mechanism.scale, round(mechanism.variance, 9)
     (Fraction(2, 1), 7.835396178)
-    >>> mechanism.release(np.array([10, 20]), SystemRandomness()).dtype
+    >>> mechanism.release(np.array([10, 20]), ExactSampler(SystemRandomness())).dtype
     dtype('int64')
 
     Notes
@@ -72,11 +73,17 @@ class DiscreteLaplace:
         """The variance of each entry's noise."""
         return discrete_laplace_variance(self.scale)
 
-    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
         """Return the vector with noise on every entry."""
         if nonprivate.dtype.kind not in "iu":
             raise BadInput("Discrete noise is added to whole numbers.")
-        return nonprivate.astype(np.int64) + discrete_laplace(self.scale, nonprivate.shape, randomness)
+        return nonprivate.astype(np.int64) + sampler.discrete_laplace(self.scale, nonprivate.shape)
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        epsilon = (self.loss.pure or 0) / NANO
+        sensitivity = f"Δ₁ = {float(self.scale) * epsilon:.6g} (whole numbers released)"
+        return Description(sensitivity, f"b = {float(self.scale):.6g}")
 
     def __repr__(self) -> str:
         return f"DiscreteLaplace(scale={self.scale})"

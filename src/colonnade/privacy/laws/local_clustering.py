@@ -6,7 +6,6 @@ whole rows; a last few sweeps of Lloyd's algorithm, which repair what the forest
 """
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -15,13 +14,12 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import discrete_laplace_variance, ledger_rho, round_up
-from colonnade.privacy.laws._analyst import Analyst, Answer, Block, Query
-from colonnade.privacy.laws._partitions import fold
-from colonnade.privacy.laws.clustering_schedule import COUNTS, clustering_schedule
+from colonnade.privacy.laws import Description
+from colonnade.privacy.laws._clustering_cells import fold
+from colonnade.privacy.laws.clustering_rounds import COUNTS, Analyst, Answer, Block, Query, clustering_schedule
+from colonnade.privacy.laws.sampler import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Sampler
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
-from colonnade.privacy.randomness import Randomness
-from colonnade.privacy.samplers import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, discrete_gaussian, discrete_laplace
 
 __all__ = ["LocalClustering"]
 
@@ -45,10 +43,11 @@ class LocalClustering:
     Examples
     --------
     >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = LocalClustering(Price.of(1.0), np.array([-4096]), 4096, 1, people=1_000, clusters=2)
     >>> rows = np.ones((1_000, 2), dtype=np.int16)
     >>> rows[:, 1] = np.arange(1_000) % 2 * 4_000 - 2_000
-    >>> mechanism.release(rows, SystemRandomness()).shape, mechanism.loss
+    >>> mechanism.release(rows, ExactSampler(SystemRandomness())).shape, mechanism.loss
     ((2, 1), Loss(epsilon=1))
 
     Notes
@@ -65,7 +64,7 @@ class LocalClustering:
 
     for every fixed sequence of earlier answers. Shares are exact rationals that add up to 1, so adaptive composition gives
     ρ-zCDP or ε-DP, known before a row is read although partitions, references and radii follow from answers. Cells, displacements
-    and clipping are functions of one row in integers (`colonnade.privacy.laws._partitions`), so no rounding in one
+    and clipping are functions of one row in integers (`colonnade.privacy.laws._clustering_cells`), so no rounding in one
     person's favour moves another's cell. The centres are a function of the answers.
 
     Privacy
@@ -109,26 +108,34 @@ class LocalClustering:
     def _law(self) -> str:
         return "discrete Gaussian" if self.euclidean else "discrete Laplace"
 
-    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
         """Return k′ integer centres in units of 1/γ.
 
         ``nonprivate`` has a row a person: 1 or 0 for whether there is a record, then the coded columns.
         """
         rows = self._checked(nonprivate)
-        rounds = self.analyst().rounds()
+        rounds = self.analyst(sampler).rounds()
         query = next(rounds)
         try:
             while True:
                 counts, sums = self.exact(query, rows)
-                query = rounds.send(self.perturb(query, counts, sums, randomness))
+                query = rounds.send(self.perturb(query, counts, sums, sampler))
         except StopIteration as finished:
             return np.asarray(finished.value, dtype=np.int64)
 
-    def analyst(self) -> Analyst:
-        """Return who asks the questions; it gets to see no row."""
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        return Description(
+            f"one person in one cluster, displacement clipped; {self.people:,} people",
+            f"{self.block.clusters} clusters; {self.schedule.sweeps} sweeps",
+        )
+
+    def analyst(self, sampler: Sampler) -> Analyst:
+        """Return who asks the questions. It sees no row, and of the sampler the stream of the public seed only."""
         return Analyst(
             self.block,
             self.schedule,
+            sampler.keyed(self.block.seed.to_bytes(32, "big")),
             count_noise=lambda share: self._deviation(1, share * COUNTS),
             sum_noise=lambda share: self._deviation(1, share * (1 - COUNTS)),
         )
@@ -142,16 +149,14 @@ class LocalClustering:
         """Return by how much one person changes the sums: Δ₂² under Gaussian noise, Δ₁ under Laplace noise."""
         return (query.radius**2 if self.euclidean else query.radius) * (2 if query.squares else 1)
 
-    def perturb(
-        self, query: Query, counts: NDArray[np.int64], sums: NDArray[np.int64], randomness: Randomness
-    ) -> Answer:
+    def perturb(self, query: Query, counts: NDArray[np.int64], sums: NDArray[np.int64], sampler: Sampler) -> Answer:
         """Add the noise that a question's share of the budget buys."""
         if not query.radius:  # counts alone take the whole share
             return Answer(
-                (counts + self._draw(1, query.share, counts.shape, randomness)).astype(float), np.zeros(sums.shape)
+                (counts + self._draw(1, query.share, counts.shape, sampler)).astype(float), np.zeros(sums.shape)
             )
-        noisy_counts = counts + self._draw(1, query.share * COUNTS, counts.shape, randomness)
-        noisy_sums = sums + self._draw(self.sensitivity(query), query.share * (1 - COUNTS), sums.shape, randomness)
+        noisy_counts = counts + self._draw(1, query.share * COUNTS, counts.shape, sampler)
+        noisy_sums = sums + self._draw(self.sensitivity(query), query.share * (1 - COUNTS), sums.shape, sampler)
         return Answer(noisy_counts.astype(float), noisy_sums.astype(float))
 
     def parameter(self, sensitivity: int, share: Fraction) -> Fraction:
@@ -160,11 +165,9 @@ class LocalClustering:
             return round_up(Fraction(sensitivity) / (2 * self.budget * share))
         return Fraction(sensitivity) / (self.budget * share)
 
-    def _draw(
-        self, sensitivity: int, share: Fraction, shape: tuple[int, ...], randomness: Randomness
-    ) -> NDArray[np.int64]:
-        draw: Callable[..., NDArray[np.int64]] = discrete_gaussian if self.euclidean else discrete_laplace
-        return draw(self.parameter(sensitivity, share), shape, randomness)
+    def _draw(self, sensitivity: int, share: Fraction, shape: tuple[int, ...], sampler: Sampler) -> NDArray[np.int64]:
+        draw = sampler.discrete_gaussian if self.euclidean else sampler.discrete_laplace
+        return draw(self.parameter(sensitivity, share), shape)
 
     def _deviation(self, sensitivity: int, share: Fraction) -> float:
         parameter = self.parameter(sensitivity, share)

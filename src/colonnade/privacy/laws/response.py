@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy._exact import Threshold, of_real, ratio
-from colonnade.privacy.laws._reports import coin_sets, response_codes, subset_codes, subset_sets
+from colonnade.privacy.laws import Description, Sampler
+from colonnade.privacy.laws._response_kernels import coin_sets, response_codes, subset_codes, subset_sets
 from colonnade.privacy.laws.channel import Channel
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import NANO
-from colonnade.privacy.randomness import Randomness
-from colonnade.privacy.samplers import uniform_below
 
 __all__ = ["RandomizedResponse"]
 
@@ -39,8 +38,9 @@ class RandomizedResponse:
     Examples
     --------
     >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = RandomizedResponse(Channel("grr", 4, 1, 10**9))
-    >>> mechanism.release(np.array([0, 3, -1]), SystemRandomness()).shape, mechanism.loss.epsilon(0.0)
+    >>> mechanism.release(np.array([0, 3, -1]), ExactSampler(SystemRandomness())).shape, mechanism.loss.epsilon(0.0)
     ((3, 1), 1.0)
 
     Notes
@@ -83,14 +83,14 @@ class RandomizedResponse:
         self._threshold = _threshold(channel)
         self._words, self._fill = _filler(channel, self._threshold.floor)
 
-    def release(self, nonprivate: NDArray[Any], randomness: Randomness) -> Reports:
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> Reports:
         """Return one report of ``channel.report_width`` bytes a person.
 
         Parameters
         ----------
         nonprivate
             One code a person, of an integer type; whatever is not in ``0, …, K-1`` is a null record.
-        randomness
+        sampler
             Where the coins come from.
         """
         if nonprivate.ndim != 1 or nonprivate.dtype.kind not in "iu":
@@ -98,7 +98,7 @@ class RandomizedResponse:
         reports = np.zeros((len(nonprivate), self.channel.report_width), dtype=np.uint8)
         for start in range(0, len(nonprivate), self.block):
             part = nonprivate[start : start + self.block]
-            reports[start : start + self.block] = self.apply(part, self.draw(len(part), randomness), randomness)
+            reports[start : start + self.block] = self.apply(part, self.draw(len(part), sampler), sampler)
         return reports
 
     @property
@@ -106,44 +106,53 @@ class RandomizedResponse:
         """How many people's coins are drawn at once."""
         return max(1, _WORDS // self._words)
 
-    def draw(self, people: int, randomness: Randomness) -> Words:
+    def draw(self, people: int, sampler: Sampler) -> Words:
         """Toss the coins of some people."""
-        return randomness.words(people * self._words).reshape(people, self._words)
+        return sampler.words(people * self._words).reshape(people, self._words)
 
-    def apply(self, nonprivate: NDArray[Any], coins: Words, randomness: Randomness) -> Reports:
+    def apply(self, nonprivate: NDArray[Any], coins: Words, sampler: Sampler) -> Reports:
         """Report by coins that were tossed before; who is still unsure tosses more."""
         codes = np.ascontiguousarray(nonprivate, dtype=np.int64)
         rows = np.zeros((len(codes), self.channel.report_width), dtype=np.uint8)
         for person in self._fill(codes, coins, rows):
-            rows[person] = self._decide(int(codes[person]), coins[person], randomness)
+            rows[person] = self._decide(int(codes[person]), coins[person], sampler)
         return rows
 
-    def _decide(self, code: int, words: Words, randomness: Randomness) -> Reports:
+    def _decide(self, code: int, words: Words, sampler: Sampler) -> Reports:
         """Make the report of a person whose words were not conclusive; the words keep what they did decide."""
         K, null = self.channel.categories, not 0 <= code < self.channel.categories
         if null:
-            code = int(uniform_below(K, 1, randomness)[0])
+            code = int(sampler.uniform_below(K, 1)[0])
         if self.channel.kind == "oue":
-            coins = [self._below(int(word), randomness) for word in words[1:]]
+            coins = [self._below(int(word), sampler) for word in words[1:]]
             coins[code] = int(words[1 + code]) < 2**63
             return self._encoded([member for member in range(K) if coins[member]])
         if null and len(words) == 1:  # that word was spent on the category
-            words = randomness.words(1)
-        inside = self._below(int(words[0 if len(words) == 1 else 1]), randomness)
+            words = sampler.words(1)
+        inside = self._below(int(words[0 if len(words) == 1 else 1]), sampler)
         others = [member for member in range(K) if member != code]
         chosen = [code] if inside else []
         while len(chosen) < self.channel.size:
-            chosen.append(others.pop(int(uniform_below(len(others), 1, randomness)[0])))
+            chosen.append(others.pop(int(sampler.uniform_below(len(others), 1)[0])))
         return self._encoded(chosen)
 
-    def _below(self, word: int, randomness: Randomness) -> bool:
+    def _below(self, word: int, sampler: Sampler) -> bool:
         floor = self._threshold.floor
-        return word < floor or (word == floor and self._threshold.resolve(randomness))
+        return word < floor or (word == floor and self._threshold.resolve(sampler))
 
     def _encoded(self, members: list[int]) -> Reports:
         width = self.channel.report_width
         number = members[0] if self.channel.kind == "grr" else sum(1 << member for member in members)
         return np.frombuffer(number.to_bytes(width, "little"), dtype=np.uint8)
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        channel = self.channel
+        odds = f"the true one with p = {channel.p:.4g}, another with q = {channel.q:.4g}"
+        return Description(
+            "one report per person, whatever the category",
+            f"{channel.kind} on {channel.categories} categories: {odds}",
+        )
 
     def __repr__(self) -> str:
         return f"RandomizedResponse({self.channel!r})"

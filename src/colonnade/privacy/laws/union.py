@@ -1,0 +1,184 @@
+"""How much noise moments of the people in common need, when nobody may learn who they are.
+
+Letters as in `colonnade.privacy.laws.gram`: a person who is in both lists has the integer row v = (γ, x₁, x₂);
+whoever is in one list only contributes nothing. All products of v are opened through shares, in three steps: between the
+parties' columns and indicators (*cross*: γ², γx₁, γx₂, x₁x₂), and each party's own products times the other's indicator (*own*).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.privacy.curves import gaussian_share_variance, summed_gaussian_rho
+from colonnade.privacy.laws import Description, NoiseFamily, Sampler
+from colonnade.privacy.loss import Loss, total
+from colonnade.privacy.neighbours import Unit
+from colonnade.privacy.price import Price
+
+__all__ = ["UnionNoise"]
+
+
+@dataclass(frozen=True)
+class UnionNoise:
+    """Discrete Gaussian noise, in shares, for one of the three steps.
+
+    Parameters
+    ----------
+    row_bounds
+        R_q² by party, an integer, of exactly two parties.
+    widths
+        How many coded columns each party has.
+    constant
+        γ².
+    price, unit
+        What the three steps together offer, and for whom.
+    collusion
+        c: 0 or 1.
+    part
+        ``"cross"``, or the party whose own products are opened.
+
+    Privacy
+    -------
+    Guarantee
+        Zero-concentrated differential privacy; the three steps together keep within the price. [proof] With variance V for γ² and
+        for squares and V/2 for all other entries, the squared sensitivity in units of V/2 is half of
+        c² + 2ca + 2cb + 2ab (*cross*) plus a² plus b² (*own*), where c = γ², a = ‖x₁‖² ≤ R₁², b = ‖x₂‖² ≤ R₂²: as in
+        `colonnade.privacy.laws.gram`, Σ_i x_i⁴/V + Σ_{i<j} x_i²x_j²/(V/2) = a²/V. The bounds are attained together,
+        so parts add up to (a + b + c)² and nothing is lost by opening them one by one. Each of the two parties adds a share
+        that suffices alone if c = 1.
+    Neighbours
+        Zero-out of a record. A record at one party alone removes the person from the people in common, hence costs the same.
+    Adversary
+        The coordinator, with up to c of the parties. Towards a party the other's share of the noise is what counts.
+    Numerics
+        Integer noise on integers; variances are exact rationals.
+    Checked by
+        tests/privacy/test_union_noise.py, tests/coordinator/test_union_studies.py
+
+    Examples
+    --------
+    >>> noise = UnionNoise({"a": 4, "b": 4}, {"a": 2, "b": 2}, 1, Price.of(1.0, 1e-5), "person", 1, "cross")
+    >>> noise.whole_loss.epsilon(1e-5) <= 1.0
+    True
+    """
+
+    row_bounds: Mapping[str, int]
+    widths: Mapping[str, int]
+    constant: int
+    price: Price
+    unit: Unit
+    collusion: int
+    part: str
+
+    family: ClassVar[NoiseFamily] = "gaussian"
+
+    def __post_init__(self) -> None:
+        if len(self.row_bounds) != 2 or set(self.widths) != set(self.row_bounds):
+            raise BadInput("A union is of two parties.")
+        if any(type(bound) is not int or bound < 1 for bound in (*self.row_bounds.values(), *self.widths.values())):
+            raise BadInput("Row bounds and widths are positive integers.")
+        if self.part not in ("cross", *self.row_bounds) or not 0 <= self.collusion < 2 or self.constant < 1:
+            raise BadInput("There is no such part of the moments of a union.")
+
+    @property
+    def name(self) -> str:
+        """What statements call it."""
+        return f"{self.family} noise in shares"
+
+    @property
+    def honest(self) -> int:
+        """P − c: how many shares suffice."""
+        return 2 - self.collusion
+
+    def moved(self, part: str | None = None) -> int:
+        """Return how far a person moves a part (this one by default), in units of V."""
+        part = self.part if part is None else part
+        if part != "cross":
+            return self.row_bounds[part] ** 2
+        first, second = self.row_bounds.values()
+        return self.constant**2 + 2 * self.constant * (first + second) + 2 * first * second
+
+    def entries_of(self, part: str) -> int:
+        """Return how many numbers a part opens."""
+        if part != "cross":
+            return self.widths[part] * (self.widths[part] + 1) // 2
+        first, second = self.widths.values()
+        return (first + 1) * (second + 1)
+
+    @cached_property
+    def share(self) -> Fraction:
+        """s²: the variance of one party's share of an entry of variance V/2; twice that where the entry has V."""
+        parts = ("cross", *self.row_bounds)
+        moved = Fraction(sum(self.moved(part) for part in parts), 2)
+        entries = sum(self.entries_of(part) for part in parts)
+        share = gaussian_share_variance(self.price, moved, self.honest, entries)
+        while not self._whole(share).fits(self.price.nano, self.price.delta):  # three losses, each rounded up
+            share *= 1 + Fraction(1, 2**30)
+        return share
+
+    @property
+    def share_variance(self) -> float:
+        """s² as a float."""
+        return float(self.share)
+
+    @property
+    def opened_variance(self) -> float:
+        """The largest variance of an opened entry: both shares, where it has V."""
+        return 4 * self.share_variance
+
+    @property
+    def whole_loss(self) -> Loss:
+        """What the three steps cost together."""
+        return self._whole(self.share)
+
+    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:  # noqa: ARG002  # a part is the whole
+        """Return what this step tells an observer who knows ``colluders`` parties' shares; ``None`` if no share is left."""
+        shares = 2 - max(colluders, self.collusion)
+        return None if shares < 1 else self._loss(self.part, self.share, shares)
+
+    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
+        """Return the loss if a record is replaced, by any other one.
+
+        An own part moves ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² in squares, at most twice as far as one record. The cross part alone has no such
+        sign (it lacks the squares), so its two records count as far apart as they can be: twice as far, four times in squares.
+        """
+        shares = 2 - max(colluders, self.collusion)
+        if shares < 1:
+            return None
+        moved = 2 * self.moved() if self.part == "cross" else self.moved()
+        return Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.entries_of(self.part)))
+
+    def doubled(self, entries: int) -> NDArray[np.bool_]:
+        """Return which of the first entries have variance V: the number of people, which comes first, or the squares."""
+        if self.part == "cross":
+            return np.asarray(np.arange(entries) == 0)
+        pairs = combinations_with_replacement(range(self.widths[self.part]), 2)
+        return np.array([first == second for first, second in pairs])[:entries]
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words, in coded units."""
+        return Description(
+            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (coded)",
+            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (coded units)",
+        )
+
+    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw one party's share of the noise: s² per entry, twice that where the entry has variance V."""
+        doubled = self.doubled(entries)
+        drawn = sampler.discrete_gaussian(self.share, entries)
+        drawn[doubled] = sampler.discrete_gaussian(2 * self.share, int(doubled.sum()))
+        return drawn
+
+    def _whole(self, share: Fraction) -> Loss:
+        return total(self._loss(part, share, self.honest) for part in ("cross", *self.row_bounds))
+
+    def _loss(self, part: str, share: Fraction, shares: int) -> Loss:
+        return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.moved(part), 2), share, shares, self.entries_of(part)))

@@ -1,0 +1,195 @@
+"""Coefficients of a regression's objective, opened with Laplace noise in shares (Functional mechanism across parties).
+
+Which coefficients are opened stands here entry by entry: the same arrays for parties and coordinator.
+
+A party's coded columns stand in the order of its step, the target's last. In front of a party's own block stands a constant
+column, whose products are the sums. The paper opens every ordered pair; we open each pair once, and only what the coding does not
+already say (`colonnade.privacy.laws.coefficients`).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, PlanMismatch
+from colonnade.plan import Plan, Step
+from colonnade.privacy.laws import JointLaw
+from colonnade.privacy.laws.coefficients import Block, CoefficientNoise, Holding
+from colonnade.privacy.price import Price
+from colonnade.schema import Schema
+from colonnade.secure.products import entry_pairs
+from colonnade.steps.fixed_point import FixedPoint
+from colonnade.steps.joint import JointStep
+from colonnade.steps.kind import Earlier, Steps, nothing_earlier
+from colonnade.steps.parameters import whole_parameter, word_list
+
+__all__ = ["PROTOCOLS", "Coefficients", "CrossEntries", "Entries", "cross_entries", "own_entries", "widths_of"]
+
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+PROTOCOLS = ("top_down", "bottom_up")
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Some entries of one block, as indices into it, and which of them are slope."""
+
+    rows: Indices
+    columns: Indices
+    slope: Flags
+
+
+def own_entries(widths: tuple[int, ...], *, target: bool) -> Entries:
+    """Return a party's own entries: index 0 is the constant, then its coded columns.
+
+    Parameters
+    ----------
+    widths
+        How many coded columns each of its columns has, in order.
+    target
+        Whether the last of them is the target.
+
+    Examples
+    --------
+    >>> entries = own_entries((1, 2), target=False)
+    >>> list(zip(entries.rows.tolist(), entries.columns.tolist()))
+    [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]
+    """
+    column = np.repeat(np.arange(len(widths) + 1), (1, *widths))
+    aim = len(widths) if target else -1
+    rows, columns = (places.astype(np.int64) for places in np.triu_indices(len(column)))
+    squares = (rows == columns) & (np.array((0, *widths)) == 1)[column[rows]] & (column[rows] != aim)
+    kept = (column[rows] != column[columns]) | squares
+    return Entries(rows[kept], columns[kept], column[columns[kept]] == aim)
+
+
+@dataclass(frozen=True)
+class CrossEntries:
+    """All entries between two parties, in the order in which they are opened.
+
+    Parameters
+    ----------
+    widths
+        By party, the widths of its columns.
+    holder
+        Who holds the target, as its last column.
+    """
+
+    widths: Mapping[str, tuple[int, ...]]
+    holder: str
+
+    @cached_property
+    def groups(self) -> list[tuple[Block, bool, Indices]]:
+        """Return, for each pair of parties, the places of its curvature and of its slope among all opened entries."""
+        return [group for group in self._grouped() if len(group[2])]
+
+    def _grouped(self) -> Iterator[tuple[Block, bool, Indices]]:
+        parties = list(self.widths)
+        totals = [sum(widths) for widths in self.widths.values()]
+        owner = np.repeat(np.arange(len(parties)), totals)
+        aims = np.zeros(len(owner), dtype=np.bool_)
+        end = sum(totals[: parties.index(self.holder) + 1])
+        aims[end - self.widths[self.holder][-1] : end] = True
+        first, second = entry_pairs(totals)
+        slope = aims[first] | aims[second]
+        for one, other in combinations(range(len(parties)), 2):
+            pair = (owner[first] == one) & (owner[second] == other)
+            for flag in (False, True):
+                yield (parties[one], parties[other]), flag, np.flatnonzero(pair & (slope == flag))
+
+
+class Coefficients(JointStep):
+    """One party's columns in the objective of a regression.
+
+    Sensitivity: `colonnade.privacy.laws.coefficients.CoefficientNoise`. Entries of a coded row never exceed γ in magnitude
+    and a category has a single one that is not 0, whatever the data; the party that holds the row enforces it by how it codes.
+    """
+
+    name: ClassVar[str] = "coefficients"
+    title: ClassVar[str] = "Laplace noise in shares on an objective's coefficients"
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        {"scale", "signed", "width", "widths", "target", "emphasis", "protocol"}
+    )
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.joint = self.read(plan, step.name)
+        assert isinstance(self.joint.noise, CoefficientNoise)  # see `noise` below
+        self.own_noise = self.joint.noise
+        scale = whole_parameter(step.parameters, "scale")
+        self.coding = FixedPoint(
+            step.columns,
+            schema,
+            scale=scale,
+            signed=word_list(step.parameters, "signed"),
+            row_bound=scale**2 * len(step.columns),  # what coding keeps by itself: nothing is clipped
+        )
+        if tuple(self.coding.widths) != widths_of(step):
+            raise PlanMismatch("The plan gives this party's columns other widths.")
+        self.entries = own_entries(widths_of(step), target=step.parameters["target"] is True)
+        self.cross = cross_entries(self.joint.steps)
+
+    @property
+    def width(self) -> int:
+        """How many integers a row has."""
+        return self.coding.width
+
+    @classmethod
+    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+        """Return the noise of the coefficients; refuse steps that do not fit together."""
+        names = ("scale", "emphasis", "protocol")
+        same = {tuple(step.parameters.get(name) for name in names) for step in steps.values()}
+        if len(same) != 1:
+            raise PlanMismatch("The parties of a regression are asked for different scales, emphasis or protocols.")
+        scale, emphasis, protocol = same.pop()
+        if type(scale) is not int or type(emphasis) is not int or protocol not in PROTOCOLS:
+            raise BadInput("A step of a regression lacks its scale, its emphasis or its protocol.")
+        return CoefficientNoise(
+            holdings={party: _holding(step) for party, step in steps.items()},
+            gamma=scale,
+            prices={party: _price(step) for party, step in steps.items()},
+            unit=plan.unit,
+            collusion=plan.collusion,
+            emphasis=emphasis,
+            bottom_up=protocol == "bottom_up",
+        )
+
+    @classmethod
+    def one_price(cls, steps: Steps) -> bool:
+        """Return whether one price is offered to all: not where every party names its own."""
+        return not all(step.parameters.get("protocol") == "bottom_up" for step in steps.values())
+
+
+def widths_of(step: Step) -> tuple[int, ...]:
+    """Return the widths of a step's columns."""
+    widths = step.parameters.get("widths")
+    if not isinstance(widths, tuple) or not widths or any(type(width) is not int or width < 1 for width in widths):
+        raise BadInput("A step of a regression lacks the widths of its columns.")
+    return tuple(int(width) for width in widths)
+
+
+def cross_entries(steps: Mapping[str, Step]) -> CrossEntries:
+    """Return the entries between the parties of a regression."""
+    (holder,) = (party for party, step in steps.items() if step.parameters.get("target") is True)
+    return CrossEntries({party: widths_of(step) for party, step in steps.items()}, holder)
+
+
+def _holding(step: Step) -> Holding:
+    widths, target = widths_of(step), step.parameters.get("target")
+    if type(target) is not bool or sum(widths) != step.parameters.get("width"):
+        raise BadInput("A step of a regression does not say whether it holds the target, or gives two widths.")
+    features = widths[:-1] if target else widths
+    numbers = sum(width == 1 for width in features)
+    return Holding(numbers, len(features) - numbers, widths[-1] if target else 0)
+
+
+def _price(step: Step) -> Price:
+    if step.price is None:
+        raise PlanMismatch("A joint opening has a price.")
+    return step.price

@@ -1,0 +1,381 @@
+"""A gradient descent, read from a plan: whose columns, which nodes, how many steps, how much noise, which arithmetic.
+
+Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
+
+Only the first 2t + 1 of a plan's compute nodes compute. More would make the opening redundant, and it is the redundancy that a
+badly dealt table could be read from (`colonnade.conversations.gradient`).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.plan import Plan, Step
+from colonnade.privacy.laws.gradient import GradientNoise, participation_bound
+from colonnade.privacy.loss import Loss
+from colonnade.protocol import codec
+from colonnade.result import Opening
+from colonnade.schema import Category, Schema
+from colonnade.secure.batches import Sampling, batch_capacity, batches_a_round
+from colonnade.secure.residues import Arithmetic, noise_tail
+from colonnade.steps.fixed_point import FixedPoint
+from colonnade.steps.joint import check_nodes, secure_words
+from colonnade.steps.keys import key_holders
+from colonnade.steps.kind import Channel, Earlier, NoiseWords, StepKind, Steps, nothing_earlier, price_words
+from colonnade.steps.parameters import whole_parameter
+from colonnade.steps.traffic import Forecast
+
+__all__ = ["KEY", "LARGEST_WEIGHT", "STEP", "Gradient", "GradientTerms"]
+
+STEP = "gradient"
+"""The step of the descent."""
+KEY = "batches"
+"""The step in which the parties agree on the key of the batches."""
+
+LARGEST_SCALE = 2**15 - 1
+LARGEST_WIDTH = 20_000
+LARGEST_STEPS = 1_000_000
+LARGEST_WEIGHT = 2**30
+"""With it a party's part of a score stays below 2⁶⁰: entries below 2¹⁵, columns below 2¹⁵."""
+
+_COMMON = ("scale", "weight_scale", "steps", "rate", "sampling")
+
+
+@dataclass(frozen=True)
+class GradientTerms:
+    """One descent.
+
+    Parameters
+    ----------
+    parts
+        The data parties' steps, by party, in the plan's order.
+    nodes, threshold
+        The 2t + 1 nodes in the order of their points, and t.
+    people
+        How many there are.
+    noise
+        How much noise, and what it costs whom.
+    """
+
+    parts: Mapping[str, Step]
+    nodes: tuple[str, ...]
+    threshold: int
+    people: int
+    noise: GradientNoise
+
+    @classmethod
+    def read(cls, plan: Plan, name: str) -> "GradientTerms":
+        """Read a descent from a plan; refuse one that could not keep its promise. A plan is read once."""
+        return _read(_Question(codec.digest(plan), name, plan))
+
+    @classmethod
+    def _of(cls, plan: Plan, name: str) -> "GradientTerms":
+        parts = {step.party: step for step in plan.steps if step.name == name}
+        if len(parts) < 2 or any(step.statistic != Gradient.name for step in parts.values()):
+            raise PlanMismatch("A gradient is computed by two data parties or more.")
+        plan.require_named()
+        if any(step.statistic == Gradient.name and step.name != name for step in plan.steps):
+            raise PlanMismatch("A plan has one descent: a second one under the same key would not be amplified.")
+        if set(key_holders(plan, KEY)) != set(parts):
+            raise PlanMismatch("The data parties of a gradient agree on the key of its batches first.")
+        for parameter in _COMMON:
+            if len({step.parameters.get(parameter) for step in parts.values()}) != 1:
+                raise PlanMismatch("The parties of a gradient are asked for different scales or steps.")
+        if sum(bool(step.parameters.get("target")) for step in parts.values()) != 1:
+            raise PlanMismatch("Exactly one party holds the target.")
+        check_nodes(plan)
+        return cls(
+            parts, plan.compute_nodes[: 2 * plan.threshold + 1], plan.threshold, plan.people, _noise(plan, parts)
+        )
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The data parties, in the plan's order."""
+        return tuple(self.parts)
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """Everyone who takes part, in canonical order."""
+        return tuple(sorted({*self.owners, *self.nodes}))
+
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        """How many integers of a row each owner has, the constant one at the holder of the target included."""
+        return {owner: whole_parameter(step.parameters, "width", LARGEST_WIDTH) for owner, step in self.parts.items()}
+
+    def places(self, owner: str) -> slice:
+        """Where an owner's columns stand among all."""
+        start = sum(
+            width for other, width in self.widths.items() if self.owners.index(other) < self.owners.index(owner)
+        )
+        return slice(start, start + self.widths[owner])
+
+    @property
+    def columns(self) -> int:
+        """How many weights there are, and how many numbers a step opens."""
+        return self.noise.columns
+
+    @cached_property
+    def scale(self) -> int:
+        """γ: entries of rows are at most γ in magnitude."""
+        return whole_parameter(self._first.parameters, "scale", LARGEST_SCALE)
+
+    @cached_property
+    def weight_scale(self) -> int:
+        """ω: a weight of one is the integer ω."""
+        return whole_parameter(self._first.parameters, "weight_scale", LARGEST_WEIGHT)
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.noise.steps
+
+    @property
+    def rate(self) -> float:
+        """The share of people in a batch."""
+        return self.noise.rate
+
+    @property
+    def sampling(self) -> Sampling:
+        """How people are drawn into batches."""
+        return "poisson" if self.noise.secret else "balanced"
+
+    @cached_property
+    def capacity(self) -> int:
+        """How many rows a step shares, whoever takes part."""
+        return batch_capacity(self.people, self.rate, self.steps, self.sampling)
+
+    @property
+    def largest(self) -> int:
+        """The largest magnitude of a shared integer."""
+        return max(self.scale, *self.noise.score_bounds.values())
+
+    @cached_property
+    def bound(self) -> int:
+        """No opened integer exceeds this: at most `capacity` rows of |v| ≤ C and |x| ≤ γ, and the noise."""
+        reached = self.capacity * sum(self.noise.score_bounds.values()) * self.scale
+        return reached + noise_tail(math.ceil(self.noise.opened_variance))
+
+    @cached_property
+    def arithmetic(self) -> Arithmetic:
+        """The cheapest arithmetic in which nothing can wrap: the headroom proof, at plan time."""
+        return Arithmetic.for_headroom(self.bound, len(self.nodes))
+
+    @property
+    def _first(self) -> Step:
+        return next(iter(self.parts.values()))
+
+
+BATCHES = (
+    "Who takes part in a step follows from a key that {parties} agreed on and the coordinator does not know. Towards anybody who "
+    "holds it, or the coordinator with one of them, only the noise protects a person, in at most {participations} of {steps} "
+    "steps: every party checked this on the key before the first. The key is erased at the end."
+)
+
+
+class Gradient(StepKind):
+    """One party's rows, scores and noise in every step of a gradient descent (Secure PCA, Algorithm 4).
+
+    With labels s = ±1 and the sigmoid replaced by its tangent ½ + z/4, four times the gradient of one person is (⟨w, x⟩ − 2s)·x.
+    In integers: entries of x are multiplied by γ, weights by ω, and v = Σ_q v_q stands for γω(⟨w, x⟩ − 2s), each v_q clipped by
+    the party that makes it, the label within the part of the party that holds it. We differ from the paper in that the three
+    vectors it releases are one, and that the clipping of scores, not a promise about weights, bounds them: the bound holds
+    whatever weights arrive.
+
+    The constant column is the target holder's: γ for a person who has a label, else 0, so that a null record adds nothing to a
+    step. Sensitivity: `colonnade.privacy.laws.gradient.GradientNoise`. Every row has squared length at most R_q² and every
+    score is at most C_q in magnitude. The party enforces both, in integers.
+    """
+
+    name: ClassVar[str] = "gradient"
+    title: ClassVar[str] = "gradient steps with noise in shares"
+    channel: ClassVar[Channel] = Channel.SHARES
+    conversation: ClassVar[str] = "gradient"
+    together: ClassVar[bool] = True
+    parameters: ClassVar[frozenset[str]] = frozenset(
+        {"scale", "weight_scale", "row_bound", "score_bound", "width", "target", "steps", "rate", "sampling"}
+    )
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.terms = GradientTerms.read(plan, step.name)
+        self.target = str(step.parameters.get("target", ""))
+        self.score_bound = self.terms.noise.score_bounds[step.party]
+        constant = self.terms.scale**2 if self.target else 0
+        row_bound = self.terms.noise.row_bounds[step.party]
+        features = [name for name in step.columns if name != self.target]
+        if self.target and (self.target not in step.columns or not _is_binary(schema[self.target])):
+            raise SchemaMismatch("The target of a gradient is a category of two levels.")
+        self.coding = (
+            FixedPoint(features, schema, scale=self.terms.scale, row_bound=row_bound - constant) if features else None
+        )
+        if not features and row_bound < constant:
+            raise PlanMismatch("The plan bounds this party's rows below the constant column.")
+        if self.terms.widths[step.party] != self.width:
+            raise PlanMismatch("The plan gives this party's columns another width.")
+
+    @property
+    def constant(self) -> int:
+        """How many constant columns the party has: one where it holds the target."""
+        return 1 if self.target else 0
+
+    @property
+    def width(self) -> int:
+        """How many integers a row has."""
+        return self.constant + (0 if self.coding is None else self.coding.width)
+
+    @property
+    def loss(self) -> Loss:
+        """What all steps together cost, to be debited before the first of them."""
+        loss = self.terms.noise.loss(party=self._owner)
+        assert loss is not None  # all parties' noise is there
+        return loss
+
+    @property
+    def limits_peers(self) -> bool:
+        """Peers know the batches."""
+        return True
+
+    @property
+    def peer_loss(self) -> Loss | None:
+        """What a peer learns, who knows the batches and its own noise; ``None`` if nothing is left to protect."""
+        return self.terms.noise.loss(colluders=1, party=self._owner)
+
+    @classmethod
+    def members(cls, plan: Plan, name: str) -> tuple[str, ...]:
+        """Return who takes part. The arithmetic is chosen here, so a plan in which something could wrap is refused."""
+        terms = GradientTerms.read(plan, name)
+        terms.arithmetic  # noqa: B018  # the headroom proof
+        return terms.members
+
+    @classmethod
+    def collusion(cls, plan: Plan, steps: Steps) -> int:
+        """Return how many colluders the noise covers: none where the promise counts on secret batches."""
+        terms = GradientTerms.read(plan, next(iter(steps.values())).name)
+        return 0 if terms.noise.secret else plan.collusion
+
+    @classmethod
+    def openings(
+        cls,
+        plan: Plan,
+        steps: Steps,
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
+        title: str,
+    ) -> tuple[Opening, ...]:
+        """Return one opening for all steps of a descent: secret batches count towards anybody who does not hold their key."""
+        terms = GradientTerms.read(plan, next(iter(steps.values())).name)
+        noise, counts = terms.noise, range(len(terms.owners))
+        seen = counts[:1] if noise.secret else counts
+        return (
+            Opening(
+                mechanism=title,
+                scope=terms.owners,
+                losses=tuple(noise.loss(colluders=count) for count in seen),
+                party_losses={
+                    owner: tuple(noise.loss(colluders=count, party=owner) for count in seen) for owner in terms.owners
+                },
+                nodes=terms.nodes,
+                threshold=terms.threshold,
+                key_holders=terms.owners if noise.secret else (),
+                keyed_losses=tuple(noise.loss(colluders=max(count, 1)) for count in counts),
+            ),
+        )
+
+    @classmethod
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+        """Return what is assumed of the batches' key, compute nodes, colluders and inputs."""
+        terms = GradientTerms.read(plan, next(iter(steps.values())).name)
+        secure = secure_words(plan, cls.collusion(plan, steps))
+        if not terms.noise.secret:
+            return secure
+        batches = BATCHES.format(
+            parties=", ".join(terms.owners), participations=terms.noise.participations, steps=f"{terms.steps:,}"
+        )
+        return (batches, *secure)
+
+    @classmethod
+    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
+        """Return the noise of one step."""
+        first = next(iter(steps.values()))
+        terms = GradientTerms.read(plan, first.name)
+        noise, unit = terms.noise, 4.0 * terms.scale**2 * terms.weight_scale  # integers per coded unit of a gradient
+        return (
+            NoiseWords(
+                step=first.name,
+                parties=terms.owners,
+                kind=cls.name,
+                mechanism=f"gaussian noise in shares of {len(steps)} parties, in each of {terms.steps:,} steps",
+                sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} per step (coded units of the gradient)",
+                scale=f"standard deviation {noise.gradient_deviation(unit):.6g} of an opened number",
+                price=price_words(first),
+                proof=GradientNoise,
+            ),
+        )
+
+    @classmethod
+    def forecast(
+        cls,
+        plan: Plan,
+        steps: Steps,
+        schemas: Mapping[str, Schema],
+        forecast: Forecast,
+        *,
+        kept: bool,
+    ) -> bool:
+        """Say that it is not possible: nobody has counted the bytes of a descent yet."""
+        return False
+
+
+def _is_binary(column: object) -> bool:
+    return isinstance(column, Category) and column.size == 2
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A step by the plan's hash: equal hashes, equal plans."""
+
+    digest: bytes
+    name: str
+    plan: Plan = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _read(question: _Question) -> GradientTerms:
+    return GradientTerms._of(question.plan, question.name)  # noqa: SLF001  # its own module
+
+
+def _noise(plan: Plan, parts: Mapping[str, Step]) -> GradientNoise:
+    first = next(iter(parts.values()))
+    if first.price is None or len({step.price for step in parts.values()}) != 1:
+        raise PlanMismatch("The parties of a gradient are offered one price.")
+    steps, rate, sampling = (
+        whole_parameter(first.parameters, "steps", LARGEST_STEPS),
+        _rate(first),
+        first.parameters.get("sampling"),
+    )
+    if sampling not in ("poisson", "balanced"):
+        raise BadInput("Batches are 'poisson' or 'balanced'.")
+    secret = sampling == "poisson" and rate < 1
+    return GradientNoise(
+        score_bounds={party: whole_parameter(step.parameters, "score_bound", 2**50) for party, step in parts.items()},
+        row_bounds={party: whole_parameter(step.parameters, "row_bound", 2**50) for party, step in parts.items()},
+        columns=sum(whole_parameter(step.parameters, "width", LARGEST_WIDTH) for step in parts.values()),
+        steps=steps,
+        rate=rate,
+        participations=participation_bound(rate, steps) if secret else math.ceil(steps / batches_a_round(rate)),
+        secret=secret,
+        price=first.price,
+        unit=plan.unit,
+        collusion=plan.collusion,
+    )
+
+
+def _rate(step: Step) -> float:
+    rate = step.parameters.get("rate")
+    if not isinstance(rate, float) or not 0 < rate <= 1:
+        raise BadInput("A gradient step lacks its rate, a number above 0 and at most 1.")
+    return rate

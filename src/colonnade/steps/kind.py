@@ -1,0 +1,306 @@
+"""What a kind of step is.
+
+A *step* is one thing that a plan asks of one party. Steps of the same name at several parties belong together: this module
+calls all of them the *whole step*. Everything that differs between kinds is an attribute or a method of a `StepKind`: its terms,
+who takes part, its law, what it opens to whom, the permission it needs, its traffic, and its words for ledgers and reports. How a
+step is computed from the table is its *private half*, a subclass in `colonnade.party.steps`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ProtocolError
+from colonnade.plan import Parameter, Plan, Step
+from colonnade.privacy.laws import Mechanism
+from colonnade.privacy.loss import Loss
+from colonnade.privacy.price import Price
+from colonnade.result import Opening
+from colonnade.schema import Schema
+from colonnade.steps.parameters import only_parameters
+from colonnade.steps.traffic import Forecast
+
+__all__ = ["Admission", "Channel", "Earlier", "NoiseWords", "RowOrder", "StepKind", "Steps", "nothing_earlier"]
+
+Steps = Mapping[str, Step]
+"""A whole step: the steps of one name, by party, in the plan's order."""
+
+Earlier = Callable[[str], Mapping[str, NDArray[Any]]]
+"""What this party released in an earlier step of the same plan, by the step's name. Of a group key, its bytes."""
+
+LOCAL_NOISE = "Each party perturbs its own release with its own independent noise; no peer is trusted."
+
+
+def nothing_earlier(_: str) -> Mapping[str, NDArray[Any]]:
+    """Refuse: nothing was released before."""
+    raise ProtocolError("This step rests on an earlier step of its plan, which has not been released.")
+
+
+class Channel(StrEnum):
+    """How members work a step out together."""
+
+    LOCAL = "local"
+    """Each party perturbs its own statistic."""
+    SUM = "sum"
+    """A sum of all parties' vectors under pairwise masks."""
+    SHARES = "shares"
+    """Products of parties' columns on secret shares, with noise in shares."""
+    KEY = "key"
+    """A secret that the parties agree on."""
+    LISTS = "lists"
+    """Private matching of id lists."""
+
+
+class RowOrder(StrEnum):
+    """On which orders of rows a step is answered."""
+
+    COMMON = "common"
+    """Rows of people whom every party has."""
+    UNION = "union"
+    """Rows of a union of two lists, in which nobody learns who is in both."""
+    ANY = "any"
+
+
+class Admission(StrEnum):
+    """Which rules of a policy a step has to meet."""
+
+    COLUMNS = "columns"
+    """The columns must be allowed, and the price too; without a price, the kind's ``permission``."""
+    ALIGNMENT = "alignment"
+    """The mode of alignment must be allowed."""
+    PREDICTION = "prediction"
+    """Individual scores must be allowed by model and recipient."""
+    NOTHING = "nothing"
+    """Nothing is released."""
+
+
+@dataclass(frozen=True)
+class NoiseWords:
+    """How a step is perturbed, for reports.
+
+    Parameters
+    ----------
+    step, parties, kind
+        What is released, and by which parties.
+    mechanism, sensitivity, scale
+        In words, with the numbers in them.
+    price
+        What the step offers to pay; empty for one that is not private.
+    proof
+        The class whose documentation has the guarantee.
+    """
+
+    step: str
+    parties: tuple[str, ...]
+    kind: str
+    mechanism: str
+    sensitivity: str
+    scale: str
+    price: str
+    proof: type | None
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is guaranteed."""
+        return bool(self.price)
+
+
+class StepKind:
+    """One party's step, read from a plan: terms that were validated once. It is made from public facts only.
+
+    Parameters
+    ----------
+    plan, step
+        What is asked.
+    schema
+        What is public about the party's columns.
+    earlier
+        What the party released before in the same plan, for kinds that rest on it.
+    """
+
+    name: ClassVar[str]
+    """The kind's name in a plan."""
+    title: ClassVar[str]
+    """What is released, in words; statements and reports show it."""
+    channel: ClassVar[Channel] = Channel.LOCAL
+    conversation: ClassVar[str] = ""
+    """How members talk about it, by the name of a conversation; empty for a release of one party's own."""
+    parameters: ClassVar[frozenset[str]] = frozenset()
+    """The parameters that the kind knows."""
+    admission: ClassVar[Admission] = Admission.COLUMNS
+    permission: ClassVar[str] = ""
+    """What a policy has to list under ``nonprivate`` where the step has no price; by default the kind's own name."""
+    row_order: ClassVar[RowOrder] = RowOrder.COMMON
+    together: ClassVar[bool] = False
+    """Whether every party's ledger holds the loss of the whole step, so that a person's total counts it once."""
+    keeps_key: ClassVar[bool] = False
+    """Whether the step ends with a key in each party's ledger, and with no release."""
+    opening_is_answer: ClassVar[bool] = True
+    """Whether what a party kept when it opened the step can be sent again as its answer."""
+    reads_presence: ClassVar[bool] = False
+    """Whether the step depends on who has a record at all, and not on the columns' values alone."""
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        only_parameters(step, self.parameters)
+        self.step = step.name
+        self.party = step.party
+        self.columns = step.columns
+        self.price = step.price
+        self.people = plan.people
+        self.schema = schema
+        self.earlier = earlier
+        self._owner = step.party if plan.unit == "party" else None
+
+    # One party's step -------------------------------------------------------------------------------------------------------
+
+    def law(self, price: Price) -> Mechanism:
+        """Return the noise that a price buys; computed by the party itself and never taken from a request."""
+        raise PolicyRefusal("This step has no release with differential privacy.")
+
+    @property
+    def loss(self) -> Loss:
+        """What this party's ledger is debited."""
+        if self.price is None:
+            raise PolicyRefusal("This step has no release without differential privacy.")
+        return self.law(self.price).loss
+
+    @property
+    def limits_peers(self) -> bool:
+        """Whether peers learn something that the price does not count, so that ``max_peer_epsilon`` applies."""
+        return False
+
+    @property
+    def peer_loss(self) -> Loss | None:
+        """What a peer learns where ``limits_peers``; ``None`` if nothing bounds it."""
+        return None
+
+    @property
+    def release_bytes(self) -> int | None:
+        """How large this party's own release is; ``None`` where that is not known before."""
+        return None
+
+    def replaced_loss(self, loss: Loss) -> Loss | None:
+        """Return the loss if a record is replaced by another instead of by nothing; ``None`` if it is not known."""
+        return None
+
+    @classmethod
+    def ask(
+        cls,
+        *,
+        name: str,
+        party: str,
+        columns: tuple[str, ...] = (),
+        parameters: dict[str, Parameter] | None = None,
+        price: Price | None,
+    ) -> Step:
+        """Return a step of this kind, to be put into a plan."""
+        return Step(
+            name=name, party=party, statistic=cls.name, columns=columns, parameters=parameters or {}, price=price
+        )
+
+    # The whole step ---------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def members(cls, plan: Plan, name: str) -> tuple[str, ...]:
+        """Return who takes part in its conversation, in canonical order; refuse a plan in which it makes no sense."""
+        raise PlanMismatch(f"The step {name!r} of {plan.task} is no conversation.")
+
+    @classmethod
+    def discloses(cls, step: Step) -> bool:
+        """Return whether exact values leave the party, without differential privacy."""
+        return step.price is None
+
+    @classmethod
+    def collusion(cls, plan: Plan, steps: Steps) -> int:
+        """Return how many parties may pool what they see with the coordinator without weakening the promise."""
+        return len(plan.parties) - 1
+
+    @classmethod
+    def openings(
+        cls, plan: Plan, steps: Steps, losses: Mapping[str, Loss], schemas: Mapping[str, Schema], title: str
+    ) -> tuple[Opening, ...]:
+        """Return what the whole step opens to which observer, and at what loss.
+
+        Parameters
+        ----------
+        plan, steps
+            The whole step.
+        losses
+            What each party computed that its own part costs.
+        schemas
+            What is public about the parties' columns.
+        title
+            What perturbed it, in words.
+        """
+        return tuple(cls._own_opening(plan, step, losses.get(party), schemas, title) for party, step in steps.items())
+
+    @classmethod
+    def _own_opening(
+        cls, plan: Plan, step: Step, loss: Loss | None, schemas: Mapping[str, Schema], title: str
+    ) -> Opening:
+        if loss is None:
+            return Opening(title, (step.party,), (None,))
+        replaced = cls.of_public(plan, step, schemas).replaced_loss(loss)
+        return Opening(title, (step.party,), (loss,), replaced=() if replaced is None else (replaced,))
+
+    @classmethod
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+        """Return what the guarantee rests on, in words."""
+        return (LOCAL_NOISE,) if all(step.price is not None for step in steps.values()) else ()
+
+    @classmethod
+    def forecast(
+        cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool
+    ) -> bool:
+        """Add the step's rounds to a forecast of traffic; return whether that is possible."""
+        sizes = {party: cls._bytes_of(plan, step, schemas) for party, step in steps.items()}
+        if None in sizes.values():
+            return False
+        forecast.releases(next(iter(steps.values())).name, {party: size or 0 for party, size in sizes.items()})
+        return True
+
+    @classmethod
+    def _bytes_of(cls, plan: Plan, step: Step, schemas: Mapping[str, Schema]) -> int | None:
+        return cls.of_public(plan, step, schemas).release_bytes
+
+    @classmethod
+    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
+        """Return how the whole step is perturbed, in words, rebuilt from public facts as every party does."""
+        return tuple(cls._own_noise(plan, step, schemas) for step in steps.values())
+
+    @classmethod
+    def _own_noise(cls, plan: Plan, step: Step, schemas: Mapping[str, Schema]) -> NoiseWords:
+        if step.price is None:
+            return NoiseWords(step.name, (step.party,), cls.name, cls.title, "", "", "", cls)
+        law = cls.of_public(plan, step, schemas).law(step.price)
+        sensitivity, scale = law.describe()
+        return NoiseWords(
+            step.name, (step.party,), cls.name, law.name, sensitivity, scale, price_words(step), type(law)
+        )
+
+    @classmethod
+    def of_public(cls, plan: Plan, step: Step, schemas: Mapping[str, Schema]) -> "StepKind":
+        """Read one party's step from public facts alone."""
+        if step.party not in schemas:
+            raise BadInput(f"The columns of party {step.party!r} are not described.")
+        return cls(plan, step, schemas[step.party])
+
+    @classmethod
+    def in_words(cls, steps: Steps) -> str:
+        """Return what the whole step is about: its title and the columns that enter."""
+        columns = [f"{party}.{column}" for party, step in steps.items() for column in step.columns]
+        return f"{cls.title} of {_listed(columns)}" if columns else cls.title
+
+
+def price_words(step: Step) -> str:
+    """Return what a step offers to pay, in words; empty if it has no price."""
+    if step.price is None:
+        return ""
+    return f"ε={step.price.epsilon:.6g}" + (f", δ={step.price.delta:.3g}" if step.price.delta else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,109 @@
+"""All kinds of step, by name: the only list of them."""
+
+from collections.abc import Iterator, Mapping
+
+from colonnade.errors import PlanMismatch, PolicyRefusal
+from colonnade.plan import Plan, Step
+from colonnade.steps.alignment import Cohort, ListMatching, UnionMatching
+from colonnade.steps.centres import Centres
+from colonnade.steps.coefficients import Coefficients
+from colonnade.steps.coresets import (
+    CoresetClusters,
+    CoresetDraws,
+    CoresetGradient,
+    CoresetRows,
+    CoresetSample,
+    CoresetScores,
+    CoresetTotal,
+)
+from colonnade.steps.counts import Histogram, Reports
+from colonnade.steps.gradient import Gradient
+from colonnade.steps.gram import Gram
+from colonnade.steps.joint import Joint, JointStep
+from colonnade.steps.keys import GroupKey, Split
+from colonnade.steps.kind import Channel, StepKind, Steps
+from colonnade.steps.membership_sketches import MembershipSketches
+from colonnade.steps.pair_tables import PairTables
+from colonnade.steps.predictions import Predictions
+from colonnade.steps.projections import Rows, Sketch, SquaredLength, ValueSketch
+from colonnade.steps.score_table import ScoreHistogram
+from colonnade.steps.union import UnionCross, UnionOwn
+from colonnade.steps.values import Total, Values
+
+__all__ = ["KINDS", "discloses", "is_conversation", "kind_of", "read_joint", "uses_compute_nodes", "whole_steps"]
+
+KINDS: Mapping[str, type[StepKind]] = {
+    kind.name: kind
+    for kind in (
+        Centres,
+        Coefficients,
+        Cohort,
+        CoresetClusters,
+        CoresetDraws,
+        CoresetGradient,
+        CoresetRows,
+        CoresetSample,
+        CoresetScores,
+        CoresetTotal,
+        Gradient,
+        Gram,
+        GroupKey,
+        Histogram,
+        ListMatching,
+        MembershipSketches,
+        PairTables,
+        Predictions,
+        Reports,
+        Rows,
+        ScoreHistogram,
+        Sketch,
+        Split,
+        SquaredLength,
+        Total,
+        UnionCross,
+        UnionMatching,
+        UnionOwn,
+        ValueSketch,
+        Values,
+    )
+}
+
+
+def kind_of(step: Step) -> type[StepKind]:
+    """Return a step's kind; refuse one that nobody here knows."""
+    kind = KINDS.get(step.statistic)
+    if kind is None:
+        raise PolicyRefusal("This party does not know the kind of step that was asked for.")
+    return kind
+
+
+def whole_steps(plan: Plan | tuple[Step, ...]) -> Iterator[tuple[type[StepKind], Steps]]:
+    """Yield every whole step of a plan with its kind, in the plan's order."""
+    steps = plan.steps if isinstance(plan, Plan) else plan
+    for name, kind in dict.fromkeys((step.name, step.statistic) for step in steps):
+        found = {step.party: step for step in steps if (step.name, step.statistic) == (name, kind)}
+        yield kind_of(next(iter(found.values()))), found
+
+
+def is_conversation(step: Step) -> bool:
+    """Return whether a step is one member's part in a conversation, and not a release of its own."""
+    return bool(kind_of(step).conversation)
+
+
+def discloses(step: Step) -> bool:
+    """Return whether exact values leave in a step, without differential privacy."""
+    return kind_of(step).discloses(step)
+
+
+def uses_compute_nodes(plan: Plan | tuple[Step, ...]) -> bool:
+    """Return whether something is computed on shares, so that compute nodes and a threshold are needed."""
+    return any(kind.channel == Channel.SHARES for kind, _ in whole_steps(plan))
+
+
+def read_joint(plan: Plan, name: str) -> Joint:
+    """Read a joint opening from a plan."""
+    kinds = {kind_of(step) for step in plan.steps if step.name == name}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None or not issubclass(kind, JointStep):
+        raise PlanMismatch("A joint step is one kind of step at two or more parties.")
+    return kind.read(plan, name)
