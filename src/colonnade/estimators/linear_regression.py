@@ -47,12 +47,12 @@ class LinearRegression(MomentStudy):
         The features' columns; all but the target by default. Categories enter as indicators of all their levels.
     method
         ``"secure"``: one noisy Gram matrix computed on secret shares, then a solve that takes its noise into account;
-        ``"sketch"``: each party perturbs a random projection of its rows (paper 000, Theorem E.4: one message, no peers, error
+        ``"sketch"``: each party perturbs a random projection of its rows (*Primitives*, Theorem E.4: one message, no peers, error
         in √people), then the same solve;
-        ``"functional"``: pure ε, δ = 0 (paper 003): Laplace noise in shares on the coefficients of the objective, then the same
-        solve with weak correlations pulled towards none;
+        ``"functional"``: pure ε, δ = 0 (*Functional mechanism across parties*): Laplace noise in shares on the
+        coefficients of the objective, then the same solve with weak correlations pulled towards none;
         ``"coreset"``: **not differentially private**: scikit-learn on a weighted sample of exact rows that all parties draw
-        together (paper 004). It takes ``allow_nonprivate=True`` and no ε, and each party's policy must allow it by name.
+        together (*Coresets*). It takes ``allow_nonprivate=True`` and no ε, and each party's policy must allow it by name.
         Options of a method are given on its object: `cn.methods.Secure`, `cn.methods.Sketch`, `cn.methods.Functional` (such as
         ``budgets``), `cn.methods.Coreset`.
     ridge

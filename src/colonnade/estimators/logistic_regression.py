@@ -49,9 +49,10 @@ class LogisticRegression(MomentStudy):
     method
         ``"secure"``: one noisy Gram matrix computed on secret shares; the direction by a solve that takes the noise into
         account, scale and intercept from the same moments;
-        ``"functional"``: pure ε, δ = 0 (paper 003): Laplace noise in shares on the coefficients of the objective's expansion to
-        second order, each pair once, then the same with weak correlations pulled towards none;
-        ``"gradient"``: noisy gradient steps on secret batches (paper 002, SLR), for a target of two levels. Its ε is promised
+        ``"functional"``: pure ε, δ = 0 (*Functional mechanism across parties*): Laplace noise in shares on the
+        coefficients of the objective's expansion to second order, each pair once, then the same with weak correlations
+        pulled towards none;
+        ``"gradient"``: noisy gradient steps on secret batches (*Secure PCA*, SLR), for a target of two levels. Its ε is promised
         against the coordinator alone; what parties learn, who know the batches, is in ``privacy_``.
         Options of a method are given on its object: `cn.methods.Secure`, `cn.methods.Functional` (such as ``budgets``),
         `cn.methods.Gradient` (such as ``steps`` and ``rate``).

@@ -45,8 +45,8 @@ class PCA(MomentStudy):
         Which columns; all by default. Numbers are mapped from their bounds to [−1, 1], categories to indicators.
     method
         ``"secure"``: one noisy Gram matrix computed on secret shares; ``"sketch"``: each party perturbs a random
-        projection of its rows (paper 000, Algorithm 4: one message, no peers, error in √people); ``"local"``: each party
-        perturbs its rows themselves (the baseline of paper 002: far more noise still). Options of a method are given on its
+        projection of its rows (*Primitives*, Algorithm 4: one message, no peers, error in √people); ``"local"``: each party
+        perturbs its rows themselves (the baseline of *Secure PCA*: far more noise still). Options of a method are given on its
         object: `cn.methods.Secure`, `cn.methods.Sketch`, `cn.methods.Local`.
     epsilon, delta
         The price; δ must be positive. There is no default for ε.

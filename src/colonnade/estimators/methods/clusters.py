@@ -51,7 +51,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
     paired = True
     """Whether weights are found for pairs of parties, rather than for each alone."""
     unused = {"size": "Leave it out: everybody takes part."}
-    reference = "Differentially Private Vertical Federated Clustering"
+    reference = "clustering"
 
     def largest_local(self, blocks: Sequence[ClusteringBlock]) -> int:
         """Return how many local clusters there may be."""

@@ -45,7 +45,7 @@ class Disclosing(Method[Of], Generic[Of]):
     guarantee = "**not private**; by consent (`allow_nonprivate=True`) and by name in every policy"
     trust = "nobody is kept from learning which rows were drawn"
     delta = "not used"
-    reference = "Coresets for Vertical Federated Learning"
+    reference = "coresets"
     private = False
     unused = NO_PRICE
 

@@ -137,7 +137,7 @@ class Response(CountMethod):
     guarantee = "pure ε, local differential privacy"
     trust = "the coordinator and any parties"
     delta = "not used"
-    reference = "Differentially Private Vertical Federated Learning Primitives"
+    reference = "primitives"
     constraints = {"sample": Real(0, 1, closed="right")}
 
     def __init__(self, *, sample: float = 1.0) -> None:

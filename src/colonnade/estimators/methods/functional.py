@@ -46,7 +46,7 @@ class Functional(MomentMethod):
     guarantee = "pure ε, one for all or one per party (`budgets`)"
     trust = "the coordinator and up to c colluding parties"
     delta = "not used"
-    reference = "Achieving Differential Privacy in Vertically Partitioned Multiparty Learning"
+    reference = "functional"
     constraints = {"budgets": Optional(PerParty(Real(0, closed="neither"))), "scale": SCALE}
 
     def __init__(self, *, budgets: Mapping[str, float] | None = None, scale: int | None = None) -> None:

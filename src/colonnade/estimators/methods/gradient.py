@@ -63,7 +63,7 @@ class Gradient(MomentMethod):
     guarantee = "(ε, δ) for all steps together"
     trust = "the coordinator alone, since parties know the batches; with balanced batches also c colluding parties"
     delta = "needed"
-    reference = "Differentially Private Principal Component Analysis for Vertically Partitioned Data"
+    reference = "secure-pca"
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
     constraints = {
         "steps": Whole(1, 1_000_000),

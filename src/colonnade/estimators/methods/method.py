@@ -47,7 +47,7 @@ class Method(BaseEstimator, Generic[Of]):
     delta: ClassVar[Literal["not used", "optional", "needed"]]
     """Whether it takes a positive δ."""
     reference: ClassVar[str] = ""
-    """The paper that it follows."""
+    """The paper that it follows, by its anchor in ``docs/references.md``."""
     private: ClassVar[bool] = True
     """Whether it is differentially private."""
     constraints: ClassVar[Mapping[str, Constraint]] = {}

@@ -74,7 +74,7 @@ class Secure(MomentMethod):
     Parameters
     ----------
     noise
-        ``"gaussian"`` or ``"skellam"`` (as in the paper on PCA).
+        ``"gaussian"`` or ``"skellam"`` (as in *Secure PCA*).
     scale
         The fixed-point scale; by default 4,096, and 64 for Skellam noise.
     row_norms
@@ -86,7 +86,7 @@ class Secure(MomentMethod):
     guarantee = "(ε, δ)"
     trust = "the coordinator and up to c colluding parties"
     delta = "needed"
-    reference = "Differentially Private Principal Component Analysis for Vertically Partitioned Data"
+    reference = "secure-pca"
     constraints = {"noise": OneOf(("gaussian", "skellam")), "scale": SCALE, "row_norms": ROW_NORMS}
 
     def __init__(
@@ -129,7 +129,7 @@ class Sketch(MomentMethod):
     guarantee = "(ε, δ)"
     trust = "the coordinator and any parties"
     delta = "needed"
-    reference = "Differentially Private Vertical Federated Learning Primitives"
+    reference = "primitives"
     constraints = {"scale": SCALE, "row_norms": ROW_NORMS}
 
     def __init__(self, *, scale: int | None = None, row_norms: Mapping[str, float] | None = None) -> None:
@@ -174,7 +174,7 @@ class Local(MomentMethod):
     guarantee = "(ε, δ), local differential privacy"
     trust = "the coordinator and any parties"
     delta = "needed"
-    reference = "Differentially Private Principal Component Analysis for Vertically Partitioned Data"
+    reference = "secure-pca"
     constraints = {"scale": SCALE}
 
     def __init__(self, *, scale: int | None = None) -> None:

@@ -59,7 +59,7 @@ class LocalPowers(PowerMethod):
     guarantee = 'pure ε, local differential privacy (p = 1: not local); event level unless `change="bounds"`'
     trust = "the coordinator and any parties"
     delta = "not used"
-    reference = "Differentially Private Vertical Federated Learning Primitives"
+    reference = "primitives"
 
     def is_local(self, study: "Moment") -> bool:
         """A sum is perturbed once, and not person by person."""
@@ -85,7 +85,7 @@ class SketchedPowers(PowerMethod):
     guarantee = '(ε, δ); event level unless `change="bounds"`'
     trust = "the coordinator and any parties"
     delta = "needed"
-    reference = "Differentially Private Vertical Federated Learning Primitives"
+    reference = "primitives"
 
     def protocol(self, study: "Moment", federation: Federation, price: Price, repeat: int) -> SketchedSquare:
         """By one sketch per party."""
