@@ -18,7 +18,7 @@ from colonnade.coordinator.traffic import forecast_traffic
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.metrics import Measured
 from colonnade.estimators.delivery import Delivery
-from colonnade.estimators.evaluation import Asked, Evaluation
+from colonnade.estimators.evaluation import Evaluation, EvaluationTerms
 from colonnade.estimators.fitted import require_fitted, require_same_schema
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import PAPERS, write_model
@@ -190,7 +190,7 @@ class Study(BaseEstimator):
         """
         require_fitted(self)
         require_same_schema(self, federation)
-        algorithm = self._evaluator(Price.of(epsilon, delta), Asked(unit, level, repeat, federation.people))
+        algorithm = self._evaluator(Price.of(epsilon, delta), EvaluationTerms(unit, level, repeat, federation.people))
         plan = federation.plan(
             algorithm,
             task="evaluation",
@@ -271,7 +271,7 @@ class Study(BaseEstimator):
         """Return how the fitted model scores people, for one reader and one way of reading."""
         raise BadInput(f"{type(self).__name__} does not score people.")
 
-    def _evaluator(self, price: Price, asked: Asked) -> Evaluator:  # noqa: ARG002
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> Evaluator:  # noqa: ARG002
         """Return the algorithm that measures how good the fitted model is."""
         raise BadInput(f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.")
 
