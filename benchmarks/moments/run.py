@@ -32,8 +32,9 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
+from colonnade.coding.features import coefficients_to_own_units, features_of
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
-from colonnade.estimation.moments import Moments, features_of, own_units
+from colonnade.estimation.moments import Moments
 from colonnade.estimators.design import design
 
 HERE = Path(__file__).parent
@@ -192,7 +193,7 @@ def rivals(release: Moments, target: str) -> Iterator[tuple[str, np.ndarray, flo
     width = np.sqrt(release.variance[np.ix_(places, places)].sum(axis=1).mean())  # σ√d
     sigma = np.sqrt(np.median(release.variance[np.ix_(places, places)]))
     adaptive = max(0.0, np.sqrt(len(places) * np.log(2 * len(places) ** 2 / 0.05)) * sigma - max(values[0], 0.0))
-    names, into = own_units([release.features[place] for place in places])
+    names, into = coefficients_to_own_units([release.features[place] for place in places])
     feature = release.features[aim]
     for rule, stiffness in (
         ("ridge σ√d", np.maximum(values, 0) + width),

@@ -13,7 +13,6 @@ numpy     a float64 ``X.T @ X`` of the same shape
 """
 
 import argparse
-import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -23,14 +22,14 @@ import numpy as np
 
 from colonnade.conversations.degree_check import CheckedProduct
 from colonnade.secure.products import Products, ShareProduct, entry_pairs
-from colonnade.secure.residues import FAST, PORTABLE, Arithmetic, Elements, gram_bound
+from colonnade.secure.residues import PRIME_SETS, Arithmetic, Elements, gram_bound
 from colonnade.secure.shamir import Dealing, default_threshold, reconstruct
 from colonnade.secure.stream import SeedStream
 
 SIZES = ((370_000, 14), (45_222, 41), (195_666, 117))
 NODES = (3, 4)
-BARS = {"float64": 3.5, "int8": 1.0}
-"""What a node's product may cost at most, as a multiple of numpy's, by unit."""
+BAR = 3.5
+"""What a node's product may cost at most, as a multiple of numpy's."""
 
 CHUNK_ROWS = 8192
 SCALE = 4096
@@ -48,24 +47,10 @@ def best_time(call: Callable[[], object], repetitions: int) -> float:
     return min(times)
 
 
-def has_vnni() -> bool:
-    """Whether torch is here and says that the processor multiplies int8 natively."""
-    if importlib.util.find_spec("torch") is None:
-        return False
-    import torch
-
-    torch.set_num_threads(1)
-    return bool(torch.cpu._is_vnni_supported())  # noqa: SLF001  (there is no public name)
-
-
 def arithmetics(rows: int, columns: int) -> dict[str, Arithmetic]:
-    """What a plan of this size chooses by default, the set with the most room, and the int8 set if it can run."""
+    """What a plan of this size chooses by default, and the set with the most room."""
     bound = gram_bound(rows, SCALE + int(columns**0.5) + 1, 10**18)
-    chosen = {"portable": Arithmetic.for_headroom(bound, max(NODES)), "portable, 63 bits": Arithmetic(PORTABLE[-1])}
-    if importlib.util.find_spec("torch") is not None:
-        chosen["fast"] = Arithmetic.for_headroom(bound, max(NODES), fast=True)
-        assert chosen["fast"].moduli in FAST
-    return chosen
+    return {"portable": Arithmetic.for_headroom(bound, max(NODES)), "portable, 63 bits": Arithmetic(PRIME_SETS[-1])}
 
 
 def chunks(rows: int) -> Iterator[tuple[int, int]]:
@@ -142,8 +127,8 @@ def measure(
         "open_ms": 1e3 * best_time(opening(arithmetic, nodes, widths), repetitions),
         "bytes_a_value_a_recipient": arithmetic.element_bytes,
         "seeded_recipients": default_threshold(nodes),
-        "bar": BARS[arithmetic.unit],
-        "within_bar": full / numpy_time <= BARS[arithmetic.unit],
+        "bar": BAR,
+        "within_bar": full / numpy_time <= BAR,
     }
 
 
@@ -157,7 +142,7 @@ def run(quick: bool = False) -> dict[str, Any]:
             for name, arithmetic in arithmetics(rows, columns).items():
                 numpy_time = best_time(lambda table=table: table.T @ table, repetitions)
                 found.append(measure(name, arithmetic, rows, columns, nodes, numpy_time, repetitions))
-    return {"name": "secure-gram kernels", "vnni": has_vnni(), "measurements": found}
+    return {"name": "secure-gram kernels", "measurements": found}
 
 
 def show(result: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
+from colonnade.coding.features import features_of
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult
-from colonnade.estimation.moments import features_of
 from colonnade.estimators.design import design
 
 SEED = 2026

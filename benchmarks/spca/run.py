@@ -37,18 +37,20 @@ import numpy as np
 from scipy import stats
 
 import colonnade as cn
+from colonnade.coding.features import features_of
 from colonnade.coordinator.protocols.gram_release import GramRelease
-from colonnade.estimation.moments import Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.privacy import samplers
-from colonnade.privacy.calibration import analytic_gaussian_sigma, ledger_rho
+from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it
 
+from closed_forms import analytic_gaussian_sigma  # noqa: E402
 from spca_clients import tables  # noqa: E402
 from spca_sets import DELTA, WIDE, Problem, data_folder, problems, top  # noqa: E402
 
@@ -100,7 +102,7 @@ def stated(problem: Problem, epsilon: float, federation: cn.Federation) -> tuple
     plan = federation.plan(
         algorithm, task="moments", method="secure", price=algorithm.price, unit="person", parameters={}
     )
-    joint = Joint.read(plan, "gram")
+    joint = read_joint(plan, "gram")
     owners = np.repeat(np.arange(1, len(joint.widths) + 1), joint.widths)
     owners = np.concatenate([[0], owners])
     kinds = np.where((owners[:, None] != owners) & (owners[:, None] > 0) & (owners > 0), 2, 0)

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
-
-from colonnade.privacy.calibration import (
+from closed_forms import (
     analytic_gaussian_epsilon,
     analytic_gaussian_sigma,
     zcdp_epsilon,
     zcdp_rho,
 )
+from scipy.optimize import brentq
 
 DELTA = 1e-5
 ORDERS = [*range(2, 257), 320, 384, 512, 768, 1_024, 2_048]

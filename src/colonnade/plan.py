@@ -7,11 +7,14 @@ same plan asked again is the same question, and gets the same answer at no furth
 
 import msgspec
 
-from colonnade.errors import PlanMismatch
+from colonnade.errors import BadInput, PlanMismatch
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 
-__all__ = ["EVENT", "RELATION", "Parameter", "Plan", "Step", "Unit"]
+__all__ = ["EVENT", "PLAN_VERSION", "RELATION", "About", "Parameter", "Plan", "Step", "Unit"]
+
+PLAN_VERSION = 2
+"""The version of plans. 2 added the declared versions of the parties' data."""
 
 RELATION = "zero-out"
 """The one neighbouring relation of all accounting: a record replaced by nothing, the number of people public."""
@@ -49,6 +52,39 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     price: Price | None
 
 
+LONGEST_TITLE = 200
+LONGEST_PURPOSE = 1_000
+LONGEST_SIGNATURE = 1_024
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What somebody says about a study: words beside a plan, and no part of it. The same plan with a new title is the same study.
+
+    Parameters
+    ----------
+    title, purpose, requester
+        One line each; empty where nothing is said.
+    signature
+        The requester's signature; empty where the words are the coordinator's own.
+    """
+
+    title: str = ""
+    purpose: str = ""
+    requester: str = ""
+    signature: bytes = b""
+
+    def __post_init__(self) -> None:
+        lines = ((self.title, LONGEST_TITLE), (self.purpose, LONGEST_PURPOSE), (self.requester, LONGEST_TITLE))
+        if any(len(words) > longest or not words.isprintable() for words, longest in lines):
+            raise BadInput(
+                f"The title and requester of a study are one line of at most {LONGEST_TITLE} characters each, its purpose "
+                f"one of at most {LONGEST_PURPOSE}.",
+                remedy="Shorten it, and leave out line breaks.",
+            )
+        if len(self.signature) > LONGEST_SIGNATURE:
+            raise BadInput(f"The signature under a study's purpose has at most {LONGEST_SIGNATURE:,} bytes.")
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole study. Two plans with the same bytes are the same study.
 
@@ -66,6 +102,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Everything that any party will release.
     repeat
         1 for the first draw; a higher number is a new draw at a new price.
+    data_versions
+        Which declared version of its data each party is asked about; a party that declares none is not in it.
     """
 
     task: str
@@ -83,7 +121,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     collusion: int = 0
     steps: tuple[Step, ...]
     repeat: int = 1
-    version: int = 1
+    data_versions: dict[str, int] = {}
+    version: int = PLAN_VERSION
 
     def steps_of(self, party: str) -> tuple[Step, ...]:
         """Return what one party is asked for."""

@@ -71,6 +71,11 @@ class Numeric(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=
         """What a missing value becomes."""
         return self.low / 2 + self.high / 2
 
+    @property
+    def half_range(self) -> float:
+        """How far each bound is from the midpoint: one unit once the bounds are mapped to [−1, 1]."""
+        return self.high / 2 - self.low / 2
+
     def __repr__(self) -> str:
         return f"Numeric({self.lower!r}, {self.upper!r}{', integer=True' if self.integer else ''})"
 
@@ -89,7 +94,7 @@ class Category(msgspec.Struct, frozen=True, tag="category", forbid_unknown_field
     def __post_init__(self) -> None:
         if isinstance(self.levels, str) or not isinstance(self.levels, Sequence):
             raise BadInput("A category takes a list of levels.", remedy='For example cn.Category(["no", "yes"]).')
-        msgspec.structs.force_setattr(self, "levels", tuple(self.levels))
+        msgspec.structs.force_setattr(self, "levels", tuple(_plain_level(level) for level in self.levels))
         if any(not isinstance(level, str | bool | int) for level in self.levels):
             raise BadInput("The levels of a category are strings, whole numbers or booleans.")
         if not 2 <= len(self.levels) <= LARGEST_DOMAIN:
@@ -104,6 +109,11 @@ class Category(msgspec.Struct, frozen=True, tag="category", forbid_unknown_field
 
     def __repr__(self) -> str:
         return f"Category({list(self.levels)!r})"
+
+
+def _plain_level(level: Level) -> Level:
+    """Return text as plain text: a numpy string would not travel."""
+    return str(level) if isinstance(level, str) else level
 
 
 Column = Numeric | Category
@@ -125,7 +135,10 @@ class Schema(Mapping[str, Column]):
     """
 
     def __init__(self, mapping: Mapping[str, Column] | None = None, /, **columns: Column) -> None:
-        self._columns: dict[str, Column] = {**(mapping or {}), **columns}
+        given = {**(mapping or {}), **columns}
+        self._columns: dict[str, Column] = {
+            str(name) if isinstance(name, str) else name: column for name, column in given.items()
+        }
         if not self._columns:
             raise BadInput("A schema needs at least one column.")
         for name, column in self._columns.items():

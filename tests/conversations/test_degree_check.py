@@ -27,13 +27,22 @@ def degree_check_share(arithmetic, chunks, challenge, mask):
     return product.checks([mask], challenge)[0]
 
 
+def mask_shares(dealing, count):
+    """Shares of uniform secrets, independent of all others: the mask of a dealing's degree check."""
+    hidden = expand(dealing.arithmetic, subseed(dealing._seed, "mask value"), 0, (count,))
+    own = Dealing(
+        dealing.arithmetic, nodes=dealing.nodes, degree=dealing.degree, seed=subseed(dealing._seed, "mask shares")
+    )
+    return own.shares(0, dealing.arithmetic.decode(hidden))
+
+
 def published(arithmetic, dealing, chunks, challenge, tamper=None):
     """Let every node publish its part; ``tamper`` may change the list of all nodes' chunks first."""
     dealt = [dealing.shares(position, chunk) for position, chunk in enumerate(chunks)]
     held = [[shares[node].copy() for shares in dealt] for node in range(dealing.nodes)]
     if tamper is not None:
         tamper(held)
-    masks = dealing.mask_shares(check_repetitions(arithmetic))
+    masks = mask_shares(dealing, check_repetitions(arithmetic))
     return {
         node + 1: degree_check_share(arithmetic, held[node], challenge, masks[node]) for node in range(dealing.nodes)
     }

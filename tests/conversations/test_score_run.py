@@ -121,12 +121,12 @@ def test_what_a_histogram_costs_stands_in_every_ledger_and_counts_once_for_a_per
         model = fitted(f)
         before = f.budget(unit="person")["spent"]
         model.evaluate(f, epsilon=1.0)
-        labels = [
-            entry.label
+        rows = [
+            entry
             for party in f.parties
             for entry in f.transport.endpoint(party)._gate.ledger.entries()
             if entry.label.startswith("evaluation/")
         ]
-        assert len(set(labels)) == 1
-        assert labels[0].endswith(" joint")
+        assert len({entry.label for entry in rows}) == 1
+        assert all(entry.together for entry in rows)
         assert 0 < f.budget(unit="person")["spent"] - before <= 1.0 + 1e-6

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from colonnade.estimation.moments import Feature, Moments, features_of
+from colonnade.coding.features import Feature, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.schema import Category, Column, Numeric
 
 COLUMNS: dict[str, Column] = {

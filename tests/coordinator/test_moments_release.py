@@ -6,16 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from colonnade.coding.features import INTERCEPT, Feature, coefficients_to_own_units, features_of
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import (
-    INTERCEPT,
-    Feature,
-    Moments,
-    features_of,
-    noise_variance,
-    own_units,
-    row_bound,
-)
+from colonnade.estimation.moments import Moments, noise_variance, row_bound
 from colonnade.estimation.noise_propagation import operator_norm, product_covariance, quadratic_variance
 from colonnade.schema import Category, Numeric
 from tests import kit
@@ -120,7 +113,7 @@ def test_own_units_predict_what_coded_units_predict(seed):
     features = features_of(COLUMNS, signed=["telco.roaming"])
     table = people(rng, 30)
     weights, intercept = rng.standard_normal(len(features) - 1), float(rng.standard_normal())
-    names, into = own_units(features[1:])
+    names, into = coefficients_to_own_units(features[1:])
     values = into @ np.append(weights, intercept)
     assert np.allclose(
         own(table, names) @ values[:-1] + values[-1], coded(table, features)[:, 1:] @ weights + intercept

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from colonnade.coding.features import Feature, coefficients_to_own_units, features_of
 from colonnade.datasets.public import PublicData, adult, nsl_kdd
 from colonnade.estimation.logistic_from_moments import logistic_from_moments
-from colonnade.estimation.moments import Feature, Moments, features_of, noise_variance, own_units, row_bound
+from colonnade.estimation.moments import Moments, noise_variance, row_bound
 from colonnade.estimation.pca_from_moments import pca_from_moments
-from colonnade.privacy.calibration import zcdp_rho
 from tests import kit
+from tests.privacy.references import zcdp_rho
 
 BARS = {0.1: 0.81, 1.0: 0.83, 10.0: 0.835}
 
@@ -43,7 +44,7 @@ def release(rows, features, owners, rho, rng):
 
 def coded_model(features, fit):
     """Undo own units, to score coded rows."""
-    names, into = own_units(features)
+    names, into = coefficients_to_own_units(features)
     assert names == fit.names
     solved = np.linalg.solve(into, np.append(fit.coefficients[0], fit.intercepts[0]))
     return solved[:-1], solved[-1]

@@ -73,7 +73,7 @@ def test_nobody_is_scored_unless_every_policy_names_the_model_and_the_recipient(
         "one party's does not": (silent, "bank"),
         "another recipient": (TO_BANK, "telco"),
         "another model": ({party: cn.Policy(predictions={"PCA": ["bank"]}) for party in TO_BANK}, "bank"),
-        "other releases without privacy": ({party: cn.Policy(nonprivate=["prediction"]) for party in TO_BANK}, "bank"),
+        "other releases without privacy": ({party: cn.Policy(nonprivate=["Coreset"]) for party in TO_BANK}, "bank"),
     }
     for policies, to in cases.values():
         with federation(100, policies=policies) as f:

@@ -29,7 +29,7 @@ def view(ledger: SqliteLedger) -> tuple:
     entries = ledger.entries()
     requests = [entry.request for entry in entries if entry.request is not None]
     with ledger._file.reading():
-        kept = [ledger._find(request) for request in requests]
+        kept = [ledger._chain.find(request) for request in requests]
     return ledger.identity, ledger.party, ledger.test, ledger.budget, ledger.head(), ledger.spent(), entries, kept
 
 

@@ -9,7 +9,7 @@ from colonnade.coordinator.protocols.pattern_counts import IndependentCounts, Re
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
-from colonnade.plan import Plan, Step
+from colonnade.plan import About, Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Ask, GetAccount, Propose, Refused, Released, pack
@@ -56,12 +56,12 @@ class Trace:
     def __init__(self, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events: list[str] = []
         for owner, method in [
-            (gate.ledger, "answer_to"),
+            (gate._ledger, "answer_to"),
             (gate.policy.__class__, "admit"),
-            (gate.ledger, "debit"),
-            (gate.table, "joint_codes"),
-            (gate.randomness.__class__, "words"),
-            (gate.ledger, "seal"),
+            (gate._ledger, "debit"),
+            (gate._table, "joint_codes"),
+            (gate._randomness.__class__, "words"),
+            (gate._ledger, "seal"),
         ]:
             self._watch(owner, method, monkeypatch)
 
@@ -105,6 +105,18 @@ def test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit():
         assert spent(f) == pytest.approx(0.5)
 
 
+def test_a_new_title_is_the_same_question_and_gets_the_same_bytes():
+    with federation() as f:
+        plan = a_plan(f)
+        asked = [
+            Ask(plan=plan, step="reports", about=about)
+            for about in (About(title="one"), None, About(title="two", purpose="why", requester="who", signature=b"s"))
+        ]
+        assert len({guards(f)["bank"].handle(codec.encode(one)) for one in asked}) == 1
+        assert spent(f) == pytest.approx(0.5)
+        assert [entry.about for entry in gate_of(f).ledger.entries()[1:]] == [About(title="one")]
+
+
 def test_another_body_under_the_same_id_is_refused():
     with federation() as f:
         plan = a_plan(f)
@@ -130,7 +142,10 @@ def test_cosmetic_changes_to_a_plan_are_new_questions_at_a_new_price_and_stop_at
         {"federation": "0" * 64},
         {"people": 7},
         {"relation": "replace"},
-        {"version": 2},
+        {"version": 1},
+        {"version": 3},
+        {"data_versions": {"bank": 1}},
+        {"data_versions": {"mint": 1}},
         {"parties": ("bank", "bank")},
         {"parties": ("bank", "mint")},
     ],
@@ -191,8 +206,8 @@ def test_two_steps_of_one_name_are_refused():
         (cn.Policy(max_epsilon=0.5), True),
         (cn.Policy(columns=["age"]), False),
         (cn.Policy(columns=["segment"]), True),
-        (cn.Policy(tasks=["pca"]), False),
-        (cn.Policy(tasks=["pattern-count"]), True),
+        (cn.Policy(allow=["PCA"]), False),
+        (cn.Policy(allow=["PatternCount"]), True),
         (cn.Policy(min_people=301), False),
         (cn.Policy(min_people=300), True),
     ],
@@ -212,9 +227,9 @@ def test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_again(monke
         gate = gate_of(f)
 
         def crash(*_: object) -> None:
-            raise MemoryError(f"row 17 is {gate.table.codes('segment')[17]}")
+            raise MemoryError(f"row 17 is {gate._table.codes('segment')[17]}")
 
-        monkeypatch.setattr(gate.table, "joint_codes", crash)
+        monkeypatch.setattr(gate._table, "joint_codes", crash)
         failed = ask(f, plan)
         assert isinstance(failed, Refused)
         assert failed.spent == pytest.approx(0.5)
@@ -273,7 +288,7 @@ def test_deterministic_noise_needs_a_test_ledger():
             test = False
 
         with pytest.raises(PolicyRefusal):
-            Gate(gate.table, gate.policy, gate.terms, Production(), gate.randomness)
+            Gate(gate._table, gate.policy, gate.terms, Production(), gate._randomness)
 
 
 def test_the_noise_scale_is_never_taken_from_outside():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.party.table.identifiers import normal_ids
-from colonnade.steps.matching_terms import IdRules
+from colonnade.steps.alignment import IdRules
 
 PLAIN = IdRules()
 

@@ -147,12 +147,15 @@ def test_invariant_4_a_debit_that_was_not_sealed_is_lost_not_refunded_and_not_dr
         assert ledger.spent() == TENTH
 
 
-def inserting(insert="INSERT", sequence="4", request="x'09'", pure="pure", least="least", previous=None) -> str:
+def inserting(
+    insert="INSERT", sequence="4", request="x'09'", pure="pure", least="least", previous=None, together="together"
+) -> str:
     """An otherwise faultless row after the last one, copied from row 2."""
     previous = previous or "(SELECT hash FROM entries WHERE sequence = 3)"
     return (
         f"{insert} INTO entries SELECT {sequence}, kind, {request}, body, label, written, {pure}, {least}, loss,"
-        f" detail, seed_hash, {previous}, hash, seed, answer_hash, answer FROM entries WHERE sequence = 2"
+        f" detail, seed_hash, {previous}, {together}, event_level, plan, about, version, hash, seed, answer_hash, answer"
+        " FROM entries WHERE sequence = 2"
     )
 
 
@@ -177,6 +180,7 @@ TAKING_BACK = [
     inserting(sequence="9"),
     inserting(sequence="NULL"),
     inserting(previous="previous"),
+    *(inserting(together=together) for together in ("NULL", "2", "'yes'")),
     *(inserting(pure=pure) for pure in ("0", "-1", "0.5", "'free'", "9e999", "x'01'")),
     *(inserting(least=least) for least in ("0", "-1", "0.5", "'free'", "NULL")),
 ]

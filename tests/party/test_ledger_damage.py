@@ -13,8 +13,9 @@ import pytest
 from colonnade.errors import ColonnadeError, LedgerCorrupt
 from colonnade.party.ledger import rows as ledger_rows
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import FACTS, SCHEMA, Facts, row_hash
-from colonnade.party.ledger.tally import Tally
+from colonnade.party.ledger.rows import FACTS, Facts, row_hash
+from colonnade.party.ledger.schema import TRIGGERS
+from colonnade.party.ledger.state import LedgerState
 from colonnade.privacy.loss import GRID, NOTHING, Loss
 from colonnade.privacy.price import NANO
 from tests.party.ledger_children import BODY
@@ -86,7 +87,7 @@ def tamper(path: Path, *statements: str) -> None:
             file.execute(f"DROP TRIGGER {name}")
         for statement in statements:
             file.execute(statement)
-        for trigger in SCHEMA[1:]:
+        for trigger in TRIGGERS:
             file.execute(trigger)
         file.execute("COMMIT")
 
@@ -102,6 +103,10 @@ CHANGED_FACTS = [
     "hash = zeroblob(32)",
     "previous = zeroblob(32)",
     "loss = zeroblob(length(loss))",
+    "together = 1",
+    "event_level = 1",
+    "version = 1",
+    "together = NULL, event_level = NULL",
 ]
 
 
@@ -164,7 +169,7 @@ def test_a_row_that_is_spliced_in_beyond_the_cap_is_refused_even_if_its_hash_is_
         SqliteLedger.open(path)
 
 
-GENESIS = {"format": 2, "grid": GRID, "ledger": "00", "party": "bank", "test": False, "cap": {"nano": 10, "delta": 0.0}}
+GENESIS = {"format": 3, "grid": GRID, "ledger": "00", "party": "bank", "test": False, "cap": {"nano": 10, "delta": 0.0}}
 
 
 def first_of(**changes) -> Facts:
@@ -183,18 +188,20 @@ def first_of(**changes) -> Facts:
         first_of(test=1),
         *(first_of(cap={"nano": nano, "delta": 0.0}) for nano in (0, -1, 0.5, True, "1", 10**14)),
         *(first_of(cap={"nano": 10, "delta": delta}) for delta in (1.0, -0.1, "0", None)),
-        first_of(format=3),
+        first_of(format=2),
+        first_of(format=4),
+        first_of()._replace(together=None, event_level=None),
         first_of(grid="renyi-grid-0"),
     ],
 )  # fmt: skip
 def test_a_forged_first_row_is_refused_even_if_its_hash_is_sound(first):
     with pytest.raises(LedgerCorrupt):
-        Tally.begin(first, row_hash(first))
+        LedgerState.begin(first, row_hash(first))
 
 
 def test_a_forged_row_is_refused_even_if_its_hash_is_sound():
     first = first_of(cap={"nano": NANO, "delta": 0.0})
-    start = Tally.begin(first, row_hash(first))
+    start = LedgerState.begin(first, row_hash(first))
     paid = start.row("debit", 0, "x", request=b"q", body=BODY, loss=TENTH)
     after = start.then(paid, row_hash(paid))
     assert after.total == TENTH
@@ -283,6 +290,12 @@ def test_no_two_rows_have_the_same_encoding(tmp_path):
         plain._replace(request=b"ab", body=b""),
         plain._replace(pure=None, least=1),
         plain._replace(pure=1, least=None),
+        plain._replace(together=1),
+        plain._replace(event_level=1),
+        plain._replace(together=None, event_level=None),
+        plain._replace(plan=b"1"),
+        plain._replace(about=b"1"),
+        plain._replace(version=1),
     ]
     hashes = [row_hash(row) for row in (plain, *others)]
     assert len(set(hashes)) == len(hashes)

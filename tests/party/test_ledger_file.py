@@ -222,7 +222,8 @@ def test_a_ledger_that_somebody_switched_to_another_journal_is_refused(tmp_path)
         "CREATE VIEW extra AS SELECT * FROM entries",
         "ALTER TABLE entries ADD COLUMN note TEXT",
         "ALTER TABLE entries RENAME COLUMN label TO title",
-        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 4",
         "PRAGMA application_id = 0",
     ],
 )
@@ -242,7 +243,9 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path, content):
         SqliteLedger.open(tmp_path / "bank.ledger")
 
 
-@pytest.mark.parametrize(("grid", "version"), [("renyi-grid-0", 2), ("renyi-grid-2", 2), (GRID, 1), (GRID, 0)])
+@pytest.mark.parametrize(
+    ("grid", "version"), [("renyi-grid-0", 3), ("renyi-grid-2", 3), (GRID, 2), (GRID, 1), (GRID, 0)]
+)
 def test_a_ledger_of_another_format_or_grid_is_refused_even_if_its_chain_is_sound(tmp_path, monkeypatch, grid, version):
     monkeypatch.setattr(ledger_module, "GRID", grid)
     monkeypatch.setattr(ledger_module, "FORMAT", version)

@@ -5,6 +5,7 @@ Each is planted, and its victim run: a test that takes a folder and nothing else
 name says otherwise.
 """
 
+import dataclasses
 import os
 import sqlite3
 from collections.abc import Callable
@@ -15,14 +16,17 @@ from pathlib import Path
 import pytest
 
 from colonnade.errors import ColonnadeError
+from colonnade.party.ledger import chain as ledger_chain
 from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
-from colonnade.party.ledger import tally as ledger_tally
+from colonnade.party.ledger import state as ledger_state
+from colonnade.party.ledger.chain import Chain
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import SCHEMA, Ceiling
-from colonnade.party.ledger.tally import Tally
+from colonnade.party.ledger.rows import Ceiling
+from colonnade.party.ledger.schema import SCHEMA
+from colonnade.party.ledger.state import LedgerState
 from colonnade.privacy.loss import NOTHING, Loss
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
@@ -68,30 +72,30 @@ def _cap_check_compares_the_new_cost_alone(patch):
             None if cost is None or tally.cap.holds(cost) else (_ for _ in ()).throw(ledger.BudgetExceeded(""))
         ),
     )
-    patch.setattr(Tally, "within_cap", lambda self: self)
+    patch.setattr(LedgerState, "within_cap", lambda self: self)
 
 
 def _reads_cached_totals_only(patch):
-    patch.setattr(SqliteLedger, "_catch_up", lambda self: self._known)
+    patch.setattr(Chain, "catch_up", lambda self: self.known)
 
 
 def _ignores_rows_of_others(patch):
-    honest = SqliteLedger._catch_up
+    honest = Chain.catch_up
 
     def own_rows_only(self):
         tally = honest(self)
         own = self.__dict__.setdefault("_own", {tally.sequence: NOTHING})
-        return Tally(tally.genesis, tally.cap, tally.sequence, tally.hash, sum(own.values(), NOTHING))
+        return dataclasses.replace(tally, total=sum(own.values(), NOTHING))
 
-    insert = SqliteLedger._insert
+    insert = Chain.append
 
     def remember(self, facts, seed=None):
         insert(self, facts, seed)
         if facts.loss is not None:
             self.__dict__.setdefault("_own", {})[facts.sequence] = Loss.from_bytes(facts.loss)
 
-    patch.setattr(SqliteLedger, "_catch_up", own_rows_only)
-    patch.setattr(SqliteLedger, "_insert", remember)
+    patch.setattr(Chain, "catch_up", own_rows_only)
+    patch.setattr(Chain, "append", remember)
 
 
 def _replaces_rows(patch):
@@ -114,23 +118,24 @@ def _without_the_trigger(name, patch):
 
 
 def _forgets_the_chain(patch):
-    for module in (ledger, ledger_tally):
+    for module in (ledger_chain, ledger_state):
         patch.setattr(module, "check_hash", lambda facts, stored: stored)
 
 
 def _forgets_the_order(patch):
-    honest = Tally.then
+    honest = LedgerState.then
     patch.setattr(
-        Tally,
+        LedgerState,
         "then",
         lambda self, facts, stored: honest(
-            Tally(self.genesis, self.cap, facts.sequence - 1, facts.previous, self.total), facts, stored
+            dataclasses.replace(self, sequence=facts.sequence - 1, hash=facts.previous), facts, stored
         ),
     )
 
 
 def _forgets_the_answers(patch):
-    patch.setattr(ledger, "check_kept", lambda *arguments: None)
+    for module in (ledger_chain, ledger_state):
+        patch.setattr(module, "check_kept", lambda *arguments: None)
 
 
 def _forgets_the_schema_check(patch):

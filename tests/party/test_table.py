@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
+from colonnade.coding.cells import CategoryEncoder, NumericEncoder
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.party.table.encoding import CategoryEncoder, NumericEncoder
 from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
 from colonnade.party.table.sources import Source
 from colonnade.protocol import codec

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from colonnade.errors import BadInput
-from colonnade.privacy.calibration import kov_delta, kov_epsilon_each
 from colonnade.privacy.laws import sketch_law as partition_sketch
 from colonnade.privacy.laws.sketch_law import (
     GAMMA,
@@ -23,6 +22,7 @@ from colonnade.privacy.laws.sketch_law import (
 )
 from colonnade.privacy.loss import ORDERS, Loss
 from colonnade.privacy.price import Price
+from tests.privacy.references import kov_delta, kov_epsilon_each
 
 ONE = 2**64
 

@@ -11,10 +11,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from colonnade.errors import BadInput
-from colonnade.privacy.curves import poisson_subsampled_rdp
 from colonnade.privacy.loss import ORDERS, Loss
 from colonnade.privacy.price import Price
 from colonnade.privacy.subsampling import largest_step_rho, sampled_loss, sampled_part_loss
+from tests.privacy.references import subsampled_rdp
 
 PRICE = Price.of(1.0, 1e-5)
 
@@ -47,6 +47,7 @@ def test_one_sampled_step_has_the_known_divergence() -> None:
     """α = 8, q = 0.01, τ_l = 0.05·l: 6.3228112338e-5 with the factor 3, 4.2342274898e-5 without."""
     at_eight = sampled_loss(Fraction(1, 20), 0.01, 1).renyi[ORDERS.index(Fraction(8))]
     assert at_eight == math.ceil(6.3228112338e-5 * 1e9)
+    assert math.isclose(subsampled_rdp(8, 0.01, lambda order: 0.05 * order), 6.3228112338e-5, rel_tol=1e-10)
     assert math.isclose(_without_the_factor(8, 0.01, 0.05), 4.2342274898e-5, rel_tol=1e-9)
 
 
@@ -73,7 +74,7 @@ def test_noise_that_the_paper_calibrates_to_one_is_certified_for_more(
 @settings(max_examples=30, deadline=None)
 @given(rho=st.floats(1e-8, 3.0), rate=st.floats(1e-5, 0.9), order=st.sampled_from([1.125, 2, 2.5, 7.75, 64, 256]))
 def test_it_is_the_general_theorem_and_never_below_it(rho: float, rate: float, order: float) -> None:
-    expected = poisson_subsampled_rdp(order, rate, lambda drawn: rho * drawn)
+    expected = subsampled_rdp(order, rate, lambda drawn: rho * drawn)
     found = sampled_loss(Fraction(rho), rate, 1).renyi[ORDERS.index(Fraction(order))] / 1e9
     assert expected <= found * (1 + 1e-12) + 1e-12
     assert found <= expected * (1 + 1e-6) + 3e-9

@@ -16,8 +16,6 @@ from scipy import special, stats
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import (
-    bernoulli,
-    bernoulli_exp,
     discrete_gaussian,
     discrete_laplace,
     polya_share,
@@ -183,31 +181,7 @@ def test_skellam_of_a_large_mean_has_its_spread_and_its_low_bits(mean: Fraction)
     assert abs(variance - 1) < stats.norm.isf(kit.ALPHA / 2) * np.sqrt(2 / DRAWS)
 
 
-# --- coins and uniform integers --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("probability", ["1/2", "1/3", "1/1000", "999/1000", "5/7"])
-def test_a_rational_coin_has_its_probability(probability: str) -> None:
-    exact = Fraction(probability)
-    heads = int(bernoulli(exact, DRAWS, kit.source(f"coin {exact}")).sum())
-    assert stats.binomtest(heads, DRAWS, float(exact)).pvalue > kit.ALPHA
-    assert stats.binomtest(heads, DRAWS, float(exact) * 0.9).pvalue < kit.ALPHA or exact < Fraction(1, 100)
-
-
-@pytest.mark.parametrize("exponent", ["1/100", "1/2", "1", "17/5"])
-def test_an_exponential_coin_has_its_probability(exponent: str) -> None:
-    exact = Fraction(exponent)
-    heads = int(bernoulli_exp(exact, DRAWS, kit.source(f"exponential coin {exact}")).sum())
-    assert stats.binomtest(heads, DRAWS, np.exp(-float(exact))).pvalue > kit.ALPHA
-    assert stats.binomtest(heads, DRAWS, np.exp(-float(exact)) * 0.9).pvalue < kit.ALPHA
-
-
-def test_certain_and_impossible_coins() -> None:
-    source = kit.source("certain coins")
-    assert bernoulli(Fraction(1), 1000, source).all()
-    assert bernoulli_exp(Fraction(0), 1000, source).all()
-    assert not bernoulli(Fraction(0), 1000, source).any()
-    assert not bernoulli_exp(Fraction(10**30), 1000, source).any()
+# --- uniform integers --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bound", [2, 3, 6, 64, 65, 1000])
@@ -243,8 +217,6 @@ SAMPLERS = {
     "polya": lambda size, source: polya_share(Fraction(5), 3, size, source),
     "skellam": lambda size, source: skellam(Fraction(5), size, source),
     "uniform": lambda size, source: uniform_below(5, size, source),
-    "bernoulli": lambda size, source: bernoulli(Fraction(1, 3), size, source),
-    "bernoulli_exp": lambda size, source: bernoulli_exp(Fraction(1, 3), size, source),
 }
 
 
@@ -298,15 +270,6 @@ def test_a_scale_that_is_not_a_positive_rational_is_refused(value: object) -> No
     ):
         with pytest.raises(BadInput):
             call()
-
-
-@pytest.mark.parametrize("value", [*NOT_RATIONAL, Fraction(-1, 10**9), -1])
-def test_a_bad_probability_or_exponent_is_refused(value: object) -> None:
-    for coin in (bernoulli, bernoulli_exp):
-        with pytest.raises(BadInput):
-            coin(value, 1, SystemRandomness())
-    with pytest.raises(BadInput):
-        bernoulli(Fraction(10**9 + 1, 10**9), 1, SystemRandomness())
 
 
 def test_what_would_not_be_exact_is_refused() -> None:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import ProtocolError
-from colonnade.plan import Plan, Step
+from colonnade.plan import About, Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol import codec
 from colonnade.protocol.frames import read_frame
-from colonnade.protocol.messages import Array, Ask, Blob, GetAccount, Propose, Refused, Released, pack, unpack
+from colonnade.protocol.messages import Array, Ask, Blob, GetAccount, Post, Propose, Refused, Released, pack, unpack
 from colonnade.schema import Category, Numeric, Schema
 
 
@@ -206,6 +206,19 @@ def test_a_request_hash_covers_its_inputs():
     plain = Ask(plan=a_plan(), step="reports")
     given_more = Ask(plan=a_plan(), step="reports", inputs={"centres": pack(np.zeros(2))})
     assert codec.digest(plain) != codec.digest(given_more)
+
+
+def test_a_request_hash_leaves_out_what_is_said_about_the_study():
+    post = {"plan": a_plan(), "step": "reports", "run": b"r", "turn": 0, "letters": {}}
+    for kind, fields in ((Propose, {"plan": a_plan()}), (Ask, {"plan": a_plan(), "step": "reports"}), (Post, post)):
+        plain, titled = kind(**fields), kind(**fields, about=About(title="Churn"))
+        assert codec.digest(plain) == codec.digest(titled)
+        assert codec.decode_request(codec.encode(titled)) == titled != plain
+
+
+def test_a_declared_version_of_the_data_is_part_of_a_request():
+    one, other = (a_plan(data_versions=versions) for versions in ({}, {"bank": 2}))
+    assert codec.request_identity(one, "bank", "reports") != codec.request_identity(other, "bank", "reports")
 
 
 def test_a_refusal_keeps_its_figures():

@@ -1,25 +1,16 @@
-"""Every arithmetic of the library, for tests that must hold in each; int8 ones are skipped where torch is missing."""
-
-import importlib.util
+"""Every arithmetic of the library, for tests that must hold in each."""
 
 import pytest
 
-from colonnade.secure.residues import FAST, PORTABLE, Arithmetic
+from colonnade.secure.residues import PRIME_SETS, Arithmetic
 
-HAS_TORCH = importlib.util.find_spec("torch") is not None
-needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="the extra colonnade[fast] (torch) is not installed")
-
-ALL = [Arithmetic(moduli) for moduli in PORTABLE] + [Arithmetic(moduli, "int8") for moduli in FAST]
+SMALL = [Arithmetic((251, 241, 239, 233, 229, 227, 223)[:count]) for count in (5, 6, 7)]
+"""No plan chooses these, but nothing may depend on how many primes there are, or how large."""
+ALL = [*(Arithmetic(moduli) for moduli in PRIME_SETS), *SMALL]
 
 
 def name(arithmetic: Arithmetic) -> str:
-    return f"{arithmetic.unit}-{len(arithmetic.moduli)}"
+    return f"{len(arithmetic.moduli)}-primes"
 
 
-every_ring = pytest.mark.parametrize("arithmetic", ALL, ids=name)
-"""Rings alone: nothing is multiplied, so that torch is not needed."""
-
-every_arithmetic = pytest.mark.parametrize(
-    "arithmetic",
-    [pytest.param(a, id=name(a), marks=[needs_torch] if a.unit == "int8" else []) for a in ALL],
-)
+every_arithmetic = pytest.mark.parametrize("arithmetic", ALL, ids=name)

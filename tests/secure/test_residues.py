@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import sys
 import tracemalloc
 from fractions import Fraction
 
@@ -13,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import _kernels, products
+from colonnade.secure import _kernels
 from colonnade.secure.products import Products, entry_pairs
-from colonnade.secure.residues import FAST, PORTABLE, Arithmetic, gram_bound, noise_tail
+from colonnade.secure.residues import PRIME_SETS, Arithmetic, gram_bound, noise_tail
 from colonnade.secure.stream import SeedStream
 from tests import kit
-from tests.secure.arithmetics import ALL, every_arithmetic, every_ring, needs_torch
+from tests.secure.arithmetics import ALL, every_arithmetic
 
 
 def elements(values):
@@ -52,7 +51,7 @@ def exact_products(arithmetic, chunk, within):
 # The moduli
 
 
-@every_ring
+@every_arithmetic
 def test_moduli_are_different_primes(arithmetic):
     sieve = np.ones(2**23, dtype=bool)
     sieve[:2] = False
@@ -69,40 +68,35 @@ def test_products_of_moduli_are_the_documented_ones():
     assert [a.element_bytes for a in ALL] == [6, 8, 5, 6, 7]
 
 
-@every_ring
+@every_arithmetic
 def test_a_block_of_products_fits_its_accumulator(arithmetic):
     half = (max(arithmetic.moduli) - 1) // 2
-    if arithmetic.unit == "float64":
-        slack = 1 if arithmetic.modulus >= _kernels.LARGEST_NARROW else 0
-        assert _kernels.BLOCK_ROWS * (half + slack) ** 2 + 2 * max(arithmetic.moduli) < 2**53
-    else:
-        assert products.LARGEST_SLICE * half**2 < products.LARGEST_INT8_ROWS * half**2 < 2**31
+    slack = 1 if arithmetic.modulus >= _kernels.LARGEST_NARROW else 0
+    assert _kernels.BLOCK_ROWS * (half + slack) ** 2 + 2 * max(arithmetic.moduli) < 2**53
 
 
 @pytest.mark.parametrize(
-    ("moduli", "unit"),
+    "moduli",
     [
-        ((), "float64"),
-        ((9, 7), "float64"),
-        ((7, 7), "float64"),
-        ((2, 7), "float64"),
-        ((8388617,), "float64"),
-        ((257,), "int8"),
-        ((253, 251), "int8"),
-        ((2**23 - 15, 2**23 - 21, 2**21 - 9), "float64"),
-        ((2**23 - 15, 2**23 - 21, 17, 19), "float64"),
-        ((2**21 - 9, 2**21 - 19, 2**21 - 21, 3), "float64"),
-        ((7.0,), "float64"),
-        ((True,), "float64"),
-        ((7,), "bfloat16"),
+        (),
+        (9, 7),
+        (7, 7),
+        (2, 7),
+        (8388617,),
+        (253, 251),
+        (2**23 - 15, 2**23 - 21, 2**21 - 9),
+        (2**23 - 15, 2**23 - 21, 17, 19),
+        (2**21 - 9, 2**21 - 19, 2**21 - 21, 3),
+        (7.0,),
+        (True,),
     ],
 )
-def test_moduli_that_would_not_be_exact_are_refused(moduli, unit):
+def test_moduli_that_would_not_be_exact_are_refused(moduli):
     with pytest.raises(BadInput):
-        Arithmetic(moduli, unit)
+        Arithmetic(moduli)
 
 
-@every_ring
+@every_arithmetic
 def test_an_arithmetic_survives_a_plan_and_is_validated_on_arrival(arithmetic):
     data = msgspec.json.encode(arithmetic)
     assert msgspec.json.decode(data, type=Arithmetic) == arithmetic
@@ -113,17 +107,15 @@ def test_an_arithmetic_survives_a_plan_and_is_validated_on_arrival(arithmetic):
 # Headroom, at plan time
 
 
-@pytest.mark.parametrize("fast", [False, True])
-def test_the_cheapest_arithmetic_with_room_is_chosen_and_one_more_is_refused(fast):
-    sets = FAST if fast else PORTABLE
-    for position, moduli in enumerate(sets):
+def test_the_cheapest_arithmetic_with_room_is_chosen_and_one_more_is_refused():
+    for position, moduli in enumerate(PRIME_SETS):
         largest = (math.prod(moduli) - 1) // 2
-        assert Arithmetic.for_headroom(largest, 8, fast=fast).moduli == moduli
-        if position + 1 < len(sets):
-            assert Arithmetic.for_headroom(largest + 1, 8, fast=fast).moduli == sets[position + 1]
+        assert Arithmetic.for_headroom(largest, 8).moduli == moduli
+        if position + 1 < len(PRIME_SETS):
+            assert Arithmetic.for_headroom(largest + 1, 8).moduli == PRIME_SETS[position + 1]
         else:
             with pytest.raises(BadInput):
-                Arithmetic.for_headroom(largest + 1, 8, fast=fast)
+                Arithmetic.for_headroom(largest + 1, 8)
 
 
 @every_arithmetic
@@ -143,7 +135,7 @@ def test_a_gram_entry_exactly_at_the_bound_decodes(arithmetic):
 
 def test_headroom_counts_the_noise():
     rows, largest = 1000, 4096
-    room = (math.prod(PORTABLE[1]) - 1) // 2 - rows * largest**2
+    room = (math.prod(PRIME_SETS[1]) - 1) // 2 - rows * largest**2
     variance = (room - 10) ** 2 // 256  # just fits at sixteen standard deviations, not with the rest of the tail
     assert gram_bound(rows, largest, 10**12) == rows * largest**2 + noise_tail(10**12)
     with pytest.raises(BadInput):
@@ -176,7 +168,7 @@ def test_a_bound_that_is_not_one_is_refused(bound):
 @pytest.mark.parametrize("nodes", [0, -1, 227, 3.0, True])
 def test_more_nodes_than_evaluation_points_are_refused(nodes):
     with pytest.raises(BadInput):
-        Arithmetic.for_headroom(2**45, nodes, fast=True)
+        ALL[4].require_nodes(nodes)
 
 
 @pytest.mark.parametrize("arguments", [(0, 1), (1, 0), (1.0, 1), (1, True), (1, 1, -1), (1, 1, 0.5)])
@@ -188,7 +180,7 @@ def test_bounds_of_nonsense_are_refused(arguments):
 # Integers to elements and back
 
 
-@every_ring
+@every_arithmetic
 def test_integers_round_trip_at_the_edges_and_not_beyond(arithmetic):
     edges = np.array([0, 1, -1, arithmetic.largest, -arithmetic.largest])
     found = arithmetic.encode(edges)
@@ -199,7 +191,7 @@ def test_integers_round_trip_at_the_edges_and_not_beyond(arithmetic):
             arithmetic.encode(np.array([0, beyond]))
 
 
-@every_ring
+@every_arithmetic
 def test_a_declared_bound_is_enforced_on_both_sides(arithmetic):
     arithmetic.encode(np.array([7, -7]), 7)
     for beyond in (8, -8):
@@ -213,7 +205,7 @@ def test_only_signed_words_are_encoded(values):
         ALL[0].encode(values)
 
 
-@every_ring
+@every_arithmetic
 def test_elements_out_of_range_are_refused_everywhere(arithmetic):
     good = elements([0, arithmetic.modulus - 1])
     for wrong in (arithmetic.modulus, arithmetic.modulus + 1, 2**63, 2**64 - 1):
@@ -246,7 +238,7 @@ def test_a_product_refuses_shares_out_of_range_or_of_another_shape(arithmetic):
 # Residues
 
 
-@every_ring
+@every_arithmetic
 def test_garner_inverts_residues_at_the_edges(arithmetic):
     edges = edge_elements(arithmetic)
     residues = np.array([[e % p for e in edges] for p in arithmetic.moduli])
@@ -255,25 +247,22 @@ def test_garner_inverts_residues_at_the_edges(arithmetic):
     assert arithmetic.from_residues(centred).tolist() == edges
 
 
-@every_ring
+@every_arithmetic
 def test_planes_hold_centred_residues_at_the_edges(arithmetic):
     edges = edge_elements(arithmetic)
     values = np.concatenate([elements(edges), arithmetic.uniform(SeedStream(bytes(32)), 20_000)])[None]
     wide = arithmetic.modulus >= _kernels.LARGEST_NARROW
     for prime, high in arithmetic.constants:
-        plane = np.zeros(values.shape, dtype=np.int8 if arithmetic.unit == "int8" else np.float64)
-        if arithmetic.unit == "int8":
-            _kernels.int8_plane(values, values.size, prime, high, wide, plane)
-        else:
-            _kernels._float_plane(values, 0, values.size, prime, high, wide, plane)
+        plane = np.zeros(values.shape)
+        _kernels._float_plane(values, 0, values.size, prime, high, wide, plane)
         found = plane[0].astype(np.int64)
         assert (found == plane[0]).all()
         assert (np.mod(found, int(prime)) == (values[0] % np.uint64(prime)).astype(np.int64)).all()
-        slack = 1 if wide and arithmetic.unit == "float64" else 0
+        slack = 1 if wide else 0
         assert np.abs(found).max() <= (int(prime) - 1) // 2 + slack
 
 
-@every_ring
+@every_arithmetic
 def test_words_are_reduced_exactly_next_to_every_kind_of_multiple(arithmetic):
     modulus = arithmetic.modulus
     top = 2**64 // modulus
@@ -284,7 +273,7 @@ def test_words_are_reduced_exactly_next_to_every_kind_of_multiple(arithmetic):
     assert found.tolist() == [w % modulus for w in (*words, 2**64 - 1)]
 
 
-@every_ring
+@every_arithmetic
 def test_weighted_sums_are_those_of_python(arithmetic):
     edges = edge_elements(arithmetic)
     shares = np.array([edges, edges[::-1], edges[3:] + edges[:3]], dtype=np.uint64)
@@ -293,7 +282,7 @@ def test_weighted_sums_are_those_of_python(arithmetic):
     assert arithmetic.weighted(shares, weights).tolist() == expected
 
 
-@every_ring
+@every_arithmetic
 def test_sums_of_elements_are_those_of_python(arithmetic):
     edges = elements(edge_elements(arithmetic))
     found = arithmetic.add(edges, edges[::-1].copy(), edges)
@@ -393,7 +382,7 @@ def test_memory_does_not_grow_with_rows(arithmetic):
 # Randomness
 
 
-@every_ring
+@every_arithmetic
 def test_uniform_elements_are_uniform_and_so_are_their_residues(arithmetic):
     found = arithmetic.uniform(kit.source(f"uniform {arithmetic.moduli}"), 100_000)
     bins = (found.astype(object) * 64 // arithmetic.modulus).astype(np.int64)
@@ -419,7 +408,7 @@ class Script:
         raise NotImplementedError
 
 
-@every_ring
+@every_arithmetic
 def test_words_above_the_last_whole_multiple_are_drawn_again(arithmetic):
     limit = 2**64 // arithmetic.modulus * arithmetic.modulus
     script = Script([limit - 1, limit, 5, 2**64 - 1, limit, 2**64 - 1, 7, 8, 9])
@@ -427,7 +416,7 @@ def test_words_above_the_last_whole_multiple_are_drawn_again(arithmetic):
     assert script.words(1).tolist() == [9]
 
 
-@every_ring
+@every_arithmetic
 def test_a_rejected_word_of_a_stream_is_replaced_deterministically(arithmetic):
     count = 200_000  # with three primes of 21 bits, about five rejections
     first, again = (arithmetic.uniform(SeedStream(bytes(32), 3), count) for _ in range(2))
@@ -438,7 +427,7 @@ def test_a_rejected_word_of_a_stream_is_replaced_deterministically(arithmetic):
 # Bytes
 
 
-@every_ring
+@every_arithmetic
 @settings(max_examples=20)
 @given(data=st.data())
 def test_bytes_round_trip_and_are_little_endian(arithmetic, data):
@@ -448,7 +437,7 @@ def test_bytes_round_trip_and_are_little_endian(arithmetic, data):
     assert arithmetic.from_bytes(memoryview(sent), (len(values),)).tolist() == values
 
 
-@every_ring
+@every_arithmetic
 def test_bytes_of_another_length_or_range_are_refused(arithmetic):
     sent = arithmetic.to_bytes(elements([1, 2, 3, 4, 5, 6]))
     assert arithmetic.from_bytes(sent, (2, 3)).tolist() == [[1, 2, 3], [4, 5, 6]]
@@ -457,37 +446,3 @@ def test_bytes_of_another_length_or_range_are_refused(arithmetic):
             arithmetic.from_bytes(wrong, (2, 3))
     with pytest.raises(ProtocolError):
         arithmetic.from_bytes(b"\xff" * len(sent), (6,))
-
-
-# The optional unit
-
-
-def test_a_missing_torch_is_refused_by_the_name_of_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    products._exact_torch.cache_clear()
-    with pytest.raises(BadInput, match=r"colonnade\[fast\]"):
-        Products(ALL[2], [1, 1])
-    products._exact_torch.cache_clear()
-
-
-@needs_torch
-def test_an_int8_product_that_saturates_is_refused(monkeypatch):
-    import torch
-
-    exact = torch._int_mm
-    monkeypatch.setattr(torch, "_int_mm", lambda a, b: exact(a, b).clamp(-(2**30), 2**30))
-    products._exact_torch.cache_clear()
-    with pytest.raises(BadInput, match="not exact"):
-        Products(ALL[2], [1, 1])
-    products._exact_torch.cache_clear()
-
-
-@needs_torch
-def test_int8_sums_are_exact_over_the_longest_block():
-    arithmetic = ALL[4]
-    rows = 3 * products.LARGEST_SLICE + 5
-    ends = np.array([[(p - 1) // 2] for p in arithmetic.moduli])
-    column = np.full((1, rows), arithmetic.from_residues(ends)[0])
-    product = Products(arithmetic, [1, 1])
-    product.add([column, column])
-    assert int(product.elements()[0]) == rows * int(column[0, 0]) ** 2 % arithmetic.modulus

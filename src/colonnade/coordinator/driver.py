@@ -1,12 +1,17 @@
 """Drives an algorithm's rounds over a transport: agree first, then ask, and say what a failure cost."""
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from colonnade.coordinator.journal import Forgetful, Journal
+import msgspec
+
+from colonnade.coordinator.journal import Journal, NoJournal
 from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
-from colonnade.plan import Plan
+from colonnade.plan import About, Plan
 from colonnade.privacy.loss import Loss, total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
@@ -26,12 +31,30 @@ from colonnade.protocol.messages import (
 )
 from colonnade.protocol.rounds import Algorithm
 from colonnade.secure.handshake import Hello
-from colonnade.transport.base import Transport
+from colonnade.transport.direct import Transport
 from colonnade.transport.transcript import Recorded, Transcript
 
-__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "conduct"]
+__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "conduct", "progress_bar"]
 
 Progress = Callable[[str], None]
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """Yield a function that announces the step at hand: on a terminal; elsewhere nobody watches, and nothing is written.
+
+    ``COLONNADE_PROGRESS=0`` silences it, ``=lines`` forces plain lines.
+    """
+    mode = os.environ.get("COLONNADE_PROGRESS", "auto")
+    if mode == "lines":
+        yield lambda step: print(f"{title}: {step}", file=sys.stderr, flush=True)  # noqa: T201  # this is its purpose
+    elif mode == "0" or not sys.stderr.isatty():
+        yield lambda _: None
+    else:
+        from rich.console import Console
+
+        with Console(stderr=True).status(title) as status:
+            yield lambda step: status.update(f"{title}: {step}")
 
 
 @dataclass(frozen=True)
@@ -110,17 +133,22 @@ class _Tally:
 
 
 def conduct(
-    algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress, journal: Journal | None = None
+    algorithm: Algorithm,
+    plan: Plan,
+    transport: Transport,
+    progress: Progress,
+    journal: Journal | None = None,
+    about: About | None = None,
 ) -> Outcome:
     """Run a study to its end, and take it up again where the network or a process failed: what was released is not paid twice.
 
     Every party is asked to agree before any is asked to release, so that a refusal that can be foreseen costs nobody anything.
     """
-    journal = journal or Forgetful()
+    journal = journal or NoJournal()
     spent: dict[str, float] = {}
     for attempt in range(1, journal.attempts + 1):
         try:
-            outcome = _conduct_once(algorithm, plan, transport, progress, journal)
+            outcome = _conduct_once(algorithm, plan, transport, progress, journal, about)
         except ColonnadeError as error:
             spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
             lasting = isinstance(error, PartyAway) or not isinstance(
@@ -137,12 +165,17 @@ def conduct(
 
 
 def _conduct_once(
-    algorithm: Algorithm, plan: Plan, transport: Transport, progress: Progress, journal: Journal
+    algorithm: Algorithm,
+    plan: Plan,
+    transport: Transport,
+    progress: Progress,
+    journal: Journal,
+    about: About | None,
 ) -> Outcome:
     recorded = Recorded(transport)
     journal.begin(plan)
     progress("agreeing")
-    tally = _Tally(plan, agree(plan, recorded, journal))
+    tally = _Tally(plan, agree(plan, recorded, journal, about))
     rounds = algorithm.rounds(plan)
     try:
         requests = next(rounds)
@@ -152,8 +185,8 @@ def _conduct_once(
                 progress(recorded.step)
             tally.ask(requests)
             journal.sending(plan, requests)
-            replies = _exchange(requests, recorded)
-            replies |= _told(journal.untold(plan, requests, replies), recorded)
+            replies = _exchange(_with_words(requests, about), recorded)
+            replies |= _told(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             tally.note(requests, replies)
             _raise_refusal(replies)
@@ -172,10 +205,22 @@ def _told(requests: Mapping[str, Request], transport: Transport) -> dict[str, Re
     return {member: reply for member, reply in _exchange(requests, transport).items() if not isinstance(reply, Refused)}
 
 
-def agree(plan: Plan, transport: Transport, journal: Journal | None = None) -> Quote:
+def _with_words(requests: Mapping[str, Request], about: About | None) -> Mapping[str, Request]:
+    """Return requests of which the first of each step says what the study is about."""
+    if about is None:
+        return requests
+    return {
+        member: msgspec.structs.replace(request, about=about)
+        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 0)
+        else request
+        for member, request in requests.items()
+    }
+
+
+def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
     """Put the plan to every party; return what each would be charged. Nothing is spent."""
     members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
-    replies = ask({member: Propose(plan=plan) for member in members}, transport)
+    replies = ask({member: Propose(plan=plan, about=about) for member in members}, transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}
@@ -185,7 +230,7 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None) -> Q
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
-    (journal or Forgetful()).agreed(plan, cast("Mapping[str, Agreed]", replies))
+    (journal or NoJournal()).agreed(plan, cast("Mapping[str, Agreed]", replies))
     return Quote(losses, unpaid, disclosed)
 
 

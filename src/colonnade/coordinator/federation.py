@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 import pandas as pd
 
+from colonnade.coding.names import ColumnName, plain_names
 from colonnade.coordinator import driver
 from colonnade.coordinator.accounts import account_row, person_loss
 from colonnade.coordinator.aligning import Aligned, Aligning
@@ -24,19 +25,18 @@ from colonnade.errors import (
     ProtocolError,
     SchemaMismatch,
 )
-from colonnade.plan import RELATION, Parameter, Plan, Unit
+from colonnade.plan import RELATION, About, Parameter, Plan, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request
-from colonnade.protocol.papers import Papers
 from colonnade.protocol.rounds import Algorithm
 from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
 from colonnade.steps.registry import uses_compute_nodes
-from colonnade.transport.base import Endpoint, Transport
-from colonnade.transport.direct import Direct
+from colonnade.transport.direct import Direct, Endpoint, Transport
 
 __all__ = ["Federation"]
 
@@ -91,14 +91,14 @@ class Federation(Aligning, Dividing):
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
         alignment: str = "",
-        papers: Papers | None = None,
+        papers: FederationAgreement | None = None,
         journal: Journal | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
             raise BadInput("collusion is a whole number, zero or more.")
         self.transport = transport
-        self.parties = tuple(parties)
-        self.compute_nodes = tuple(compute_nodes)
+        self.parties = tuple(map(str, parties))  # a numpy string would not travel
+        self.compute_nodes = tuple(map(str, compute_nodes))
         self.collusion = collusion
         described = self._everyone(GetDescription(alignment=alignment), Described)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
@@ -153,6 +153,7 @@ class Federation(Aligning, Dividing):
         """
         if not isinstance(parties, Mapping) or not parties:
             raise BadInput("simulate takes a mapping from party names to cn.Party objects, at least one.")
+        parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
         kinds = {type(party) for party in parties.values()}
         if len(kinds) != 1 or not hasattr(next(iter(kinds)), "assemble"):
             raise BadInput("simulate takes cn.Party objects.", remedy="Wrap each table: cn.Party(frame, schema=...).")
@@ -160,7 +161,7 @@ class Federation(Aligning, Dividing):
             raise BadInput(
                 "compute_nodes takes a list of names; the coordinator joins in by itself where it is needed."
             )
-        nodes = (*compute_nodes, *([COORDINATOR] if len(parties) + len(compute_nodes) < FEWEST_NODES else []))
+        nodes = (*map(str, compute_nodes), *([COORDINATOR] if len(parties) + len(compute_nodes) < FEWEST_NODES else []))
         assembling = cast("type[_Assembles]", kinds.pop())
         guards = assembling.assemble(
             parties,
@@ -212,7 +213,7 @@ class Federation(Aligning, Dividing):
                 journal=connection.journal,
             )
         except BaseException:
-            connection.transport.close()  # type: ignore[attr-defined]  # what was opened here can be closed
+            connection.transport.close()
             connection.journal.close()
             raise
 
@@ -220,12 +221,10 @@ class Federation(Aligning, Dividing):
 
     def column(self, name: str) -> tuple[str, str, Column]:
         """Resolve ``"party.column"`` to its party, its own name and its public description."""
-        if not isinstance(name, str):
-            raise BadInput("Columns are named 'party.column'.")
-        party, dot, column = name.partition(".")
-        if not dot or party not in self.schemas:
+        party, column = ColumnName.of(name)
+        if party not in self.schemas:
             raise BadInput(
-                f"{name!r} does not name a column of this federation.",
+                f"{str(name)!r} does not name a column of this federation.",
                 remedy=f"Columns are named 'party.column'; the parties are {', '.join(self.parties)}.",
             )
         if column not in self.schemas[party]:
@@ -237,16 +236,11 @@ class Federation(Aligning, Dividing):
 
     def columns(self) -> list[str]:
         """Return every column of the federation: parties as given, then schema order."""
-        return [f"{party}.{column}" for party in self.parties for column in self.schemas[party]]
+        return [str(ColumnName(party, column)) for party in self.parties for column in self.schemas[party]]
 
     def describe(self, columns: Sequence[str] | None = None) -> dict[str, Column]:
         """Return the public descriptions of some columns (all by default), in the federation's order."""
-        wanted = self.columns() if columns is None else columns
-        if isinstance(wanted, str) or not isinstance(wanted, Sequence) or not wanted:
-            raise BadInput("columns takes a list such as ['bank.age', 'telco.minutes'].")
-        found = {name: self.column(name)[2] for name in wanted}
-        if len(found) != len(wanted):
-            raise BadInput("A column is named twice.")
+        found = {name: self.column(name)[2] for name in (self.columns() if columns is None else plain_names(columns))}
         return {name: found[name] for name in self.columns() if name in found}
 
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> Any:
@@ -331,15 +325,18 @@ class Federation(Aligning, Dividing):
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
         return driver.agree(plan, self.transport, self.journal)
 
-    def run(self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None) -> Outcome:
-        """Run a study."""
-        return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal)
+    def run(
+        self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, about: About | None = None
+    ) -> Outcome:
+        """Run a study; ``about`` is what the parties are told about it, beside the plan."""
+        return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal, about)
 
     def study(
         self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
     ) -> Findings:
         """Run a study and draw up its papers."""
-        return findings_of(self.run(algorithm, plan, progress), self.schemas, title=title, local=local)
+        outcome = self.run(algorithm, plan, progress, about=About(title=title))
+        return findings_of(outcome, self.schemas, title=title, local=local)
 
     def moments(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import linear_model
 
-from colonnade.estimation.moments import Feature
+from colonnade.coding.features import Feature, centres, half_widths
 from colonnade.estimation.weighted_clustering import weighted_kmeans
 
 __all__ = ["CodedModel", "Penalty", "joined_clusters", "own_model", "sampled_clusters", "sampled_regression"]
@@ -60,11 +60,8 @@ def sampled_regression(
 
 def own_model(model: CodedModel, features: Sequence[Feature], target: Feature) -> tuple[Array, float]:
     """Return coefficients and intercept in the columns' own units."""
-    numeric = np.array([feature.kind == "numeric" for feature in features])
-    widths = np.where(numeric, [feature.half_width for feature in features], 1.0)
-    centres = np.where(numeric, [feature.centre for feature in features], 0.0)
-    coefficients = model.coefficients * target.half_width / widths
-    return coefficients, float(target.centre + model.intercept * target.half_width - coefficients @ centres)
+    coefficients = model.coefficients * target.half_width / half_widths(features)
+    return coefficients, float(target.centre + model.intercept * target.half_width - coefficients @ centres(features))
 
 
 def sampled_clusters(rows: Array, weights: Array, clusters: int, *, seed: int) -> Array:

@@ -10,7 +10,7 @@ each of them a weight, its velocity and its average are three numbers whose cova
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.estimation.moments import Feature
+from colonnade.coding.features import Feature
 from colonnade.estimation.optimisers import Average, Sgd
 from colonnade.estimation.typical_moments import typical_matrix
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coefficients_to_own_units
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import Moments, own_units
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression_from_moments import feature_places, standard_errors
 from colonnade.estimation.shrunken_solve import NormalEquations, Solution
 
@@ -117,7 +118,7 @@ def _binary(
     slope = 2 / (spread * (1 - explained))
     level = np.log(share / (1 - share)) - (1 - 2 * share) * slope * explained
     offset = level - slope * float(equations.means @ solution.weights)
-    names, into = own_units([equations.moments.features[place] for place in equations.places])
+    names, into = coefficients_to_own_units([equations.moments.features[place] for place in equations.places])
     values = into @ np.append(slope * solution.weights, offset)
     # The slope is noisy too: it grows with what the weights seem to explain.
     steeper = slope / (1 - explained) / count / spread if explained < LARGEST_EXPLAINED else 0.0
@@ -139,7 +140,7 @@ def _several(
     mixing, levels = _discriminants(explained, shares)
     weights = fitted @ mixing
     offsets = levels - equations.means @ weights
-    names, into = own_units([moments.features[place] for place in equations.places])
+    names, into = coefficients_to_own_units([moments.features[place] for place in equations.places])
     values = into @ np.vstack([weights, offsets])
     covariances = [equations.covariance(solution, ridge=ridge)[:-1, :-1] for solution in solutions]
     squared = np.array([standard_errors(into[:-1], covariance) ** 2 for covariance in covariances])

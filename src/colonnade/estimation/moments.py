@@ -1,104 +1,24 @@
 """Second moments of all columns from one release of the secure Gram channel (paper 002), as every estimator reads them.
 
 The coordinator holds a noisy symmetric matrix of sums of products of *coded* columns, how noisy each entry is, and
-nothing else. Whatever is computed from it is post-processing and costs nothing more. Coding is public: a number is
-mapped from its bounds to [−1, 1], a category becomes one indicator a level, a two-level category may become a single
-±1 column (half the noise variance of two indicators), and a constant column of ones comes first.
+nothing else. Whatever is computed from it is post-processing and costs nothing more. Coding is public
+(`colonnade.coding.features`): a two-level category may become a single ±1 column (half the noise variance of two
+indicators), and a constant column of ones comes first.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature
 from colonnade.errors import BadInput
-from colonnade.schema import Column, Numeric
 
-__all__ = ["INTERCEPT", "Feature", "Moments", "features_of", "noise_variance", "own_units", "row_bound"]
+__all__ = ["Moments", "noise_variance", "row_bound"]
 
 Array = NDArray[np.float64]
 SYMMETRY_TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Feature:
-    """One coded column: where it comes from and how it was coded.
-
-    Parameters
-    ----------
-    name
-        ``"party.column"``, or ``"party.column=level"`` for an indicator.
-    column
-        The column it codes.
-    kind
-        ``"intercept"`` (always 1), ``"numeric"``, ``"level"`` (an indicator) or ``"sign"`` (−1 for the first of two
-        levels, +1 for the second, 0 for a missing value).
-    low, high
-        The public bounds of a numeric column.
-    levels
-        The two names a sign column stands for.
-    """
-
-    name: str
-    column: str
-    kind: Literal["intercept", "numeric", "level", "sign"]
-    low: float = -1.0
-    high: float = 1.0
-    levels: tuple[str, ...] = ()
-
-    @property
-    def centre(self) -> float:
-        """The value in own units that is coded as 0."""
-        return self.low / 2 + self.high / 2
-
-    @property
-    def half_width(self) -> float:
-        """How many own units one coded unit is."""
-        return self.high / 2 - self.low / 2
-
-
-INTERCEPT = Feature("1", "1", "intercept")
-"""The constant column, first in every matrix: its products are the column sums."""
-
-
-def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) -> tuple[Feature, ...]:
-    """Return the coded columns of a public schema, the intercept first.
-
-    Parameters
-    ----------
-    columns
-        ``"party.column"`` to its `Numeric` or `Category`, in the order of the federation.
-    signed
-        Two-level categories to code as one ±1 column, such as the target of a binary logistic regression.
-
-    Examples
-    --------
-    >>> from colonnade.schema import Category
-    >>> [f.name for f in features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})]
-    ['1', 'a.age', 'b.plan=basic', 'b.plan=gold']
-    """
-    unknown = set(signed) - set(columns)
-    if not columns or unknown:
-        raise BadInput("Moments need at least one column, and a signed column must be one of them.")
-    coded = [INTERCEPT]
-    for name, column in columns.items():
-        coded.extend(_coded(name, column, signed=name in signed))
-    return tuple(coded)
-
-
-def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
-    if isinstance(column, Numeric):
-        if signed:
-            raise BadInput(f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.")
-        return [Feature(name, name, "numeric", column.low, column.high)]
-    levels = tuple(f"{name}={level}" for level in column.levels)
-    if not signed:
-        return [Feature(level, name, "level") for level in levels]
-    if len(levels) != 2:
-        raise BadInput(f"Column {name!r} has {len(levels)} levels; only a category of two can be coded as a sign.")
-    return [Feature(name, name, "sign", levels=levels)]
 
 
 def row_bound(features: Sequence[Feature]) -> int:
@@ -217,29 +137,3 @@ def _square(values: object, size: int) -> Array:
         raise BadInput("A matrix of moments must be symmetric.", remedy="Measure each pair once and mirror it.")
     array.setflags(write=False)
     return array
-
-
-def own_units(features: Sequence[Feature]) -> tuple[tuple[str, ...], Array]:
-    """Return names, and the linear map from coded (weights, intercept) to coefficients in the columns' own units.
-
-    The map has one row a name (every level of a category has one) and a last row for the intercept; its columns are the
-    coded weights in the order of ``features``, then the coded intercept.
-    """
-    names: list[str] = []
-    rows: list[tuple[int, float]] = []
-    shift = np.zeros(len(features) + 1)
-    shift[-1] = 1.0
-    for place, feature in enumerate(features):
-        if feature.kind == "sign":
-            names.extend(feature.levels)
-            rows.extend([(place, -1.0), (place, 1.0)])
-            continue
-        names.append(feature.name)
-        rows.append((place, 1.0 / feature.half_width if feature.kind == "numeric" else 1.0))
-        if feature.kind == "numeric":
-            shift[place] = -feature.centre / feature.half_width
-    into = np.zeros((len(rows) + 1, len(features) + 1))
-    for row, (place, factor) in enumerate(rows):
-        into[row, place] = factor
-    into[-1] = shift
-    return tuple(names), into

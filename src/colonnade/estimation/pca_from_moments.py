@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import to_own_units
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.noise_propagation import operator_norm, quadratic_variance
@@ -75,7 +76,7 @@ def pca_from_moments(moments: Moments, n_components: int, *, columns: Sequence[s
         components=vectors.T,
         explained_variance=_without_noise(values, operator_norm(variance)) / people,
         explained_variance_error=np.sqrt([quadratic_variance(variance, vector) for vector in vectors.T]) / people,
-        means=np.array([f.centre + f.half_width * mean for f, mean in zip(features, means, strict=True)]),
+        means=to_own_units(means, features),
         coded_means=means,
         significant=int(np.sum(values > operator_norm(variance))),
         noise_floor=operator_norm(variance) / people,

@@ -11,8 +11,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coefficients_to_own_units
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import Moments, own_units
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.shrunken_solve import NormalEquations, Solution
 
 __all__ = ["LinearFit", "linear_from_moments", "ridge_path"]
@@ -99,7 +100,7 @@ def _numeric(moments: Moments, target: str) -> int:
 
 def _fit(equations: NormalEquations, solution: Solution, place: int, ridge: float) -> LinearFit:
     moments = equations.moments
-    names, into = own_units([moments.features[index] for index in equations.places])
+    names, into = coefficients_to_own_units([moments.features[index] for index in equations.places])
     target = moments.features[place]
     into = into * target.half_width
     values = into @ np.append(solution.weights, solution.intercept)

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtr, ndtri
 
-from colonnade.estimation.moments import Feature, Moments
+from colonnade.coding.features import Feature
+from colonnade.estimation.moments import Moments
 
 __all__ = ["EVEN", "NARROW", "SPREAD", "TYPICAL", "deviations", "noisy_releases", "sketched_grams", "typical_matrix"]
 

@@ -1,11 +1,12 @@
 """Fitted models as ordinary scikit-learn pipelines: the same coding of columns, then the same model, and none of our classes.
 
 The coding is public, so its steps are fitted on a small table made from the schema: bounds, and levels as the schema writes
-them. Missing numbers take the midpoint, numbers are clipped to their bounds, a missing or unknown level is no level.
+them. The rules are those of `colonnade.coding.cells`; because a pipeline may use plain functions only, they stand in it as
+patterns and as a list of every spelling. A `Fraction` is missing here, and in a
+category so is a `Decimal` with a decimal point.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,32 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from colonnade.coding.cells import NUMBER, number_bounds, spelled_floats, spelled_wholes, spellings
 from colonnade.schema import Category, Column, Numeric
 
 __all__ = ["components_pipeline", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
 
 Array = NDArray[Any]
+
+WORDS = {
+    r"(?ai)\A\s*true\s*\Z": "1",
+    r"(?ai)\A\s*false\s*\Z": "0",
+    rf"(?as)\A(?!\s*{NUMBER.removeprefix('^').removesuffix('$')}\s*\Z).*\Z": "",
+}
+"""What text becomes before it is read as numbers: the two truths, and nothing where there is no number."""
+
+TYPED = "{0.__class__.__name__} {0}".format
+TEXTS = ("str", "str_", "date")
+BOOLEANS = ("bool", "bool_")
+WHOLES = (
+    "int",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "longlong",
+    "ulonglong",
+    "Decimal",
+)
+FLOATS = ("float", "float16", "float32", "float64", "longdouble")
+"""The names of the types that a cell may have, by how it is spelled."""
 
 
 def linear_pipeline(columns: Mapping[str, Column], coefficients: Array, intercept: float) -> Pipeline:
@@ -73,19 +95,25 @@ def _coding(columns: Mapping[str, Column], *, coded: bool) -> ColumnTransformer:
     for name, column in columns.items():
         if coded and isinstance(column, Numeric):  # bounds of a whole number may lie between two whole numbers
             scaler = coding.named_transformers_[name].named_steps["map"]
-            half = column.high / 2 - column.low / 2
-            scaler.mean_, scaler.scale_ = np.array([column.midpoint]), np.array([half])
+            scaler.mean_, scaler.scale_ = np.array([column.midpoint]), np.array([column.half_range])
             scaler.var_ = scaler.scale_**2
     return coding
 
 
 def _number(column: Numeric, *, coded: bool) -> Pipeline:
-    low, high = (math.ceil(column.low), math.floor(column.high)) if column.integer else (column.low, column.high)
-    steps: list[tuple[str, Any]] = []
+    """Read cells as numbers, then bound them: first as text, because that is how one column may hold several types."""
+    low, high = number_bounds(column)
+    steps = [
+        ("plain", _step(pd.DataFrame.astype, dtype=object)),
+        ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
+        ("objects", _step(pd.DataFrame.astype, dtype=object)),
+        ("words", _step(pd.DataFrame.replace, to_replace=WORDS, regex=True)),
+        ("numbers", _step(pd.DataFrame.apply, func=pd.to_numeric, errors="coerce")),
+        ("floats", _step(pd.DataFrame.astype, dtype=np.float64)),
+    ]
     if column.integer:
-        steps.append(("round", FunctionTransformer(np.rint, feature_names_out="one-to-one")))
-    bounds = {"a_min": float(low), "a_max": float(high)}
-    steps.append(("clip", FunctionTransformer(np.clip, kw_args=bounds, feature_names_out="one-to-one")))
+        steps.append(("round", _step(np.rint)))
+    steps.append(("clip", _step(np.clip, a_min=low, a_max=high)))
     steps.append(("missing", SimpleImputer(strategy="constant", fill_value=column.midpoint)))
     if coded:
         steps.append(("map", StandardScaler()))
@@ -93,11 +121,36 @@ def _number(column: Numeric, *, coded: bool) -> Pipeline:
 
 
 def _levels(column: Category) -> Pipeline:
-    """Code levels as the schema writes them; as objects, since the encoder wants numbers in ascending order otherwise."""
-    levels = np.array(list(column.levels), dtype=object)
-    plain = FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": object}, feature_names_out="one-to-one")
+    """Look cells up by their type and text, then code the levels; a cell that is not in the list is no level."""
+    levels = np.array([str(level) for level in column.levels], dtype=object)
     encoder = OneHotEncoder(categories=[levels], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
-    return Pipeline([("plain", plain), ("levels", encoder)])
+    steps = [
+        ("plain", _step(pd.DataFrame.astype, dtype=object)),
+        ("typed", _step(pd.DataFrame.map, func=TYPED, na_action="ignore")),
+        ("spelled", _step(pd.DataFrame.map, func=_typed_spellings(column).get)),
+        ("objects", _step(pd.DataFrame.astype, dtype=object)),
+        ("levels", encoder),
+    ]
+    return Pipeline(steps)
+
+
+def _step(function: Callable[..., Any], **options: Any) -> FunctionTransformer:
+    return FunctionTransformer(function, kw_args=options, feature_names_out="one-to-one")
+
+
+def _typed_spellings(column: Category) -> dict[str, str]:
+    """Return the level, as text, of every cell that has one; cells are written as `TYPED` writes them."""
+    codes = spellings(column)
+    wholes, floats = spelled_wholes(codes), spelled_floats(codes)
+    cells: dict[str, int] = {}
+    for text, code in codes.items():
+        cells |= {f"{kind} {text}": code for kind in (*TEXTS, *(BOOLEANS if text in ("True", "False") else ()))}
+    for whole, code in wholes.items():
+        cells |= {f"{kind} {whole}": code for kind in WHOLES}
+    for number, code in floats.items():
+        texts = [f"{number}", *(["-0.0"] if number == 0 else ())]
+        cells |= {f"{kind} {text}": code for kind in FLOATS for text in texts}
+    return {cell: str(column.levels[code]) for cell, code in cells.items()}
 
 
 def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
-from colonnade.constraints import ColumnList, ColumnName, OneOf, Optional, Real, Whole
+from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.moment_metrics import RegressionEvaluation
 from colonnade.coordinator.protocols.prediction import Prediction
@@ -124,7 +124,7 @@ class LinearRegression(MomentStudy):
     offers = (Secure, Sketch, Functional, Coreset)
     constraints = {
         **COMMON,
-        "target": ColumnName(),
+        "target": OneColumn(),
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
         "penalty": OneOf((None, "l2", "l1", "elasticnet")),

@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.constraints import ColumnList, ColumnName, Optional, Real
+from colonnade.coding.features import Feature
+from colonnade.constraints import ColumnList, OneColumn, Optional, Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.classification_metrics import ClassifierEvaluation
 from colonnade.coordinator.protocols.prediction import Prediction
@@ -18,7 +19,7 @@ from colonnade.errors import SchemaMismatch
 from colonnade.estimation.additive_scores import coded_weights, party_scores
 from colonnade.estimation.histogram_prices import histogram_price
 from colonnade.estimation.logistic_from_moments import LogisticFit, logistic_from_moments
-from colonnade.estimation.moments import Feature, Moments
+from colonnade.estimation.moments import Moments
 from colonnade.estimators.design import design
 from colonnade.estimators.evaluation import EvaluationTerms
 from colonnade.estimators.export import logistic_pipeline
@@ -120,7 +121,7 @@ class LogisticRegression(MomentStudy):
     offers = (Secure, Functional, Gradient)
     constraints = {
         **COMMON,
-        "target": ColumnName(),
+        "target": OneColumn(),
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
     }

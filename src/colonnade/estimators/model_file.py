@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from colonnade._version import __version__
+from colonnade.coding.names import ColumnName
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimators.stored_values import restored, stored
 from colonnade.plan import Plan
@@ -100,7 +101,7 @@ def _check_papers(papers: Mapping[str, Any], plan_hash: object) -> None:
     if not isinstance(plan, Plan) or codec.digest(plan).hex() != plan_hash:
         raise PlanMismatch("The model's plan is not the one whose hash it carries.")
     described = isinstance(schema, dict) and all(isinstance(column, Numeric | Category) for column in schema.values())
-    asked = {f"{step.party}.{column}" for step in plan.steps for column in step.columns}
+    asked = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
     if not described or not asked >= set(schema) or not schema:
         raise SchemaMismatch("The model's schema does not describe the columns of its plan.")
     if not isinstance(papers["privacy_"], PrivacyStatement) or papers["privacy_"].parties != plan.parties:

@@ -6,10 +6,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coefficients_to_own_units
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation.moments import Feature, Moments, own_units
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, deviations, typical_matrix
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
@@ -143,7 +144,7 @@ def expected_regression(
         squared = np.einsum("ij,jk,ik->i", coded, covariance[np.ix_(places, places)], coded)
         errors.append(float(np.sqrt(squared.mean())))
         by_name = by_name if by_name.size else np.sqrt(np.mean(moved**2, axis=0))
-    names = [own_units(explaining)[0][place] for place in once]
+    names = [coefficients_to_own_units(explaining)[0][place] for place in once]
     words = {"error of a coefficient": _coefficient_errors(names, by_name, each)}
     prediction = ExpectedError("a prediction", errors[0], unit, min(errors), max(errors), TYPICAL)
     return Expectation(words, study.method.warnings(study, algorithm, federation), (prediction,))

@@ -8,13 +8,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from colonnade.coding.features import features_of
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.gram_release import GramRelease
 from colonnade.coordinator.protocols.moment_metrics import ComponentsEvaluation
 from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.estimation.additive_scores import party_scores
-from colonnade.estimation.moments import Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.noise_propagation import operator_norm
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL

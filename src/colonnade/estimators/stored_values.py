@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from colonnade.coding.features import Feature
 from colonnade.errors import BadInput
 from colonnade.estimation.logistic_from_moments import LogisticFit
-from colonnade.estimation.moments import Feature
 from colonnade.estimators.methods import clusters, coresets, counts, functional, gradient, moments, powers
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
@@ -97,6 +97,7 @@ def _stored_series(series: pd.Series) -> Json:
 
 
 _STORE: Mapping[Any, Callable[[Any], Json]] = {
+    np.str_: str,
     np.bool_: bool,
     np.integer: int,
     np.ndarray: _stored_array,

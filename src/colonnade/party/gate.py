@@ -25,16 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import Entry
+from colonnade.party.ledger.ledger import RowTerms, SqliteLedger
+from colonnade.party.ledger.view import LedgerView
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.reservation import Reservation
 from colonnade.party.steps import private_half, shards
 from colonnade.party.steps.half import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment
-from colonnade.plan import EVENT, Plan, Step
+from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
@@ -45,7 +46,7 @@ from colonnade.steps.registry import discloses, is_conversation, kind_of
 if TYPE_CHECKING:
     from colonnade.party.row_orders import RowOrders
 
-__all__ = ["AdmittedStep", "Gate", "Quoted", "Reservation"]
+__all__ = ["AdmittedStep", "Gate", "Quoted"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,12 +106,12 @@ class Gate:
         law = half.law(_price_of(step))
         shards.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
         prepare(half, self._table)
-        self._ledger.debit(request, body, law.loss, label=label_of(ask.plan, step))
+        self._ledger.debit(request, body, law.loss, label=label_of(ask.plan, step), **self._row(ask.plan, step))
         value = shards.perturbed(half, law, self._table, ExactSampler(self._randomness))
         released = _released(step, {"value": pack(value)}, law.name, law.loss)
         return self._ledger.seal(request, codec.encode(released))
 
-    def reserve(self, admitted: "AdmittedStep", loss: Loss, *, bind: bool = True) -> "Reservation":
+    def reserve(self, admitted: "AdmittedStep", loss: Loss, *, bind: bool = True) -> Reservation:
         """Pay for a step that members work out together, or find that it was paid; return a handle that gives its noise.
 
         The 32 bytes that the ledger keeps are random ones and a fingerprint of the columns under them. A restart adds the same
@@ -131,7 +132,8 @@ class Gate:
         if kept is None:
             key = self._randomness.bytes(SALT if bind else 32)
             kept = key + self._fingerprint(admitted, key) if bind else key
-            self._ledger.reserve(admitted.request, admitted.body, loss, label=label_of(plan, step), seed=kept)
+            row = self._row(plan, step)
+            self._ledger.reserve(admitted.request, admitted.body, loss, label=label_of(plan, step), seed=kept, **row)
         elif bind and self._fingerprint(admitted, kept[:SALT]) != kept[SALT:]:
             raise ProtocolError(
                 "The data has changed since this step was paid for.",
@@ -141,8 +143,8 @@ class Gate:
 
     def open_once(self, admitted: "AdmittedStep", opened: bytes, *, part: bytes | None = None) -> None:
         """Keep, durably, what is about to be opened; refuse a second opening of the step, or of a part of it."""
-        label = label_of(admitted.plan, admitted.step)
-        self._ledger.record_opening(admitted.request if part is None else part, opened, label=label)
+        label, row = label_of(admitted.plan, admitted.step), self._row(admitted.plan, admitted.step)
+        self._ledger.record_opening(admitted.request if part is None else part, opened, label=label, **row)
 
     def disclose(self, ask: Ask) -> bytes:
         """Answer without differential privacy, because the policy allows it by name: recorded, durably, before it leaves.
@@ -162,7 +164,8 @@ class Gate:
             self._table.load(step.columns)
         prepare(half, self._table)
         if not self._ledger.knows(request):
-            self._ledger.record_nonprivate(request, body, label=label_of(ask.plan, step))
+            row = self._row(ask.plan, step)
+            self._ledger.record_nonprivate(request, body, label=label_of(ask.plan, step), **row)
         inputs = {name: unpack(array) for name, array in ask.inputs.items()}
         values = half.disclose(self._table, inputs, self._randomness)
         released = _released(step, {name: pack(value) for name, value in values.items()}, half.title, None)
@@ -210,6 +213,10 @@ class Gate:
         """Return the request id and body hash under which the ledger knows a step."""
         return codec.request_identity(plan, self.terms.party, name), codec.digest(Ask(plan=plan, step=name))
 
+    def note(self, plan: Plan, about: About) -> None:
+        """Keep what is said about a study, with the first row that its plan gets in the ledger."""
+        self._ledger.keep_plan(codec.digest(plan), codec.encode(plan), about)
+
     # Accounts -----------------------------------------------------------------------------------------------------------
 
     def quote(self, plan: Plan) -> Quoted:
@@ -229,7 +236,7 @@ class Gate:
         return Gate(self._table.reordered(order), self.policy, terms, self._ledger, self._randomness)
 
     @property
-    def ledger(self) -> "LedgerView":
+    def ledger(self) -> LedgerView:
         """What may be read of the ledger."""
         return LedgerView(self._ledger)
 
@@ -294,6 +301,17 @@ class Gate:
 
         return kept
 
+    def _row(self, plan: Plan, step: Step) -> RowTerms:
+        """Hand the plan over to the ledger, and return what a row says about its step beside label and loss.
+
+        A loss that every party's ledger holds whole is marked, so that a person's total counts it once. Losses of parts (the
+        party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
+        """
+        hashed = codec.digest(plan)
+        self._ledger.keep_plan(hashed, codec.encode(plan))
+        together = kind_of(step).together and plan.unit == "person"
+        return {"together": together, "event_level": plan.relation == EVENT, "plan": hashed}
+
     def _fingerprint(self, admitted: "AdmittedStep", key: bytes) -> bytes:
         presence = admitted.half.reads_presence or "centres_of" in admitted.step.parameters
         return self._table.fingerprint(admitted.step.columns, key, presence=presence)
@@ -340,7 +358,7 @@ class AdmittedStep:
         """Return a sampler on fresh randomness, for noise that is never drawn twice."""
         return ExactSampler(self._gate._randomness)  # noqa: SLF001
 
-    def reserve(self, *, bind: bool = True) -> "Reservation":
+    def reserve(self, *, bind: bool = True) -> Reservation:
         """Pay, durably, or find that this step was paid. See `Gate.reserve`."""
         return self._gate.reserve(self, self.half.loss, bind=bind)
 
@@ -357,7 +375,7 @@ class AdmittedStep:
         answer = codec.encode(_released(self.step, fixed, self.half.title, None))
         kept = self._ledger.answer_to(self.request, self.body)
         if kept is None:
-            self._ledger.record_nonprivate(self.request, self.body, label=self._label)
+            self._ledger.record_nonprivate(self.request, self.body, label=self._label, **self._row)
             self._ledger.seal(self.request, answer)
         elif kept != answer:
             raise ProtocolError(
@@ -381,7 +399,7 @@ class AdmittedStep:
 
     def keep_key(self, key: bytes) -> None:
         """Keep a key that the parties agreed on, durably, once."""
-        self._ledger.keep_key(self.request, self.body, key, label=self._label)
+        self._ledger.keep_key(self.request, self.body, key, label=self._label, **self._row)
 
     def kept_key(self, name: str) -> bytes | None:
         """Return the key that the parties agreed on in another step of this plan."""
@@ -398,7 +416,7 @@ class AdmittedStep:
 
     def record_order(self) -> None:
         """Record, durably, that an order of rows is about to be kept for this step: after it no second one is."""
-        self._ledger.record_alignment(self.request, self.body, label=self._label)
+        self._ledger.record_alignment(self.request, self.body, label=self._label, **self._row)
 
     def settle_order(self) -> None:
         """Keep, as the answer to this step, that its orders are settled."""
@@ -406,19 +424,16 @@ class AdmittedStep:
 
     def record_attempt(self, fingerprint: bytes) -> None:
         """Record one attempt to match this party's list, before its first letter leaves."""
-        self._ledger.record_alignment(self._another_request(), fingerprint, label=f"{self._label}{LISTED}")
+        self._ledger.record_list(self._another_request(), fingerprint, label=self._label, **self._row)
 
     def attempts(self, since: datetime) -> list[bytes]:
         """Return the fingerprints of the lists that were matched since then."""
-        return [
-            entry.body or b""
-            for entry in self._ledger.entries()
-            if entry.kind == "alignment" and entry.label.endswith(LISTED) and entry.when > since
-        ]
+        rows = [entry for entry in self._ledger.entries() if entry.kind == "list" and entry.when > since]
+        return [entry.body or b"" for entry in rows]
 
     def record_exact_size(self) -> None:
         """Record that the coordinator is told exactly how many people are common."""
-        self._ledger.record_nonprivate(self._another_request(), self.body, label=f"{self._label} size")
+        self._ledger.record_nonprivate(self._another_request(), self.body, label=f"{self._label} size", **self._row)
 
     def keep_order(self, alignment: Alignment) -> Described:
         """Keep an order of rows, durably, and then say so."""
@@ -460,58 +475,19 @@ class AdmittedStep:
     def _label(self) -> str:
         return label_of(self.plan, self.step)
 
+    @property
+    def _row(self) -> RowTerms:
+        return self._gate._row(self.plan, self.step)  # noqa: SLF001  # one module, one door
+
     def _another_request(self) -> bytes:
         """A name of its own for each row that stands for a run and not for an answer."""
         return digest("colonnade alignment row v1", self.request, self._ledger.head().sequence)
 
 
-LISTED = " list"
-"""How the label of a row ends that stands for one attempt to match a list."""
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A step that is paid for: its noise follows from the seed that the ledger keeps, and can be drawn again after a restart."""
-
-    seed: bytes
-
-    def secret(self) -> bytes:
-        """Return the seed of this party's shares."""
-        return KeyedRandomness(self.seed).spawn("shares").bytes(32)
-
-    def noise(self, label: str) -> ExactSampler:
-        """Return a sampler on one of the step's own streams."""
-        return ExactSampler(KeyedRandomness(self.seed).spawn("noise").spawn(label))
-
-    def stream(self, label: str) -> ExactSampler:
-        """Return a sampler on a stream directly under the seed."""
-        return ExactSampler(KeyedRandomness(self.seed).spawn(label))
-
-
-class LedgerView:
-    """What may be read of a party's ledger from outside the gate. Nothing can be written through it."""
-
-    def __init__(self, ledger: SqliteLedger) -> None:
-        self.identity = ledger.identity
-        self.budget = ledger.budget
-        self.head = ledger.head
-        self.spent = ledger.spent
-        self._entries = ledger.entries
-
-    def entries(self) -> list[Entry]:
-        """Return every row."""
-        return list(self._entries())
-
-
 def label_of(plan: Plan, step: Step) -> str:
-    """Public words for the ledger: the study, the step, the first digits of the plan's hash.
-
-    "joint" marks a loss that every party's ledger holds whole, so that a person's total counts it once. Losses of parts (the
-    party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
-    """
+    """Public words for the ledger: the study, the step, the first digits of the plan's hash."""
     level = " event-level" if plan.relation == EVENT else ""
-    name = f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
-    return f"{name} joint" if kind_of(step).together and plan.unit == "person" else name
+    return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
 
 
 def _price_of(step: Step) -> Any:

@@ -29,7 +29,7 @@ from colonnade.secure.keys import Identity, PublicIdentity
 
 __all__ = ["Party"]
 
-SIMULATED = Policy(event_level=True, nonprivate=("alignment", "coreset"))
+SIMULATED = Policy(event_level=True, nonprivate=("align", "Coreset"))
 """What a simulated party answers by default: whoever asks is its owner too, so asking for an event level, or with
 ``allow_nonprivate=True``, is consent.
 """

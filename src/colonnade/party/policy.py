@@ -4,11 +4,12 @@ A coordinator can ask for more noise than the policy wants, never for less: the 
 price is capped here.
 """
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
-from colonnade.plan import EVENT, RELATION, Plan, Step
+from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.price import Price, nano_epsilon
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
@@ -16,7 +17,27 @@ from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep
 from colonnade.steps.kind import Admission, Earlier, RowOrder, StepKind, nothing_earlier
 from colonnade.steps.registry import kind_of, uses_compute_nodes
 
-__all__ = ["Policy", "Terms"]
+__all__ = ["EXACT", "STUDIES", "Policy", "Terms"]
+
+
+STUDIES: Mapping[str, str] = {
+    "PatternCount": "pattern-count",
+    "Moment": "moment",
+    "KMeans": "clustering",
+    "KMedian": "clustering",
+    "PCA": "moments",
+    "LinearRegression": "moments",
+    "LogisticRegression": "moments",
+    "Coreset": "coreset",
+    "evaluate": "evaluation",
+    "predict": "prediction",
+    "align": "alignment",
+    "split": "split",
+}
+"""What a policy may allow, and what a plan calls it."""
+
+EXACT: Mapping[str, str] = {"Coreset": "coreset", "align": "alignment"}
+"""What a policy may allow without differential privacy, and what a plan calls it."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +54,8 @@ class Terms:
     """To how many ids its list is filled up in an alignment, if that is declared: what is public of its length."""
     union: bool = False
     """Whether its rows stand in the order of a union, in which nobody is to learn who is in common."""
+    version: int | None = None
+    """The version of its data that its owner has declared, if any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +73,14 @@ class Policy:
         study's δ; ``None`` for no rule.
     columns
         The columns that may be used; ``None`` for every column of the schema.
-    tasks
-        The tasks that are answered (``"pattern-count"``, …); ``None`` for all. A study's task is what it calls itself: this
-        keeps people to what they agreed on, and caps, columns and ``nonprivate`` bind whoever lies.
+    allow
+        What is answered, by the estimators' names (``["PatternCount", "KMeans"]``) and by ``"evaluate"``, ``"predict"``,
+        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, `LinearRegression` and `LogisticRegression` are fitted on one
+        and the same release, so allowing one of them allows that release. A study says itself what it is: this rule keeps honest
+        people to what they agreed on. Caps, columns and ``nonprivate`` bind everybody.
     nonprivate
-        Tasks that may be answered **without** differential privacy, by name. Empty by default.
+        What may be answered **without** differential privacy: ``"Coreset"`` (and every method of that name), and ``"align"`` for
+        telling the coordinator exactly how many people are common. Empty by default.
     min_collusion
         Secure studies must be noised against at least this many colluding data parties (or all but one, if there are fewer).
         Where a promise rests on a key or on secret batches (sketches, Poisson batches) there is no such noise: what peers may
@@ -71,7 +97,7 @@ class Policy:
         differential privacy. Empty by default. Whoever chooses a model's weights chooses what its scores tell.
     alignments
         The modes in which rows may be aligned: ``"intersection"``, ``"cohort"``, ``"union"``. Telling the coordinator exactly
-        how many people are common also takes ``"alignment"`` in ``nonprivate``.
+        how many people are common also takes ``"align"`` in ``nonprivate``.
     max_alignments, alignment_period
         How often this party's list may be matched with others in so many days. Within that time a list that has changed is
         refused: comparing two alignments tells who came and who went.
@@ -89,7 +115,7 @@ class Policy:
     max_delta: float | None = None
     max_peer_epsilon: float | None = None
     columns: Sequence[str] | None = None
-    tasks: Sequence[str] | None = None
+    allow: Sequence[str] | None = None
     nonprivate: Sequence[str] = ()
     min_collusion: int = 1
     min_threshold: int | None = None
@@ -102,6 +128,8 @@ class Policy:
     capacity: int | None = None
 
     def __post_init__(self) -> None:
+        check_names("allow", () if self.allow is None else self.allow, STUDIES)
+        check_names("nonprivate", self.nonprivate, EXACT)
         self._check_alignment_rules()
         self._check_prediction_rules()
         if self.max_epsilon is not None:
@@ -174,7 +202,7 @@ class Policy:
             )
 
     def _check_plan(self, plan: Plan, terms: Terms) -> None:
-        if plan.relation not in (RELATION, EVENT) or plan.version != 1:
+        if plan.relation not in (RELATION, EVENT) or plan.version != PLAN_VERSION:
             raise PlanMismatch("The plan uses another neighbouring relation or version.")
         if plan.relation == EVENT and not self.event_level:
             raise PolicyRefusal(
@@ -185,11 +213,16 @@ class Policy:
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
             raise PlanMismatch("The plan names parties that are not in this federation.")
+        if plan.data_versions.get(terms.party) != terms.version or not set(plan.data_versions) <= set(plan.parties):
+            raise PlanMismatch("The plan asks about another version of this party's data.")
         plan.require_named()
         if len({(step.party, step.name) for step in plan.steps}) != len(plan.steps):
             raise PlanMismatch("The plan has two steps of the same name at one party.")
-        if self.tasks is not None and plan.task not in self.tasks:
-            raise PolicyRefusal("This party's policy does not allow this task.")
+        if self.allow is not None and plan.task not in {STUDIES[name] for name in self.allow}:
+            raise PolicyRefusal(
+                "This party's policy does not allow this kind of study (allow).",
+                remedy="Ask for a study that it allows, or ask the party to add its name to allow.",
+            )
         if uses_compute_nodes(plan):
             self._check_sharing(plan)
         if plan.people < self.min_people and not all(
@@ -213,10 +246,10 @@ class Policy:
             raise PolicyRefusal("This party's policy does not allow this mode of alignment.")
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
-        if step.parameters.get("size") == "public" and "alignment" not in self.nonprivate:
+        if step.parameters.get("size") == "public" and "align" not in self.nonprivate:
             raise NonPrivateRefused(
                 "The coordinator would learn exactly how many people are common, which this party's policy does not allow.",
-                remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("alignment",).',
+                remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("align",).',
             )
         capacity = step.parameters.get("capacity")
         if terms.capacity and isinstance(capacity, int) and capacity < terms.capacity:
@@ -254,7 +287,7 @@ class Policy:
     def _check_disclosure(self, plan: Plan, kind: type[StepKind]) -> None:
         """A permission is for what leaves, whatever the coordinator calls the study: its name in the plan has to agree."""
         permission = kind.permission or kind.name
-        if permission not in self.nonprivate or plan.task != permission:
+        if permission not in {EXACT[name] for name in self.nonprivate} or plan.task != permission:
             raise NonPrivateRefused(
                 "The step is not differentially private, and this party's policy does not allow it."
             )
@@ -264,3 +297,15 @@ class Policy:
             raise PolicyRefusal("The price of one release is above what this party's policy allows.")
         if self.max_delta is not None and price.delta > self.max_delta:
             raise PolicyRefusal("The delta of one release is above what this party's policy allows.")
+
+
+def check_names(rule: str, names: Sequence[str], known: Mapping[str, object]) -> None:
+    """Refuse a name that means nothing here; suggest the one that was meant."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise BadInput(f"{rule} is a list of names.", remedy=f'For example {rule}=["{next(iter(known))}"].')
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(str(name).casefold(), [one.casefold() for one in known], n=1, cutoff=0.5)
+            meant = [one for one in known if one.casefold() in close]
+            hint = f"Did you mean {meant[0]!r}? " if meant else ""
+            raise BadInput(f"{rule} cannot name {name!r}.", remedy=f"{hint}It takes {', '.join(known)}.")

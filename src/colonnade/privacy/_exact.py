@@ -177,13 +177,6 @@ class Threshold:
         return cls(of_rational(probability))
 
     @classmethod
-    def exponential(cls, exponent: Fraction) -> "Threshold":
-        """Return the threshold of ``exp(-exponent)``, for an exponent of at least 0."""
-        if exponent == 0:
-            return cls.rational(Fraction(1))
-        return cls(of_real(lambda context: context.exp(-ratio(context, exponent))))
-
-    @classmethod
     def logistic(cls, exponent: Fraction, others: int = 1) -> "Threshold":
         """Return the threshold of ``e^x/(e^x + others)``: keeping the truth in randomised response."""
         if exponent == 0:
@@ -193,14 +186,6 @@ class Threshold:
     def resolve(self, randomness: UniformBits) -> bool:
         """Decide a comparison whose first word equals `floor`, from further bits."""
         return is_below(self.floor, self._enclose, randomness)
-
-    def draw(self, count: int, randomness: UniformBits) -> NDArray[np.bool_]:
-        """Return ``count`` independent answers, each "yes" with probability p."""
-        words = randomness.words(count)
-        answers: NDArray[np.bool_] = words < np.uint64(self.floor)
-        for tie in np.flatnonzero(words == np.uint64(self.floor)):
-            answers[tie] = self.resolve(randomness)
-        return answers
 
     def __repr__(self) -> str:
         return f"Threshold({self.floor / 2**WORD:.6g})"

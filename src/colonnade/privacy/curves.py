@@ -1,7 +1,8 @@
-"""Rényi curves of what is neither pure nor plainly zCDP: Skellam noise, sums of discrete Gaussians, sampling.
+"""Rényi curves of what is neither pure nor plainly zCDP: Skellam noise and sums of discrete Gaussians.
 
-The theorems on Skellam noise and on Poisson sampling are for whole orders from 2; the ledger's grid has fractions.
-`between_whole_orders` carries a bound from the one to the other: (α-1)·D_α is convex in α and 0 at α = 1.
+The theorems on Skellam noise and on Poisson sampling (`colonnade.privacy.subsampling`) are for whole orders from 2; the
+ledger's grid has fractions. `between_whole_orders` carries a bound from the one to the other: (α-1)·D_α is convex in α and
+0 at α = 1.
 
 Every function returns a float whose relative error is far below the pad that `Loss.of_curve` adds, except
 `summed_gaussian_rho`, which is an exact rational, rounded up.
@@ -11,18 +12,13 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from scipy.special import logsumexp
-
 from colonnade.errors import BadInput
 from colonnade.privacy.calibration import gaussian_sigma_squared, ledger_rho, round_up
-from colonnade.privacy.loss import nano_up
-from colonnade.privacy.price import NANO, Price
+from colonnade.privacy.price import Price
 
 __all__ = [
     "between_whole_orders",
     "gaussian_share_variance",
-    "poisson_sampled_nano",
-    "poisson_subsampled_rdp",
     "skellam_rdp",
     "sum_correction",
     "summed_gaussian_rho",
@@ -57,53 +53,6 @@ def skellam_rdp(order: float, l1_sensitivity: float, l2_sensitivity_squared: flo
     if not (mean > 0 and l1_sensitivity > 0 and l2_sensitivity_squared > 0):
         raise BadInput("The mean and the sensitivities of Skellam noise must be positive.")
     return between_whole_orders(at, order)
-
-
-def poisson_subsampled_rdp(order: float, rate: float, curve: Callable[[int], float]) -> float:
-    """Return the Rényi bound of a mechanism on a secret Poisson sample of the people.
-
-    Zhu–Wang 2019, Theorem 5, with its factor 3 on the terms from the third: without it the bound needs a condition that
-    is not proved for Skellam or discrete Gaussian noise. Zero-out only, and only against whoever cannot see the sample.
-
-    Parameters
-    ----------
-    order
-        A real order above 1.
-    rate
-        The probability with which each person takes part, independently.
-    curve
-        The mechanism's own bound at whole orders from 2.
-    """
-    if not 0 < rate <= 1:
-        raise BadInput("A sampling rate is above 0 and at most 1.")
-    return between_whole_orders(lambda alpha: _sampled_at(alpha, rate, curve), order)
-
-
-def _sampled_at(alpha: int, rate: float, curve: Callable[[int], float]) -> float:
-    own = curve(alpha)
-    if rate == 1:
-        return own
-    log_out, log_in = math.log1p(-rate), math.log(rate)
-    logs = [(alpha - 1) * log_out + math.log1p((alpha - 1) * rate)]
-    for drawn in range(2, alpha + 1):
-        choose = math.lgamma(alpha + 1) - math.lgamma(drawn + 1) - math.lgamma(alpha - drawn + 1)
-        factor = math.log(3) if drawn > 2 else 0.0
-        logs.append(factor + choose + (alpha - drawn) * log_out + drawn * log_in + (drawn - 1) * curve(drawn))
-    return min(max(float(logsumexp(logs)), 0.0) / (alpha - 1), own)
-
-
-def poisson_sampled_nano(nano: int, rate: Fraction) -> int:
-    """Return the pure ε, in nano-units rounded up, of an ε-DP mechanism on a secret Poisson sample: ln(1 + p(e^ε - 1)).
-
-    Examples
-    --------
-    >>> poisson_sampled_nano(10**9, Fraction(1, 10)) / 10**9
-    0.158565079
-    """
-    if not 0 < rate <= 1:
-        raise BadInput("A sampling rate is above 0 and at most 1.")
-    epsilon, kept = nano / NANO, float(rate)
-    return min(nano, nano_up(epsilon + math.log1p((1 - kept) / kept * math.exp(-epsilon)) + math.log(kept)))
 
 
 def sum_correction(share_variance: float | Fraction, shares: int) -> float:

@@ -56,8 +56,6 @@ __all__ = [
     "ExactSampler",
     "Size",
     "Threshold",
-    "bernoulli",
-    "bernoulli_exp",
     "discrete_gaussian",
     "discrete_laplace",
     "polya_share",
@@ -150,28 +148,6 @@ def uniform_below(bound: int, size: Size, randomness: Randomness) -> NDArray[np.
         words = randomness.words(2 * (count - len(kept))) >> shift
         kept = np.concatenate([kept, words[words <= np.uint64(largest)]])
     return kept[:count].astype(np.int64).reshape(shape)
-
-
-def bernoulli(probability: Fraction, size: Size, randomness: Randomness) -> NDArray[np.bool_]:
-    """Toss coins that come up true with a rational probability.
-
-    Examples
-    --------
-    >>> from colonnade.privacy.randomness import SystemRandomness
-    >>> bernoulli(Fraction(1), 3, SystemRandomness())
-    array([ True,  True,  True])
-    """
-    shape, count = _shape(size)
-    return Threshold.rational(_exact(probability, "A probability")).draw(count, randomness).reshape(shape)
-
-
-def bernoulli_exp(exponent: Fraction, size: Size, randomness: Randomness) -> NDArray[np.bool_]:
-    """Toss coins that come up true with probability ``exp(-exponent)``; the exponent is rational and at least 0."""
-    exact = _exact(exponent, "An exponent")
-    if exact < 0:
-        raise BadInput("An exponent must be at least 0.")
-    shape, count = _shape(size)
-    return Threshold.exponential(exact).draw(count, randomness).reshape(shape)
 
 
 def discrete_laplace(scale: Fraction, size: Size, randomness: Randomness) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ import msgspec
 
 from colonnade.errors import ColonnadeError, ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol.messages import Blob, Reply, Request
+from colonnade.protocol.messages import Ask, Blob, Post, Propose, Reply, Request
 from colonnade.schema import Schema
 
 __all__ = [
@@ -29,11 +29,12 @@ __all__ = [
     "digest",
     "encode",
     "federation_digest",
+    "plan_digest",
     "request_identity",
     "schema_digest",
 ]
 
-VERSION = b"colonnade\x01"
+VERSION = b"colonnade\x02"
 LARGEST_FRAME = 1 << 30
 LARGEST_HEADER = 1 << 26
 _LENGTH = 4
@@ -60,10 +61,12 @@ def decode_reply(data: bytes) -> Reply:
 
 
 def digest(message: msgspec.Struct) -> bytes:
-    """Return the SHA-256 of the canonical bytes."""
+    """Return the SHA-256 of the canonical bytes of what is asked: what is said about the study is left out."""
     if isinstance(message, Plan):
-        return _digest_of_plan(encode(message))
-    hasher = hashlib.sha256(b"colonnade/message/1")
+        return plan_digest(encode(message))
+    if isinstance(message, Propose | Ask | Post) and message.about is not None:
+        message = msgspec.structs.replace(message, about=None)
+    hasher = hashlib.sha256(b"colonnade/message/2")
     header, blobs = _header(message)
     hasher.update(len(header).to_bytes(_LENGTH, "big") + header)
     for blob in blobs:
@@ -72,13 +75,14 @@ def digest(message: msgspec.Struct) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _digest_of_plan(data: bytes) -> bytes:
-    return hashlib.sha256(b"colonnade/plan/1" + data).digest()
+def plan_digest(content: bytes) -> bytes:
+    """Return the hash of a plan's canonical bytes. The prefix stays as it is: the bytes name their own version."""
+    return hashlib.sha256(b"colonnade/plan/1" + content).digest()
 
 
 def request_identity(plan: Plan, party: str, step: str) -> bytes:
     """Return the id under which a party's ledger knows one step of one plan."""
-    fields = (b"colonnade/request/1", digest(plan), party.encode(), step.encode())
+    fields = (b"colonnade/request/2", digest(plan), party.encode(), step.encode())
     return hashlib.sha256(b"".join(len(field).to_bytes(8, "big") + field for field in fields)).digest()
 
 
@@ -90,7 +94,7 @@ def schema_digest(schema: Schema) -> str:
 def federation_digest(schemas: Mapping[str, Schema]) -> str:
     """Return the hash that names a simulated federation: its parties, in order, and what is public about their columns.
 
-    One of separate machines is named by the hash of its signed papers instead (`colonnade.protocol.papers.Papers.identity`).
+    One of separate machines is named by the hash of its signed papers instead (`FederationAgreement.identity`).
     """
     described = [(party, list(schema.items())) for party, schema in schemas.items()]
     return hashlib.sha256(b"colonnade/federation/1" + msgspec.msgpack.encode(described)).hexdigest()

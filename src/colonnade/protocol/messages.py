@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.plan import Plan
+from colonnade.plan import About, Plan
 from colonnade.schema import Column
 
 __all__ = [
@@ -118,23 +118,26 @@ class GetAccount(Message, frozen=True, tag="get-account"):
 
 
 class Propose(Message, frozen=True, tag="propose"):
-    """Would you answer every step of this plan? Costs nothing."""
+    """Would you answer every step of this plan? Costs nothing. ``about`` is what is said about the study."""
 
     plan: Plan
+    about: About | None = None
 
 
 class Ask(Message, frozen=True, tag="ask"):
-    """Carry out one step of this plan. ``inputs`` are public results of earlier steps."""
+    """Carry out one step of this plan. ``inputs`` are public results of earlier steps; ``about`` is no part of the request."""
 
     plan: Plan
     step: str
     inputs: dict[str, Array] = {}
+    about: About | None = None
 
 
 class Post(Message, frozen=True, tag="post"):
     """Take your next turn in a conversation.
 
-    ``letters`` are to you, by sender; in turn 1, everyone's hello. ``inputs`` are public, and the coordinator's.
+    ``letters`` are to you, by sender; in turn 1, everyone's hello. ``inputs`` are public, and the coordinator's. ``about`` comes
+    with the first turn.
     """
 
     plan: Plan
@@ -143,6 +146,7 @@ class Post(Message, frozen=True, tag="post"):
     turn: int
     letters: dict[str, Blob]
     inputs: dict[str, Array] = {}
+    about: About | None = None
 
 
 class Recall(Message, frozen=True, tag="recall"):

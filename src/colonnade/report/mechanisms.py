@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Mapping
 
+from colonnade.coding.names import ColumnName
 from colonnade.plan import Plan
 from colonnade.schema import Column, Schema
 from colonnade.steps.kind import NoiseWords
@@ -31,8 +32,8 @@ def noises(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]:
 
 
 def _own(schema: Mapping[str, Column], party: str) -> dict[str, Column]:
-    named = {name.partition("."): column for name, column in schema.items()}
-    return {column: described for (owner, _, column), described in named.items() if owner == party}
+    named = {ColumnName.of(name): column for name, column in schema.items()}
+    return {name.column: column for name, column in named.items() if name.party == party}
 
 
 def proof_of(kind: type) -> str:

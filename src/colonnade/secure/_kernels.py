@@ -19,7 +19,6 @@ __all__ = [
     "deal",
     "encode",
     "garner",
-    "int8_plane",
     "pack_six",
     "reduce_words",
     "unpack_six",
@@ -174,20 +173,6 @@ def block_in_range(elements: _Words, start: int, rows: int, limit: int) -> bool:
     for column in range(elements.shape[0]):
         found |= any_at_least(elements[column, start : start + rows], limit)
     return not found
-
-
-@numba.njit(["void(uint64[:, ::1], int64, float64, float64, boolean, int8[:, ::1])"], cache=True, nogil=True)
-def int8_plane(elements: _Words, rows: int, modulus: float, high: float, wide: bool, plane: NDArray[np.int8]) -> None:
-    """Write the centred residues of ``elements[:, :rows]`` modulo one small modulus."""
-    reciprocal = 1.0 / modulus
-    for column in range(elements.shape[0]):
-        source, target = elements[column, :rows], plane[column, :rows]
-        if wide:
-            for k in range(rows):
-                target[k] = np.int8(np.int32(_centred_wide(source[k], modulus, reciprocal, high)))
-        else:
-            for k in range(rows):
-                target[k] = np.int8(np.int32(_centred(source[k], modulus, reciprocal)))
 
 
 # Reassociation and contraction are harmless here, and only here: every partial sum is a whole number of magnitude at

@@ -5,9 +5,6 @@ rows in a fixed amount of memory.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from types import ModuleType
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +20,6 @@ Indices = NDArray[np.int64]
 SLICE_ELEMENTS = 1 << 17
 CACHE_PADDING = 16  # a stride of 4,096 bytes would map all columns of a tile to one set of the first-level cache
 SMALLEST_SLICE, LARGEST_SLICE = 2048, 16_384
-LARGEST_INT8_ROWS = 131_072
-INT8_ALIGNMENT = 16  # int8 kernels are markedly slower for other numbers of columns
-INT8_TOLERANCE = 32  # columns multiplied in vain that cost less than another call
 PANEL = 16 * _kernels.TILE  # columns whose plane is reused from the cache while a strip of tiles runs over them
 
 
@@ -52,12 +46,6 @@ def entry_pairs(widths: Sequence[int], *, within: bool = False) -> tuple[Indices
     return first[kept].astype(np.int64), second[kept].astype(np.int64)
 
 
-class _Unit(Protocol):
-    def add(self, elements: Elements, rows: int) -> bool: ...
-
-    def residues(self) -> NDArray[np.int64]: ...
-
-
 class Products:
     """A running sum of XᵀX over rows, modulo M, of the columns of several owners.
 
@@ -72,7 +60,8 @@ class Products:
 
     Notes
     -----
-    Two owners of widths a and b give the general product XᵀY.
+    Two owners of widths a and b give the general product XᵀY. Centred residues are multiplied in float64, sixteen products at
+    a time in registers; at these shapes that is faster than a BLAS.
 
     Examples
     --------
@@ -85,11 +74,20 @@ class Products:
     def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False) -> None:
         self.arithmetic = arithmetic
         self.widths = tuple(widths)
-        pairs = entry_pairs(self.widths, within=within)
-        kind = _Float64Unit if arithmetic.unit == "float64" else _Int8Unit
-        self._unit: _Unit = kind(arithmetic, sum(self.widths), pairs)
-        self._slice = _slice_rows(sum(self.widths))
-        self._joined = np.zeros((sum(self.widths), self._slice), dtype=np.uint64)
+        columns, side = sum(self.widths), _kernels.TILE
+        first, second = entry_pairs(self.widths, within=within)
+        across = columns // side + 1
+        found, which = np.unique(first // side * across + second // side, return_inverse=True)
+        tiles = np.stack([found // across, found % across], axis=1)
+        order = np.lexsort((tiles[:, 1], tiles[:, 0], tiles[:, 1] * side // PANEL))
+        place = np.argsort(order)[which.reshape(-1)]
+        self._tiles = np.ascontiguousarray(tiles[order] * side, dtype=np.int64)
+        self._where = (place * side + first % side) * side + second % side
+        self._plane = np.zeros((columns + -columns % side, _kernels.BLOCK_ROWS + CACHE_PADDING))
+        self._sums = np.zeros((len(tiles), side * side))
+        self._totals = np.zeros((len(arithmetic.moduli), len(tiles), side * side))
+        self._slice = _slice_rows(columns)
+        self._joined = np.zeros((columns, self._slice), dtype=np.uint64)
 
     def add(self, chunk: Sequence[Elements]) -> None:
         """Add the products of one chunk of rows: an array for each owner, its columns along the first axis."""
@@ -97,8 +95,15 @@ class Products:
         for start in range(0, rows, self._slice):
             count = min(self._slice, rows - start)
             np.concatenate([part[:, start : start + count] for part in chunk], out=self._joined[:, :count])
-            if not self._unit.add(self._joined, count):
+            if not self._accumulate(count):
                 raise ProtocolError("A share is out of the range of its arithmetic.")
+
+    def _accumulate(self, rows: int) -> bool:
+        modulus, constants = self.arithmetic.modulus, self.arithmetic.constants
+        in_range = _kernels.accumulate_products(
+            self._joined, rows, modulus, constants, self._tiles, self._plane, self._sums, self._totals
+        )
+        return bool(in_range)
 
     def _checked_rows(self, chunk: Sequence[Elements]) -> int:
         if len(chunk) != len(self.widths):
@@ -112,7 +117,8 @@ class Products:
 
     def elements(self) -> Elements:
         """Return the sums so far, in the order of `entry_pairs`."""
-        return self.arithmetic.from_residues(self._unit.residues())
+        residues = self._totals.reshape(len(self._totals), -1)[:, self._where].astype(np.int64)
+        return self.arithmetic.from_residues(residues)
 
 
 def _slice_rows(columns: int) -> int:
@@ -142,95 +148,3 @@ class ShareProduct:
         if not noise_shares:
             raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
         return self._products.arithmetic.add(self._products.elements(), *noise_shares)
-
-
-class _Float64Unit:
-    """Centred residues in float64, sixteen products at a time in registers; faster than a BLAS at these shapes."""
-
-    def __init__(self, arithmetic: Arithmetic, columns: int, pairs: tuple[Indices, Indices]) -> None:
-        side = _kernels.TILE
-        across = columns // side + 1
-        found, which = np.unique(pairs[0] // side * across + pairs[1] // side, return_inverse=True)
-        tiles = np.stack([found // across, found % across], axis=1)
-        order = np.lexsort((tiles[:, 1], tiles[:, 0], tiles[:, 1] * side // PANEL))
-        place = np.argsort(order)[which.reshape(-1)]
-        self._arithmetic = arithmetic
-        self._tiles = np.ascontiguousarray(tiles[order] * side, dtype=np.int64)
-        self._where = (place * side + pairs[0] % side) * side + pairs[1] % side
-        self._plane = np.zeros((columns + -columns % side, _kernels.BLOCK_ROWS + CACHE_PADDING))
-        self._sums = np.zeros((len(tiles), side * side))
-        self._totals = np.zeros((len(arithmetic.moduli), len(tiles), side * side))
-
-    def add(self, elements: Elements, rows: int) -> bool:
-        modulus, constants = self._arithmetic.modulus, self._arithmetic.constants
-        in_range = _kernels.accumulate_products(
-            elements, rows, modulus, constants, self._tiles, self._plane, self._sums, self._totals
-        )
-        return bool(in_range)
-
-    def residues(self) -> NDArray[np.int64]:
-        return self._totals.reshape(len(self._totals), -1)[:, self._where].astype(np.int64)
-
-
-class _Int8Unit:
-    """Centred residues in int8 planes, multiplied by torch with int32 sums."""
-
-    def __init__(self, arithmetic: Arithmetic, columns: int, pairs: tuple[Indices, Indices]) -> None:
-        self._torch = _exact_torch()
-        self._arithmetic = arithmetic
-        self._pairs = pairs
-        padded = columns + -columns % INT8_ALIGNMENT
-        self._plane = np.zeros((padded, LARGEST_SLICE), dtype=np.int8)
-        self._strips = _strips(pairs, padded)
-        self._totals = np.zeros((len(arithmetic.moduli), padded, padded), dtype=np.int64)
-
-    def add(self, elements: Elements, rows: int) -> bool:
-        modulus = self._arithmetic.modulus
-        wide = modulus >= _kernels.LARGEST_NARROW
-        columns = self._torch.from_numpy(self._plane[:, :rows])
-        for (prime, high), total in zip(self._arithmetic.constants, self._totals, strict=True):
-            _kernels.int8_plane(elements, rows, prime, high, wide, self._plane)
-            for top, bottom, left in self._strips:
-                sums = self._torch._int_mm(columns[top:bottom], columns[left:].t())  # noqa: SLF001  (its public name)
-                total[top:bottom, left:] += sums.numpy()
-        return bool(_kernels.block_in_range(elements, 0, rows, modulus))
-
-    def residues(self) -> NDArray[np.int64]:
-        return self._totals[:, self._pairs[0], self._pairs[1]]
-
-
-def _strips(pairs: tuple[Indices, Indices], padded: int) -> list[tuple[int, int, int]]:
-    """Return few aligned rectangles (rows top … bottom, columns left … end) that cover all pairs."""
-    strips: list[tuple[int, int, int]] = []
-    for top in range(0, padded, INT8_ALIGNMENT):
-        inside = (pairs[0] >= top) & (pairs[0] < top + INT8_ALIGNMENT)
-        if inside.any():
-            left = int(pairs[1][inside].min()) // INT8_ALIGNMENT * INT8_ALIGNMENT
-            if strips and strips[-1][1] == top and left - strips[-1][2] <= INT8_TOLERANCE:
-                strips[-1] = (strips[-1][0], top + INT8_ALIGNMENT, strips[-1][2])
-            else:
-                strips.append((top, top + INT8_ALIGNMENT, left))
-    return strips
-
-
-@lru_cache(maxsize=1)
-def _exact_torch() -> ModuleType:
-    """Import torch and prove on extreme inputs that its int8 product does not saturate on this processor."""
-    try:
-        import torch
-    except ImportError as error:
-        raise BadInput(
-            "The int8 arithmetic needs torch, which is not installed.",
-            remedy="Install the extra colonnade[fast], or plan the study with the portable arithmetic.",
-        ) from error
-    rows = torch.full((16, LARGEST_INT8_ROWS), 125, dtype=torch.int8)
-    rows[1::2] = -125
-    sums = torch._int_mm(rows, rows.t()).to(torch.int64)  # noqa: SLF001
-    signs = rows[:, :1].to(torch.int64)
-    if not bool((sums == signs * signs.t() * LARGEST_INT8_ROWS).all()):
-        raise BadInput(
-            "This processor's int8 product is not exact.",
-            remedy="Plan the study with the portable arithmetic.",
-        )
-    module: ModuleType = torch
-    return module

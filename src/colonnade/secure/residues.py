@@ -1,18 +1,15 @@
-"""Exact arithmetic modulo M, a product of small primes: one uint64 an element, small residues where it multiplies.
+"""Exact arithmetic modulo M, a product of small primes: one uint64 per element, small residues where it multiplies.
 
 An *element* is an integer in [0, M), M < 2⁶³. By the Chinese remainder theorem it carries its residues modulo every
-prime, so that adding, sharing and masking work on whole elements (one addition, one correction), and only a product of
-two shares goes through residues, centred around zero, in float64 or int8 units that multiply them exactly.
+prime, so that adding, sharing and masking work on whole elements (one addition, one correction). Only a product of
+two shares goes through residues, centred around zero, which float64 multiplies exactly.
 
-==========  ==================================  =======  ==================  ==============
-arithmetic  primes                              M        bytes an element    product unit
-==========  ==================================  =======  ==================  ==============
-portable    2²³ - 15, 2²³ - 21                  2^46.0   6                   float64
-portable    2²¹ - 9, 2²¹ - 19, 2²¹ - 21         2^63.0   8                   float64
-fast        five to seven of 251, 241, 239,     2^39.5,  5, 6, 7             int8 (torch)
-            233, 229, 227, 223                  2^47.3,
-                                                2^55.1
-==========  ==================================  =======  ==================  ==============
+============================  =======  =================
+primes                        M        bytes per element
+============================  =======  =================
+2²³ - 15, 2²³ - 21            2^46.0   6
+2²¹ - 9, 2²¹ - 19, 2²¹ - 21   2^63.0   8
+============================  =======  =================
 
 All moduli are prime, so every evaluation point and every difference of two is invertible for any number of nodes below
 the smallest prime, and a random linear check errs with a probability of order 1/p, not one over a factor of p.
@@ -20,7 +17,6 @@ the smallest prime, and a random linear check errs with a probability of order 1
 
 import math
 from functools import cached_property
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -30,18 +26,16 @@ from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure import _kernels
 from colonnade.secure.stream import SeedStream, WordSource
 
-__all__ = ["FAST", "PORTABLE", "Arithmetic", "Elements", "gram_bound", "noise_tail"]
+__all__ = ["PRIME_SETS", "Arithmetic", "Elements", "gram_bound", "noise_tail"]
 
 Elements = NDArray[np.uint64]
 
-PORTABLE = ((2**23 - 15, 2**23 - 21), (2**21 - 9, 2**21 - 19, 2**21 - 21))
-"""Prime sets of the portable path, the cheaper first."""
-FAST = tuple((251, 241, 239, 233, 229, 227, 223)[:count] for count in (5, 6, 7))
-"""Prime sets of the int8 path, the cheaper first. It pays on matrix units; with vector units alone, float64 is faster."""
+PRIME_SETS = ((2**23 - 15, 2**23 - 21), (2**21 - 9, 2**21 - 19, 2**21 - 21))
+"""The moduli in use, the cheaper set first."""
 
 LARGEST_MODULUS = 2**63
 LARGEST_WIDE_PRIME = 2**21
-LARGEST_PRIME = {"float64": 2**23, "int8": 255}
+LARGEST_PRIME = 2**23
 NOISE_EXPONENT = 128
 
 
@@ -51,16 +45,13 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
     Parameters
     ----------
     moduli
-        Different odd primes with a product below 2⁶³.
-    unit
-        What multiplies residues: ``"float64"`` (primes below 2²³, compiled loops) or ``"int8"`` (primes below 255,
-        torch).
+        Different odd primes below 2²³ with a product below 2⁶³.
 
     Notes
     -----
     *Products are exact.* Residues are centred, so a product of two is at most ((p-1)/2)² in magnitude and a sum over
     b rows at most b·((p-1)/2)². With b = `BLOCK_ROWS` = 512 and p ≤ 2²³ - 15 that is below 2⁵³ - 2p: float64 represents
-    every partial sum and the multiple of p subtracted afterwards. In int8, b·125² < 2³¹ for b ≤ 131,072.
+    every partial sum and the multiple of p subtracted afterwards.
 
     *Decoding is exact.* An integer of magnitude at most (M-1)/2 is the only one in that range with its residues.
 
@@ -72,21 +63,19 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
     """
 
     moduli: tuple[int, ...]
-    unit: Literal["float64", "int8"] = "float64"
 
     def __post_init__(self) -> None:
-        largest = LARGEST_PRIME.get(self.unit)
-        if largest is None:
-            raise BadInput('The unit of an arithmetic is "float64" or "int8".')
-        if not self.moduli or any(type(p) is not int or not 2 < p < largest or not _is_prime(p) for p in self.moduli):
-            raise BadInput(f"Moduli of the {self.unit} unit are odd primes below {largest}.")
+        if not self.moduli or any(
+            type(p) is not int or not 2 < p < LARGEST_PRIME or not _is_prime(p) for p in self.moduli
+        ):
+            raise BadInput("Moduli are odd primes below 2^23.")
         if len(set(self.moduli)) != len(self.moduli) or self.modulus >= LARGEST_MODULUS:
             raise BadInput("Moduli differ, and their product is below 2^63.")
         if self.modulus >= _kernels.LARGEST_NARROW and max(self.moduli) >= LARGEST_WIDE_PRIME:
             raise BadInput("Moduli with a product of 2^50 or more are below 2^21.")
 
     @classmethod
-    def for_headroom(cls, bound: int, nodes: int, *, fast: bool = False) -> "Arithmetic":
+    def for_headroom(cls, bound: int, nodes: int) -> "Arithmetic":
         """Return the cheapest arithmetic in which nothing up to ``bound`` in magnitude can wrap.
 
         Parameters
@@ -95,8 +84,6 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
             No opened integer exceeds this; `gram_bound` proves one for a Gram matrix.
         nodes
             Number of compute nodes; each is an evaluation point.
-        fast
-            Choose moduli for int8 units. Every node then needs the extra ``colonnade[fast]``.
 
         Raises
         ------
@@ -105,14 +92,14 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """
         if type(bound) is not int or bound < 1:
             raise BadInput("The bound of an opened integer is a positive whole number.")
-        for moduli in FAST if fast else PORTABLE:
-            arithmetic = cls(moduli, "int8" if fast else "float64")
+        for moduli in PRIME_SETS:
+            arithmetic = cls(moduli)
             if bound <= arithmetic.largest:
                 arithmetic.require_nodes(nodes)
                 return arithmetic
         raise BadInput(
             "The largest possible result does not fit any arithmetic.",
-            remedy="Lower the fixed-point scale, or use fewer rows; the portable path has the larger room.",
+            remedy="Lower the fixed-point scale, or use fewer rows.",
         )
 
     @cached_property

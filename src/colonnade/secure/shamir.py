@@ -132,13 +132,6 @@ class Dealing:
         _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
         return tuple(shares)
 
-    def mask_shares(self, count: int) -> tuple[Elements, ...]:
-        """Deal ``count`` uniform secrets, independent of all other shares: the mask of this dealing's degree check."""
-        seed = subseed(self._seed, "colonnade mask shares")
-        hidden = self.arithmetic.uniform(SeedStream(subseed(self._seed, "colonnade mask")), count)
-        own = Dealing(self.arithmetic, nodes=self.nodes, degree=self.degree, seed=seed)
-        return own.shares(0, self.arithmetic.decode(hidden))
-
     def __repr__(self) -> str:
         return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"
 

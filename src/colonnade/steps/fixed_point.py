@@ -1,4 +1,4 @@
-"""Columns as bounded integers: numbers mapped from their bounds to [−γ, γ], categories to indicators of height γ.
+"""Coded columns as bounded integers: what `colonnade.coding.features` maps to [−1, 1], times γ and rounded.
 
 Rounding to the nearest integer keeps |entry| ≤ γ because γ is an integer. A category adds γ² to a row's squared length however
 many levels it has. So a row of b columns has squared length at most bγ² by construction, and nothing needs clipping unless the
@@ -9,6 +9,7 @@ This is the public half: which integers there are. `colonnade.party.steps.coding
 
 from collections.abc import Sequence
 
+from colonnade.coding.features import coded_width
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Category, Numeric, Schema
 
@@ -56,10 +57,10 @@ class FixedPoint:
 
     def _width(self, name: str) -> int:
         column = self.schema[name]
-        if isinstance(column, Category) and name not in self.signed:
-            return column.size
+        if name not in self.signed:
+            return coded_width(column)
         if isinstance(column, Category) and column.size != 2:
             raise SchemaMismatch(f"Column {name!r} has more than two levels and cannot be coded as a sign.")
-        if isinstance(column, Numeric) and name in self.signed:
+        if isinstance(column, Numeric):
             raise SchemaMismatch(f"Column {name!r} is numeric and cannot be coded as a sign.")
         return 1

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coded_width
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import Parameter
-from colonnade.schema import Category, Schema
+from colonnade.schema import Schema
 from colonnade.steps.parameters import LARGEST_NUMBER, number_list, whole_list
 
 __all__ = ["BoundedScores", "ScoreWeights"]
@@ -35,7 +36,7 @@ class ScoreWeights:
     def __init__(self, columns: Sequence[str], schema: Schema, weights: Sequence[float]) -> None:
         self.columns = tuple(columns)
         self.schema = schema
-        self.widths = [column.size if isinstance(column := schema[name], Category) else 1 for name in columns]
+        self.widths = [coded_width(schema[name]) for name in columns]
         outputs, rest = divmod(len(weights), sum(self.widths))
         if rest or not outputs:
             raise PlanMismatch("The plan has another number of weights than this party has coded columns.")

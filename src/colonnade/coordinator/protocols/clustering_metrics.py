@@ -12,13 +12,15 @@ The two ends meet where at most one other centre is ever better, and with two ce
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coded_width
+from colonnade.coding.names import ColumnName
 from colonnade.coordinator.protocols.score_histogram import Guess, Histogram, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
 from colonnade.estimation.additive_scores import PartyScores, party_scores
@@ -60,7 +62,7 @@ class LocalCells:
 
 
 def best_guesser(
-    cells: LocalCells, centres: Array, places: Mapping[str, Sequence[int]]
+    cells: LocalCells, centres: Array, places: Mapping[str, NDArray[np.int64]]
 ) -> tuple[str, NDArray[np.intp], float]:
     """Return whose columns tell most, the guess by its local centre, and where the loss lies between the ends, by the model.
 
@@ -230,8 +232,8 @@ class ClusteringEvaluation:
         """How large ‖x‖² + w·x can be: 1 + |w| for a number, the largest |1 + w| of its levels for a category."""
         largest, place = 0.0, 0
         for name in part.columns:
-            column = self.columns[f"{part.party}.{name}"]
-            width = column.size if isinstance(column, Category) else 1
+            column = self.columns[str(ColumnName(part.party, name))]
+            width = coded_width(column)
             some = part.weights[0, place : place + width]
             largest += float(np.abs(1 + some).max() if isinstance(column, Category) else 1 + abs(some[0]))
             place += width

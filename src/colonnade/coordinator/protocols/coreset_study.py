@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coded_widths, features_of
+from colonnade.coding.names import ColumnName, columns_at, parties_of
 from colonnade.coordinator.protocols.relay import agree_on_key, forget_key, key_steps
 from colonnade.coordinator.protocols.secure_sum import open_sum
 from colonnade.coordinator.protocols.vertical_saga import BlockCoefficients, vertical_saga
@@ -26,7 +28,6 @@ from colonnade.estimation.importance_sampling import (
     largest_total,
     weigh,
 )
-from colonnade.estimation.moments import Feature, features_of
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Recall, Released, pack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
@@ -120,7 +121,7 @@ class CoresetStudy:
     @cached_property
     def parties(self) -> tuple[str, ...]:
         """Whose columns enter, in the federation's order."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+        return parties_of(self.columns)
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -129,7 +130,7 @@ class CoresetStudy:
 
     def width(self, party: str) -> int:
         """How many coded columns a party has, its target included."""
-        return sum(feature.column.partition(".")[0] == party for feature in self.features)
+        return coded_widths(self.features)[party]
 
     # What is asked ------------------------------------------------------------------------------------------------------
 
@@ -183,7 +184,7 @@ class CoresetStudy:
 
     def maxima(self) -> dict[str, float]:
         """Return the largest total that each party can have, from public facts."""
-        held = None if self.target is None else self.target.partition(".")[0]
+        held = None if self.target is None else ColumnName.of(self.target).party
         return {
             party: largest_total(
                 self.task, self.width(party) - (party == held), self.people, self.clusters, target=party == held
@@ -240,15 +241,15 @@ class CoresetStudy:
         return {party: self.width(party) for party in self.parties}
 
     def _step(self, party: str, name: str, kind: type[StepKind]) -> Step:
-        own = tuple(column.partition(".")[2] for column in self.columns if column.partition(".")[0] == party)
+        own = columns_at(party, self.columns)
         parameters: dict[str, Parameter] = {
             "task": "uniform" if self.uniform else self.task,
             "size": self.size,
             "clusters": self.clusters,
             "seed": self.seed,
         }
-        if self.target is not None and self.target.partition(".")[0] == party:
-            parameters["target"] = self.target.partition(".")[2]
+        if self.target is not None and ColumnName.of(self.target).party == party:
+            parameters["target"] = ColumnName.of(self.target).column
         bounds: dict[type[StepKind], dict[str, Parameter]] = {
             CoresetDraws: {"bound": max(self.people, SMALLEST_BOUND)},
             CoresetScores: {"bound": int(LARGEST_SCORES[self.task]) * SCORE_SCALE},

@@ -13,9 +13,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, features_of, places_beside_constant
+from colonnade.coding.names import ColumnName, columns_at, parties_of
 from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.moments import Feature, Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 from colonnade.privacy.price import Price
@@ -80,7 +82,7 @@ class FunctionalRelease:
     @property
     def parties(self) -> tuple[str, ...]:
         """Whose columns enter, in the federation's order."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+        return parties_of(self.columns)
 
     @property
     def price(self) -> Price:
@@ -90,7 +92,9 @@ class FunctionalRelease:
     @property
     def ordered(self) -> dict[str, Column]:
         """The columns party by party, the target last of its party's."""
-        names = sorted(self.columns, key=lambda name: (self.parties.index(name.partition(".")[0]), name == self.target))
+        names = sorted(
+            self.columns, key=lambda name: (self.parties.index(ColumnName.of(name).party), name == self.target)
+        )
         return {name: self.columns[name] for name in names}
 
     @property
@@ -163,15 +167,14 @@ class FunctionalRelease:
 
     def _own(self, joint: Joint) -> dict[str, tuple[NDArray[np.int64], Entries]]:
         """Where each party's own block stands in the matrix, the constant column in front, and which entries it has."""
-        ends = np.cumsum(joint.widths) + 1
-        found = {}
-        for (owner, step), width, end in zip(joint.steps.items(), joint.widths, ends, strict=True):
-            places = np.concatenate([[0], np.arange(end - width, end)])
-            found[owner] = places, own_entries(widths_of(step), target=step.parameters["target"] is True)
-        return found
+        places = places_beside_constant(tuple(joint.steps), joint.widths)
+        return {
+            owner: (places[owner], own_entries(widths_of(step), target=step.parameters["target"] is True))
+            for owner, step in joint.steps.items()
+        }
 
     def _held(self, party: str) -> list[str]:
-        return [name for name in self.ordered if name.startswith(f"{party}.")]
+        return [name for name in self.ordered if ColumnName.of(name).party == party]
 
     def _widths(self, party: str) -> tuple[int, ...]:
         coded = [feature.column for feature in self.features]
@@ -187,10 +190,10 @@ class FunctionalRelease:
         return Coefficients.ask(
             name=STEP,
             party=party,
-            columns=tuple(name.partition(".")[2] for name in held),
+            columns=columns_at(party, held),
             parameters={
                 "scale": self.gamma,
-                "signed": tuple(name.partition(".")[2] for name in held if name in self.signed),
+                "signed": columns_at(party, self.signed),
                 "width": sum(widths),
                 "widths": widths,
                 "target": self.target in held,

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coded_widths, features_of
+from colonnade.coding.names import ColumnName, columns_at, parties_of
 from colonnade.coordinator.protocols.relay import Relay, agree_on_key, forget_key, key_steps
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
-from colonnade.estimation.moments import Feature, features_of
 from colonnade.estimation.optimisers import Average, OptimiserName, Settling, clipped, optimiser_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
@@ -161,7 +162,7 @@ class GradientDescent:
     @property
     def parties(self) -> tuple[str, ...]:
         """Whose columns enter, in the federation's order."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+        return parties_of(self.columns)
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -250,16 +251,16 @@ class GradientDescent:
     def _constant_place(self) -> int:
         holder = self.parties.index(self._holder)
         earlier = self.parties[:holder]
-        return sum(feature.name.partition(".")[0] in earlier for feature in self.features[1:])
+        return sum(coded_widths(self.features)[party] for party in earlier)
 
     @property
     def _holder(self) -> str:
-        return self.target.partition(".")[0]
+        return ColumnName.of(self.target).party
 
     def _step(self, party: str) -> Step:
-        own = tuple(name.partition(".")[2] for name in self.columns if name.startswith(f"{party}."))
-        target = self.target.partition(".")[2] if party == self._holder else ""
-        width = sum(feature.name.startswith(f"{party}.") for feature in self.features) + bool(target)
+        own = columns_at(party, self.columns)
+        target = ColumnName.of(self.target).column if party == self._holder else ""
+        width = coded_widths(self.features)[party] + bool(target)
         return Gradient.ask(
             name=STEP,
             party=party,
@@ -280,7 +281,7 @@ class GradientDescent:
 
     def _score_bound(self, party: str) -> int:
         """Divide the bound on scores by the square roots of the parties' columns; the label adds 2 where it is."""
-        roots = {name: math.sqrt(sum(one.startswith(f"{name}.") for one in self.columns)) for name in self.parties}
+        roots = {name: math.sqrt(len(columns_at(name, self.columns))) for name in self.parties}
         bound = 2.0 + len(self.parties) if self.schedule.score_bound is None else float(self.schedule.score_bound)
         own = bound * roots[party] / sum(roots.values()) + (2.0 if party == self._holder else 0.0)
         return max(1, math.floor(own * self.scale**2))

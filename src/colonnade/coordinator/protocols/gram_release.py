@@ -13,9 +13,11 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coded_widths, features_of, places_beside_constant
+from colonnade.coding.names import columns_at, parties_of
 from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import Feature, Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.laws.gram import GramNoise
@@ -89,7 +91,7 @@ class GramRelease:
     @property
     def parties(self) -> tuple[str, ...]:
         """Whose columns enter, in the federation's order."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+        return parties_of(self.columns)
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -116,7 +118,7 @@ class GramRelease:
         matrix = np.zeros((len(self.features), len(self.features)))
         first, second = entry_pairs(opened.joint.widths)
         matrix[first + 1, second + 1] = opened.cross / unit
-        for party, places in self._places(opened.joint).items():
+        for party, places in places_beside_constant(opened.joint.owners, opened.joint.widths).items():
             rows, columns = np.triu_indices(len(places))
             matrix[places[rows[1:]], places[columns[1:]]] = opened.own[party] / unit
         whole = np.triu(matrix) + np.triu(matrix, 1).T
@@ -129,34 +131,25 @@ class GramRelease:
         unit = float(self.gamma) ** 4
         variance = np.full((len(self.features), len(self.features)), noise.opened_variance / unit)
         alone = float(noise.own_variance) / unit
-        for places in self._places(joint).values():
+        for places in places_beside_constant(joint.owners, joint.widths).values():
             variance[np.ix_(places, places)] = alone
         diagonal = np.arange(len(variance))
         variance[diagonal, diagonal] = 2 * alone
         variance[0, 0] = 0.0
         return variance
 
-    def _places(self, joint: Joint) -> dict[str, NDArray[np.int64]]:
-        """Where each party's columns stand in the matrix, the constant one in front of them."""
-        ends = np.cumsum(joint.widths) + 1
-        return {
-            owner: np.concatenate([[0], np.arange(end - width, end)])
-            for owner, width, end in zip(joint.owners, joint.widths, ends, strict=True)
-        }
-
     def _step(self, party: str) -> Step:
-        own = [name.partition(".")[2] for name in self.columns if name.startswith(f"{party}.")]
-        signed = tuple(name for name in own if f"{party}.{name}" in self.signed)  # one order, hence one plan
-        width = sum(feature.name.startswith(f"{party}.") for feature in self.features)
+        own = columns_at(party, self.columns)
+        asked = columns_at(party, self.signed)
         return Gram.ask(
             name="gram",
             party=party,
-            columns=tuple(own),
+            columns=own,
             parameters={
                 "scale": self.gamma,
-                "signed": signed,
+                "signed": tuple(name for name in own if name in asked),  # in one order: equal studies have equal plans
                 "row_bound": self._row_bound(party, len(own)),
-                "width": width,
+                "width": coded_widths(self.features)[party],
                 "noise": self.noise,
             },
             price=self.price,

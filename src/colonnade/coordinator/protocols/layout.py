@@ -1,7 +1,7 @@
 """How categories at several parties become one table: the columns of one party form one joint category.
 
-Parties answer for all their columns together, so a table arrives with one axis a party; a user asked for one axis a column, in
-an order of their own.
+Parties answer for all their columns together, so a table arrives with one axis per party. A user asked for one axis per column,
+in an order of their own.
 """
 
 import math
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.names import ColumnName, plain_names
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Category
@@ -49,20 +50,17 @@ class Layout:
         return math.prod(group.size for group in self.groups)
 
     def arrange(self, table: NDArray[Any]) -> NDArray[Any]:
-        """Turn a table with one axis a party into one with an axis a column, in the user's order."""
-        stored = [f"{group.party}.{column}" for group in self.groups for column in group.columns]
+        """Turn a table with one axis per party into one with an axis per column, in the user's order."""
+        stored = [str(ColumnName(group.party, column)) for group in self.groups for column in group.columns]
         split = np.reshape(table, tuple(chain.from_iterable(group.sizes for group in self.groups)))
         return np.transpose(split, [stored.index(name) for name in self.columns])
 
 
 def layout(federation: Federation, columns: Sequence[str]) -> Layout:
     """Resolve the columns of a counting study; refuse numbers, repeats and tables that no machine could hold."""
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
-        raise BadInput("columns takes a list such as ['bank.segment', 'telco.plan'].")
-    if len(set(columns)) != len(columns):
-        raise BadInput("A column is named twice.")
+    names = plain_names(columns)
     found: dict[str, list[tuple[str, int]]] = {}
-    for name in columns:
+    for name in names:
         party, own, description = federation.column(name)
         if not isinstance(description, Category):
             raise SchemaMismatch(f"Column {name!r} is numeric; counting needs categories.", remedy="Use cn.Category.")
@@ -72,7 +70,7 @@ def layout(federation: Federation, columns: Sequence[str]) -> Layout:
         Group(party, tuple(own for own, _ in found[party]), tuple(size for _, size in found[party]))
         for party in parties
     )
-    result = Layout(groups, tuple(columns))
+    result = Layout(groups, tuple(names))
     if result.cells > LARGEST_TABLE:
         raise BadInput(f"The table would have more than {LARGEST_TABLE:,} cells.", remedy="Ask for fewer columns.")
     return result

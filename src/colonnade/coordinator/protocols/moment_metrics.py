@@ -46,7 +46,7 @@ class RegressionEvaluation:
     def gram(self) -> ScoreGram:
         """Two scores: the prediction's parts, and the target, which one party holds whole."""
         target = self._target
-        half = target.high / 2 - target.low / 2
+        half = target.half_range
         wide = np.zeros((2, len(self.weights) + 1))
         wide[0, :-1], wide[1, -1] = self.weights, half
         return ScoreGram(party_scores(self.columns, wide), self.price)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coded_widths, features_of
+from colonnade.coding.names import columns_at, parties_of
 from colonnade.coordinator.protocols.gram_release import LARGEST_SCALE
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.moments import Feature, Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
 from colonnade.privacy.calibration import gaussian_sigma_squared
 from colonnade.privacy.price import Price
@@ -59,7 +61,7 @@ class PerturbedRows:
     @property
     def parties(self) -> tuple[str, ...]:
         """Whose columns enter, in the federation's order."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+        return parties_of(self.columns)
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -72,7 +74,7 @@ class PerturbedRows:
             Rows.ask(
                 name="rows",
                 party=party,
-                columns=tuple(self._own(party)),
+                columns=columns_at(party, self.columns),
                 parameters={"scale": self.scale},
                 price=self.price,
             )
@@ -98,12 +100,12 @@ class PerturbedRows:
 
     def entry_noise(self) -> Array:
         """Return the variance of the noise in each coded column, 0 for the constant one."""
-        owners = [feature.name.partition(".")[0] for feature in self.features[1:]]
         variance = {
-            party: float(gaussian_sigma_squared(self.price, self.scale**2 * len(self._own(party)))) / self.scale**2
+            party: float(gaussian_sigma_squared(self.price, self.scale**2 * len(columns_at(party, self.columns))))
+            / self.scale**2
             for party in self.parties
         }
-        return np.array([0.0, *(variance[owner] for owner in owners)])
+        return np.array([0.0, *(variance[feature.party] for feature in self.features[1:])])
 
     def variance(self, gram: Array) -> Array:
         """Return the variance of every entry of the product: Σx²s_j + Σy²s_i + m·s_i·s_j, twice the last on the diagonal."""
@@ -113,12 +115,8 @@ class PerturbedRows:
         variance[0, 0] = 0.0
         return np.asarray(variance)
 
-    def _own(self, party: str) -> list[str]:
-        return [name.partition(".")[2] for name in self.columns if name.startswith(f"{party}.")]
-
     def _rows(self, party: str, release: Released) -> NDArray[np.int32]:
         rows = release.array("value")
-        width = sum(feature.name.startswith(f"{party}.") for feature in self.features)
-        if rows.shape != (width, self.people) or rows.dtype != np.int32:
+        if rows.shape != (coded_widths(self.features)[party], self.people) or rows.dtype != np.int32:
             raise ProtocolError(f"Party {party!r} released rows of another shape.")
         return rows  # type: ignore[return-value]  # checked above

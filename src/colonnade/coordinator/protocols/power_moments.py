@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.names import ColumnName
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.sketching import best_size, centred, public_seed
 from colonnade.estimation.unbiased_power import UnbiasedPower
@@ -78,7 +79,8 @@ class _OneColumnEach:
     def values(self) -> dict[str, WholeValues]:
         """What is public about each party's numbers."""
         return {
-            name.partition(".")[0]: WholeValues.of(column, name, self.change) for name, column in self.columns.items()
+            ColumnName.of(name).party: WholeValues.of(column, name, self.change)
+            for name, column in self.columns.items()
         }
 
     @property
@@ -96,12 +98,12 @@ class _OneColumnEach:
         return tuple(
             self.kind.ask(
                 name=self.kind.name,
-                party=name.partition(".")[0],
-                columns=(name.partition(".")[2],),
+                party=name.party,
+                columns=(name.column,),
                 parameters=self._parameters(),
                 price=self.price,
             )
-            for name in self.columns
+            for name in map(ColumnName.of, self.columns)
         )
 
     def _parameters(self) -> dict[str, Parameter]:

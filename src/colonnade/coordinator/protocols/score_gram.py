@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import places_beside_constant
 from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
 from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import PartyScores
@@ -145,7 +146,7 @@ class ScoreGram:
         first, second = entry_pairs(joint.widths)
         whole = np.zeros((sum(joint.widths) + 1,) * 2)
         whole[first + 1, second + 1] = opened.cross
-        for party, places in _places(joint).items():
+        for party, places in places_beside_constant(joint.owners, joint.widths).items():
             rows, columns = np.triu_indices(len(places))
             whole[places[rows[1:]], places[columns[1:]]] = opened.own[party]
         whole = np.triu(whole) + np.triu(whole, 1).T
@@ -163,17 +164,8 @@ def _variance(joint: Joint) -> Array:
     assert isinstance(noise, GramNoise)  # the step's statistic decided
     size = sum(joint.widths) + 1
     variance, alone = np.full((size, size), noise.opened_variance), float(noise.own_variance)
-    for places in _places(joint).values():
+    for places in places_beside_constant(joint.owners, joint.widths).values():
         variance[np.ix_(places, places)] = alone
     np.fill_diagonal(variance, 2 * alone)
     variance[0, 0] = 0.0
     return variance
-
-
-def _places(joint: Joint) -> dict[str, NDArray[np.int64]]:
-    """Where each party's columns stand in the matrix, the constant one in front of them."""
-    ends = np.cumsum(joint.widths) + 1
-    return {
-        owner: np.concatenate([[0], np.arange(end - width, end)])
-        for owner, width, end in zip(joint.owners, joint.widths, ends, strict=True)
-    }

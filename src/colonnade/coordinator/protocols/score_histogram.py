@@ -8,6 +8,7 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.names import ColumnName
 from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
 from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import PartyScores
@@ -160,7 +161,7 @@ class ScoreHistogramRelease:
         columns = {part.party: part.columns for part in self.parts}
         if isinstance(self.label, Guess):
             return columns
-        party, _, label = self.label.partition(".")
+        party, label = ColumnName.of(self.label)
         return {**columns, party: (*columns.get(party, ()), label)}
 
     @property
@@ -170,7 +171,7 @@ class ScoreHistogramRelease:
         return {party: floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
 
     def _step(self, party: str, columns: tuple[str, ...]) -> Step:
-        right = self.label.party if isinstance(self.label, Guess) else self.label.partition(".")[0]
+        right = self.label.party if isinstance(self.label, Guess) else ColumnName.of(self.label).party
         left = next(one for one in self._columns if one != right)
         part = next((one for one in self.parts if one.party == party), None)
         role = "right" if party == right else "left" if party == left else "giver"
@@ -190,7 +191,7 @@ class ScoreHistogramRelease:
                 parameters["points"] = tuple(self.label.points.ravel().tolist())
                 parameters["guesses"] = self.label.labels
             else:
-                parameters["label"] = self.label.partition(".")[2]
+                parameters["label"] = ColumnName.of(self.label).column
         return ScoreHistogram.ask(
             name=self.name,
             party=party,

@@ -12,9 +12,11 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import Feature, coded_widths, features_of
+from colonnade.coding.names import columns_at, parties_of
 from colonnade.coordinator.protocols.gram_release import LARGEST_SCALE
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.moments import Feature, Moments, features_of
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.sketching import best_size, centred, public_seed
 from colonnade.plan import Plan, Step
 from colonnade.privacy.calibration import gaussian_sigma_squared, ledger_rho
@@ -72,7 +74,7 @@ class SketchedMoments:
     @property
     def parties(self) -> tuple[str, ...]:
         """Whose columns enter, in the federation's order."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.columns))
+        return parties_of(self.columns)
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -86,7 +88,7 @@ class SketchedMoments:
             return self.rows
         coded = self.features[1:]
         energy = self.people * float(np.sum(_plain_spread(coded)))
-        noise = sum(self._bound(_owner(feature)) for feature in coded) / (2 * float(ledger_rho(self.price)))
+        noise = sum(self._bound(feature.party) for feature in coded) / (2 * float(ledger_rho(self.price)))
         return best_size(energy, noise / self.scale**2, least=2 * len(coded))
 
     @property
@@ -101,7 +103,7 @@ class SketchedMoments:
             Sketch.ask(
                 name="sketch",
                 party=party,
-                columns=tuple(self._own(party)),
+                columns=columns_at(party, self.columns),
                 parameters={
                     "size": size,
                     "seed": seed,
@@ -143,7 +145,7 @@ class SketchedMoments:
             party: float(gaussian_sigma_squared(self.price, (self.size + 1) * self._bound(party))) / self.scale**2
             for party in self.parties
         }
-        return np.array([variance[_owner(feature)] for feature in self.features[1:]])
+        return np.array([variance[feature.party] for feature in self.features[1:]])
 
     def variance(self, gram: Array) -> Array:
         """Return the variance of every entry, the intercept's first: that of the sketch itself, of the noise, of both.
@@ -171,14 +173,11 @@ class SketchedMoments:
         whole[levels, levels] = whole[0, levels]
         variance[levels, levels] = variance[0, levels]
 
-    def _own(self, party: str) -> list[str]:
-        return [name.partition(".")[2] for name in self.columns if name.startswith(f"{party}.")]
-
     def _width(self, party: str) -> int:
-        return sum(_owner(feature) == party for feature in self.features[1:])
+        return coded_widths(self.features)[party]
 
     def _bound(self, party: str) -> int:
-        natural = self.scale**2 * len(self._own(party))
+        natural = self.scale**2 * len(columns_at(party, self.columns))
         norm = (self.row_norms or {}).get(party)
         return natural if norm is None else max(1, min(natural, int(self.scale**2 * norm**2)))
 
@@ -187,10 +186,6 @@ class SketchedMoments:
         if sketch.shape != (self.size + 1, self._width(party)) or sketch.dtype != np.int64:
             raise ProtocolError(f"Party {party!r} released a sketch of another shape.")
         return sketch  # type: ignore[return-value]  # checked above
-
-
-def _owner(feature: Feature) -> str:
-    return feature.name.partition(".")[0]
 
 
 def _plain_spread(features: tuple[Feature, ...]) -> Array:

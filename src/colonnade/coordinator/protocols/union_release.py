@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from colonnade.coding.features import coded_widths, consecutive_places
 from colonnade.coordinator.protocols.gram_release import Array, GramRelease
 from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
 from colonnade.errors import BadInput
@@ -55,7 +56,7 @@ class UnionRelease(GramRelease):
         size = 1 + self._width(left) + self._width(right)
         matrix = np.zeros((size, size))
         between = (cross.cross / unit).reshape(self._width(left) + 1, self._width(right) + 1)
-        places = self._own_places()
+        places = consecutive_places(coded_widths(self.features), first=1)
         matrix[0, places[right]] = between[0, 1:]
         matrix[0, places[left]] = between[1:, 0]
         matrix[np.ix_(places[left], places[right])] = between[1:, 1:]
@@ -74,13 +75,8 @@ class UnionRelease(GramRelease):
         np.fill_diagonal(variance, 2 * variance[0, 0])
         return variance
 
-    def _own_places(self) -> dict[str, np.ndarray]:
-        left, right = self.parties
-        split = 1 + self._width(left)
-        return {left: np.arange(1, split), right: np.arange(split, split + self._width(right))}
-
     def _width(self, party: str) -> int:
-        return sum(feature.name.startswith(f"{party}.") for feature in self.features)
+        return coded_widths(self.features)[party]
 
     def _part(self, party: str, part: str, width: int) -> Step:
         plain = self._step(party)

@@ -1,6 +1,5 @@
 """Methods of `KMeans` and `KMedian`: how the weights of the grid of local centres are found."""
 
-from collections.abc import Sequence
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coded_widths, features_of, to_own_units
+from colonnade.coding.names import columns_at, parties_of
 from colonnade.constraints import Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
@@ -20,7 +21,6 @@ from colonnade.estimation.clustering_budget import (
     clustering_prices,
     weight_noise,
 )
-from colonnade.estimation.moments import Feature, features_of
 from colonnade.estimators.methods.method import Method
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
@@ -137,7 +137,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
         return {
             **learned,
             "local_centers_": {
-                party: _own_units(centres, [one for one in learned["_coded"] if _party(one) == party])
+                party: to_own_units(centres, [one for one in learned["_coded"] if one.party == party])
                 for party, centres in value.local.items()
             },
             "n_local_clusters_": len(next(iter(value.local.values()))),
@@ -206,32 +206,16 @@ def learned_centres(study: "ClusteringStudy", federation: Federation, centres: A
         "_coded": coded,
         "_coded_centres": centres,
         "feature_names_in_": np.array([feature.name for feature in coded], dtype=object),
-        "cluster_centers_": _own_units(centres, coded),
+        "cluster_centers_": to_own_units(centres, coded),
     }
 
 
 def _blocks(study: "ClusteringStudy", federation: Federation) -> tuple[ClusteringBlock, ...]:
     described = federation.describe(study.columns)
-    features = features_of(described)[1:]
-    found: dict[str, list[str]] = {}
-    for name in described:
-        party, _, own = name.partition(".")
-        found.setdefault(party, []).append(own)
-    widths = {party: sum(_party(one) == party for one in features) for party in found}
-    return tuple(ClusteringBlock(party, tuple(own), widths[party]) for party, own in found.items())
-
-
-def _party(feature: Feature) -> str:
-    return feature.column.partition(".")[0]
+    widths = coded_widths(features_of(described))
+    return tuple(ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described))
 
 
 def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
     sweep = clustering_schedule(block.width, people, clusters, price).sweep
     return displacement_noise(block.width, price, sweep) * clusters / people
-
-
-def _own_units(coded: Array, features: Sequence[Feature]) -> Array:
-    """Map numbers back from [−1, 1]; an indicator stays a share between 0 and 1."""
-    scale = np.array([feature.half_width if feature.kind == "numeric" else 1.0 for feature in features])
-    shift = np.array([feature.centre if feature.kind == "numeric" else 0.0 for feature in features])
-    return np.asarray(coded * scale + shift)

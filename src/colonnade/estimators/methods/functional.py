@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.names import parties_of
 from colonnade.constraints import Optional, PerParty, Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
@@ -73,7 +74,7 @@ class Functional(MomentMethod):
         (target,) = study._targets()
         if self.budgets is not None:
             return FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
-        parties = dict.fromkeys(name.partition(".")[0] for name in columns)
+        parties = parties_of(columns)
         return FunctionalRelease(columns, target, dict.fromkeys(parties, price), "top_down", self.scale)
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coefficients_to_own_units
 from colonnade.constraints import OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.gradient_descent import SCALE, Descent, GradientDescent, Schedule
 from colonnade.estimation.descent_error import expected_prediction_error
 from colonnade.estimation.logistic_from_moments import LogisticFit
-from colonnade.estimation.moments import own_units
 from colonnade.estimation.optimisers import OptimiserName, Sgd, optimiser_of
 from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL
 from colonnade.estimators.methods.moments import MomentMethod
@@ -114,7 +114,7 @@ class Gradient(MomentMethod):
     def learn(self, study: "LogisticRegression", federation: Federation, value: Descent) -> dict[str, Any]:
         """From the weights; how noise moved them is not known coefficient by coefficient."""
         columns = study._chosen(federation.describe())
-        names, into = own_units(value.features[1:])
+        names, into = coefficients_to_own_units(value.features[1:])
         values = into @ np.append(value.weights[1:], value.weights[0])
         unknown: NDArray[np.float64] = np.full((1, len(names)), np.nan)
         levels = tuple(str(level) for level in study._category(columns).levels)

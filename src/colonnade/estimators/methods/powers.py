@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from colonnade.coding.names import parties_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
@@ -102,7 +103,6 @@ class SketchedPowers(PowerMethod):
 
 def _one_per_party(study: "Moment", federation: Federation) -> dict[str, Column]:
     columns = federation.describe(study.columns)
-    parties = [name.partition(".")[0] for name in columns]
-    if len(set(parties)) != len(parties):
+    if len(parties_of(columns)) != len(columns):
         raise BadInput("A moment takes one column per party.", remedy="Add up a party's columns at the source.")
     return columns

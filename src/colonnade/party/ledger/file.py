@@ -24,7 +24,8 @@ from typing import NoReturn
 from urllib.parse import quote
 
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
-from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA
+from colonnade.party.ledger.rows import FORMAT
+from colonnade.party.ledger.schema import APPLICATION, SCHEMA
 
 __all__ = ["LedgerFile", "Stake"]
 
@@ -43,7 +44,7 @@ class Stake:
     paid
         What was durably paid before (the debit of a release that now cannot be kept).
     at_risk
-        What this transaction pays. After a failed commit it may or may not be in the file, hence counts as spent.
+        What this transaction pays. After a failed commit it may or may not be in the file, so it counts as spent.
     """
 
     paid: Mapping[str, float] | None = None
@@ -137,16 +138,26 @@ class LedgerFile:
                 self._roll_back()
                 raise
 
-    def check(self) -> None:
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._path
+
+    def format(self) -> int:
+        """Return the format that the file's header names (inside a transaction)."""
+        found: int = self.run("PRAGMA user_version").fetchone()[0]
+        return found
+
+    def check(self, written_in: int = FORMAT, schema: tuple[str, ...] | None = None) -> None:
         """Refuse a damaged file, and one whose tables or triggers are not exactly ours (inside a transaction)."""
         sound = [row[0] for row in self.run("PRAGMA integrity_check(1)")] == ["ok"]
         header = tuple(self.run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
         query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
         with contextlib.closing(sqlite3.connect(":memory:")) as model:
-            for statement in SCHEMA:
+            for statement in SCHEMA if schema is None else schema:
                 model.execute(statement)
             ours = model.execute(query).fetchall()
-        if not sound or header != (APPLICATION, FORMAT) or self.run(query).fetchall() != ours:
+        if not sound or header != (APPLICATION, written_in) or self.run(query).fetchall() != ours:
             raise LedgerCorrupt("The file is damaged, or is not a ledger of this format; nothing was released.")
 
     def close(self) -> None:

@@ -10,9 +10,6 @@ Invariants (`tests/party/test_ledger.py` has a test named after each):
 5. *Any error refuses and says what was spent.* After a failed write the object refuses everything.
 
 A crash between debit and seal loses budget, never privacy: the answer is not drawn again (`ReleaseLost`).
-
-Totals are a cache of a verified prefix of rows, and every call first reads and verifies the rows that were appended
-since, by this process or by another. The cache is never written from memory: it says nothing that the file does not.
 """
 
 import hashlib
@@ -21,42 +18,39 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 import msgspec
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
+from colonnade.party.ledger.chain import Chain
 from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import (
     COSTLESS,
-    FACTS,
     FORMAT,
     SEEDED,
     Ceiling,
     Entry,
-    Facts,
     Genesis,
     Head,
     Kind,
-    answer_hash,
-    as_entry,
-    check_hash,
+    RowTerms,
     check_identified,
-    check_kept,
     checked_cost,
     checked_name,
-    corrupt,
     read_loss,
-    row_hash,
 )
-from colonnade.party.ledger.tally import Tally, first_row
+from colonnade.party.ledger.state import LedgerState, first_row
+from colonnade.plan import About
 from colonnade.privacy.loss import GRID, Loss
 from colonnade.privacy.price import NANO, Budget
 
-__all__ = ["Entry", "Head", "SqliteLedger"]
+__all__ = ["Entry", "Head", "RowTerms", "SqliteLedger"]
 
 LARGEST_ANSWER = 2**28
 YEAR_10000 = 253_402_300_800
+LARGEST_VERSION = 2**31
 
 
 class SqliteLedger:
@@ -83,7 +77,7 @@ class SqliteLedger:
     def __init__(self, file: LedgerFile, clock: Callable[[], float]) -> None:
         self._file = file
         self._clock = clock
-        self._tally: Tally | None = None
+        self._chain = Chain(file)
 
     @classmethod
     def create(
@@ -121,7 +115,7 @@ class SqliteLedger:
         try:
             with ledger._file.writing():
                 ledger._file.lay_out()
-                ledger._insert(first)
+                ledger._chain.append(first)
             ledger.verify()
         except BaseException:
             ledger.close()
@@ -137,9 +131,13 @@ class SqliteLedger:
         clock: Callable[[], float] = time.time,
         patience: float = 30.0,
     ) -> Self:
-        """Open a ledger and verify all of it; refuse one that is damaged, or that is not this party's."""
+        """Open a ledger and verify all of it; refuse one that is damaged, or that is not this party's.
+
+        One of format 2 is migrated first (`colonnade.party.ledger.migration`).
+        """
         ledger = cls(LedgerFile(path, patience=patience), clock)
         try:
+            migrate(ledger._file, _now(clock))
             ledger.verify()
             if party is not None and ledger.party != party:
                 raise LedgerCorrupt("This ledger belongs to another party; nothing was released.")
@@ -151,17 +149,17 @@ class SqliteLedger:
     @property
     def identity(self) -> str:
         """The ledger's random name, in its first row; a ledger that was created anew has another."""
-        return self._known.genesis.ledger
+        return self._chain.known.genesis.ledger
 
     @property
     def party(self) -> str:
         """Whose ledger this is."""
-        return self._known.genesis.party
+        return self._chain.known.genesis.party
 
     @property
     def test(self) -> bool:
         """Whether this ledger was created for tests."""
-        return self._known.genesis.test
+        return self._chain.known.genesis.test
 
     @property
     def budget(self) -> Budget:
@@ -172,13 +170,65 @@ class SqliteLedger:
         """Change the cap, by a row of its own; refuse one that is spent already. The party's owner decides this."""
         cap, written = Ceiling.of(budget), _now(self._clock)
         with self._file.writing():
-            tally = self._catch_up()
-            if not cap.holds(tally.total):
+            state = self._chain.catch_up()
+            if not cap.holds(state.total):
                 raise BudgetExceeded(
                     "More than this has been spent already.",
                     remedy="A cap can be lowered to what was spent, no further.",
                 )
-            self._insert(tally.row("cap", written, "cap", detail=msgspec.json.encode(cap).decode()))
+            self._chain.append(state.row("cap", written, "cap", detail=msgspec.json.encode(cap).decode()))
+
+    def declare_version(self, version: int) -> int:
+        """Declare that this party's data are now of this version, by a row of its own; return its sequence number.
+
+        Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed.
+        """
+        if type(version) is not int or not 1 <= version <= LARGEST_VERSION:
+            raise BadInput("A data version is a whole number from 1.", remedy="For example 1, then 2.")
+        written = _now(self._clock)
+        with self._file.writing():
+            state = self._chain.catch_up()
+            if version <= (state.version or 0):
+                raise BadInput(f"Version {state.version} was declared before.", remedy="Declare a higher one.")
+            facts = state.row("version", written, f"data version {version}", version=version)
+            self._chain.append(facts)
+        return facts.sequence
+
+    def current_version(self) -> int | None:
+        """Return the data version declared last; ``None`` if none ever was."""
+        return self._read().version
+
+    def forfeit(self, loss: Loss, *, label: str) -> int:
+        """Charge a loss without any release: what is known to have been spent and is not in this file."""
+        cost, written = checked_cost(loss), _now(self._clock)
+        checked_name(label, "label")
+        with self._file.writing() as stake:
+            state = self._chain.catch_up()
+            self._refuse_beyond_the_cap(state, cost)
+            facts = state.row("forfeit", written, label, loss=cost)
+            self._chain.append(facts)
+            stake.at_risk = self._figure(facts.loss)
+        return facts.sequence
+
+    def keep_plan(self, digest: bytes, content: bytes, about: About | None = None) -> None:
+        """Hand over a plan, and what is said about the study, to be written with the next row that refers to it.
+
+        Parameters
+        ----------
+        digest
+            The plan's hash (`colonnade.protocol.codec.digest`): what rows say in ``plan``.
+        content
+            Its canonical bytes.
+        about
+            Title, purpose and requester. They are no part of the request: the same plan with others is the same question.
+        """
+        self._chain.plans.hand_over(digest, content, about)
+
+    def plan(self, digest: bytes) -> bytes | None:
+        """Return the canonical bytes of a plan that rows refer to."""
+        with self._file.reading():
+            self._chain.catch_up()
+            return self._chain.plans.read(digest)
 
     def answer_to(self, request_id: bytes, body_hash: bytes) -> bytes | None:
         """Return the answer that was kept for a request; ``None`` if it was never asked.
@@ -188,8 +238,8 @@ class SqliteLedger:
         """
         check_identified(request_id, body_hash)
         with self._file.reading():
-            self._catch_up()
-            found = self._find(request_id)
+            self._chain.catch_up()
+            found = self._chain.find(request_id)
             if found is None:
                 return None
             facts, seed, answer = found
@@ -208,14 +258,14 @@ class SqliteLedger:
         """Return whether this request was paid for."""
         check_identified(request_id)
         with self._file.reading():
-            self._catch_up()
-            return self._find(request_id) is not None
+            self._chain.catch_up()
+            return self._chain.find(request_id) is not None
 
     def require_room(self, cost: Loss) -> None:
         """Refuse if this much more would pass the cap. Reserves nothing: the debit itself decides."""
         self._refuse_beyond_the_cap(self._read(), cost)
 
-    def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str) -> int:
+    def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, **terms: Unpack[RowTerms]) -> int:
         """Pay for a release, durably, before a bit of it is drawn.
 
         Returns
@@ -232,25 +282,33 @@ class SqliteLedger:
         BadInput
             If the loss is not a `Loss` that is positive at every order.
         """
-        return self._append("debit", request_id, body_hash, label, loss=loss)
+        return self._append("debit", request_id, body_hash, label, terms, loss=loss)
 
-    def reserve(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, seed: bytes) -> int:
+    def reserve(
+        self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, seed: bytes, **terms: Unpack[RowTerms]
+    ) -> int:
         """Pay for a step of several rounds before its first share leaves; keep the seed that regenerates its shares."""
-        return self._append("reserve", request_id, body_hash, label, loss=loss, seed=seed)
+        return self._append("reserve", request_id, body_hash, label, terms, loss=loss, seed=seed)
 
-    def keep_key(self, request_id: bytes, body_hash: bytes, key: bytes, *, label: str) -> int:
+    def keep_key(
+        self, request_id: bytes, body_hash: bytes, key: bytes, *, label: str, **terms: Unpack[RowTerms]
+    ) -> int:
         """Keep a key that the parties agreed on, durably, once. `seed_of` returns it, `commit` erases it."""
-        return self._append("key", request_id, body_hash, label, seed=key)
+        return self._append("key", request_id, body_hash, label, terms, seed=key)
 
-    def record_alignment(self, request_id: bytes, body_hash: bytes, *, label: str) -> int:
-        """Record that this party takes part in an alignment of rows; ``body_hash`` stands for the list it brings."""
-        return self._append("alignment", request_id, body_hash, label)
+    def record_alignment(self, request_id: bytes, body_hash: bytes, *, label: str, **terms: Unpack[RowTerms]) -> int:
+        """Record that this party keeps an agreed order of rows."""
+        return self._append("alignment", request_id, body_hash, label, terms)
 
-    def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str) -> int:
-        """Record that something will leave which no budget pays for. Whether it may is the policy's decision."""
-        return self._append("nonprivate", request_id, body_hash, label)
+    def record_list(self, request_id: bytes, body_hash: bytes, *, label: str, **terms: Unpack[RowTerms]) -> int:
+        """Record that this party brings its list to a run that matches lists; ``body_hash`` stands for the list."""
+        return self._append("list", request_id, body_hash, label, terms)
 
-    def record_opening(self, request_id: bytes, answer: bytes, *, label: str) -> None:
+    def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str, **terms: Unpack[RowTerms]) -> int:
+        """Record that something will leave that the budget does not cover. Whether it may is the policy's decision."""
+        return self._append("nonprivate", request_id, body_hash, label, terms)
+
+    def record_opening(self, request_id: bytes, answer: bytes, *, label: str, **terms: Unpack[RowTerms]) -> None:
         """Keep, durably, what a reserved step is about to open; refuse a second opening of the step.
 
         A reserved step is taken up again with the same noise. If a peer came back with other inputs, opening the step
@@ -259,18 +317,20 @@ class SqliteLedger:
         marker, written = _opening_of(request_id), _now(self._clock)
         checked_name(label, "label")
         with self._file.writing():
-            tally = self._catch_up()
-            if self._find(marker) is not None:
+            state = self._chain.catch_up()
+            if self._chain.find(marker) is not None:
                 raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
-            facts = tally.row("opening", written, label, request=marker, body=hashlib.sha256(answer).digest())
-            self._insert(facts)
-            self._write_answer(facts, answer)
+            body = hashlib.sha256(answer).digest()
+            about = self._chain.plans.refer(terms, state.version)
+            facts = state.row("opening", written, label, request=marker, body=body, about=about, **terms)
+            self._chain.append(facts)
+            self._chain.answer(facts, answer)
 
     def opening_of(self, request_id: bytes) -> bytes | None:
         """Return what a reserved step opened, if it did."""
         with self._file.reading():
-            self._catch_up()
-            found = self._find(_opening_of(request_id))
+            self._chain.catch_up()
+            found = self._chain.find(_opening_of(request_id))
         return None if found is None else found[2]
 
     def seal(self, request_id: bytes, answer: bytes) -> bytes:
@@ -288,8 +348,8 @@ class SqliteLedger:
         """Return the seed of a step that was reserved and not committed."""
         check_identified(request_id)
         with self._file.reading():
-            self._catch_up()
-            found = self._find(request_id)
+            self._chain.catch_up()
+            found = self._chain.find(request_id)
             return None if found is None else found[1]
 
     def spent(self) -> Loss:
@@ -302,8 +362,8 @@ class SqliteLedger:
         A pure release of that ε fits (but for one nano-unit where Rényi curves are added). Others may fit that cost
         more, because losses compose better than by adding their ε.
         """
-        tally = self._read()
-        return (tally.cap.nano - tally.nano) / NANO
+        state = self._read()
+        return (state.cap.nano - state.nano) / NANO
 
     def now(self) -> datetime:
         """Return what this ledger's clock shows."""
@@ -311,8 +371,8 @@ class SqliteLedger:
 
     def head(self) -> Head:
         """Return where the ledger stands; messages carry it, so that peers notice a ledger that was set back."""
-        tally = self._read()
-        return Head(tally.genesis.ledger, tally.sequence, tally.hash, tally.nano)
+        state = self._read()
+        return Head(state.genesis.ledger, state.sequence, state.hash, state.nano)
 
     def continues(self, head: Head) -> bool:
         """Return whether this is the ledger of which ``head`` was seen, with nothing taken back since.
@@ -320,33 +380,19 @@ class SqliteLedger:
         Rows cut off the end leave a shorter ledger that is sound in itself; only a head kept elsewhere shows the cut.
         """
         with self._file.reading():
-            tally = self._catch_up()
-            row = self._file.run("SELECT hash FROM entries WHERE sequence = ?", (head.sequence,)).fetchone()
-        return tally.genesis.ledger == head.ledger and row is not None and row[0] == head.hash
+            state = self._chain.catch_up()
+            return state.genesis.ledger == head.ledger and self._chain.hash_of(head.sequence) == head.hash
 
     def entries(self) -> list[Entry]:
         """Return all rows, for reading."""
         with self._file.reading():
-            self._catch_up()
-            rows = self._file.run(f"SELECT {FACTS}, answer IS NOT NULL FROM entries ORDER BY sequence").fetchall()  # noqa: S608
-        return [as_entry(Facts(*row[:-1]), bool(row[-1])) for row in rows]
+            self._chain.catch_up()
+            return self._chain.entries()
 
     def verify(self) -> None:
-        """Check the whole file: its pages, its schema, every row, every answer; refuse it if anything is amiss."""
+        """Check the whole file: its pages, its schema, every row, answer and plan; refuse it if anything is amiss."""
         with self._file.reading():
-            self._file.check()
-            tally: Tally | None = None
-            anchored = self._tally is None
-            for *row, digest, seed, kept, answer in self._file.run(
-                f"SELECT {FACTS}, hash, seed, answer_hash, answer FROM entries ORDER BY sequence"  # noqa: S608
-            ):
-                facts = Facts(*row)
-                tally = Tally.begin(facts, digest) if tally is None else tally.then(facts, digest)
-                check_kept(facts, digest, seed, kept, answer)
-                anchored = anchored or (self._tally is not None and self._tally.hash == tally.hash)
-            if tally is None or not anchored:
-                raise corrupt(0 if self._tally is None else self._tally.sequence)
-            self._tally = tally.within_cap()
+            self._chain.verify()
 
     def close(self) -> None:
         """Close the file. Everything that was recorded is durable already."""
@@ -363,39 +409,9 @@ class SqliteLedger:
     def __repr__(self) -> str:
         return f"SqliteLedger(party={self.party!r}, test={self.test})"
 
-    @property
-    def _known(self) -> Tally:
-        assert self._tally is not None  # `create` and `open` verify before they hand a ledger out
-        return self._tally
-
-    def _read(self) -> Tally:
+    def _read(self) -> LedgerState:
         with self._file.reading():
-            return self._catch_up()
-
-    def _catch_up(self) -> Tally:
-        """Verify and add the rows appended since, and that the last known row is still there (inside a transaction)."""
-        tally = self._known
-        rows = self._file.run(
-            f"SELECT {FACTS}, hash FROM entries WHERE sequence >= ? ORDER BY sequence",  # noqa: S608
-            (tally.sequence,),
-        ).fetchall()
-        if not rows or check_hash(Facts(*rows[0][:-1]), rows[0][-1]) != tally.hash:
-            raise corrupt(tally.sequence)
-        for row in rows[1:]:
-            tally = tally.then(Facts(*row[:-1]), row[-1])
-        self._tally = tally.within_cap()
-        return tally
-
-    def _find(self, request_id: bytes) -> tuple[Facts, bytes | None, bytes | None] | None:
-        row = self._file.run(
-            f"SELECT {FACTS}, hash, seed, answer_hash, answer FROM entries WHERE request = ?",  # noqa: S608
-            (request_id,),
-        ).fetchone()
-        if row is None:
-            return None
-        facts, (digest, seed, kept, answer) = Facts(*row[:-4]), row[-4:]
-        check_kept(facts, check_hash(facts, digest), seed, kept, answer)
-        return facts, seed, answer
+            return self._chain.catch_up()
 
     def _append(
         self,
@@ -403,6 +419,7 @@ class SqliteLedger:
         request_id: bytes,
         body_hash: bytes,
         label: str,
+        terms: RowTerms,
         *,
         loss: Loss | None = None,
         seed: bytes | None = None,
@@ -414,35 +431,31 @@ class SqliteLedger:
             raise BadInput("A seed is 32 bytes.")
         written = _now(self._clock)
         with self._file.writing() as stake:
-            tally = self._catch_up()
+            state = self._chain.catch_up()
             self._refuse_a_repeated(request_id)
-            self._refuse_beyond_the_cap(tally, cost)
-            facts = tally.row(kind, written, label, request=request_id, body=body_hash, loss=cost, seed=seed)
-            self._insert(facts, seed)
+            self._refuse_beyond_the_cap(state, cost)
+            about = self._chain.plans.refer(terms, state.version)
+            facts = state.row(
+                kind, written, label, request=request_id, body=body_hash, loss=cost, seed=seed, about=about, **terms
+            )
+            self._chain.append(facts, seed)
             stake.at_risk = self._figure(facts.loss)
         return facts.sequence
 
     def _refuse_a_repeated(self, request_id: bytes) -> None:
-        if self._file.run("SELECT 1 FROM entries WHERE request = ?", (request_id,)).fetchone() is not None:
+        if self._chain.knows(request_id):
             raise ProtocolError("This request was paid for before.", remedy="Ask for the answer that was kept.")
 
-    def _refuse_beyond_the_cap(self, tally: Tally, cost: Loss | None) -> None:
-        if cost is not None and not tally.cap.holds(tally.total + cost):
-            left = (tally.cap.nano - tally.nano) / NANO
+    def _refuse_beyond_the_cap(self, state: LedgerState, cost: Loss | None) -> None:
+        if cost is not None and not state.cap.holds(state.total + cost):
+            left = (state.cap.nano - state.nano) / NANO
             raise BudgetExceeded(f"This would take the ledger of {self.party!r} past its cap; ε={left:.6g} is left.")
-
-    def _insert(self, facts: Facts, seed: bytes | None = None) -> None:
-        places = ", ".join("?" * (len(facts) + 2))
-        self._file.run(
-            f"INSERT INTO entries ({FACTS}, hash, seed) VALUES ({places})",  # noqa: S608
-            (*facts, row_hash(facts), seed),
-        )
 
     def _keep(self, request_id: bytes, answer: bytes, kinds: tuple[Kind, ...]) -> bytes:
         check_identified(request_id)
         with self._file.writing() as stake:
-            self._catch_up()
-            found = self._find(request_id)
+            self._chain.catch_up()
+            found = self._chain.find(request_id)
             if found is None or found[0].kind not in kinds:
                 raise ProtocolError("Nothing was paid for this answer in this way.", remedy="Debit before drawing.")
             facts, _, kept = found
@@ -451,17 +464,11 @@ class SqliteLedger:
             stake.paid = self._figure(facts.loss)
             if type(answer) is not bytes or len(answer) > LARGEST_ANSWER:
                 raise BadInput(f"An answer is at most {LARGEST_ANSWER} bytes.", spent=stake.paid)
-            self._write_answer(facts, answer)
+            self._chain.answer(facts, answer)
         return answer
 
-    def _write_answer(self, facts: Facts, answer: bytes) -> None:
-        self._file.run(
-            "UPDATE entries SET seed = NULL, answer_hash = ?, answer = ? WHERE sequence = ?",
-            (answer_hash(row_hash(facts), answer), answer, facts.sequence),
-        )
-
     def _figure(self, loss: bytes | None) -> dict[str, float] | None:
-        return None if loss is None else {self.party: read_loss(loss).epsilon(self._known.cap.delta)}
+        return None if loss is None else {self.party: read_loss(loss).epsilon(self._chain.known.cap.delta)}
 
 
 def _opening_of(request_id: bytes) -> bytes:

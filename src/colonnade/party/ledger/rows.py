@@ -5,6 +5,9 @@ or left out without every later hash changing. The one thing added later is the 
 own hash and the answer's bytes. A step of several rounds keeps a seed until its answer is there; a hash of the seed is
 a fact.
 
+Rows of format 2 say in words at the end of their label what later rows have columns for. They keep their hashes: a row
+whose ``together`` is missing is one of format 2, and is hashed and read as such (`Facts.format`).
+
 The hashes carry no key: they find accidents and inconsistent edits. Whoever may write the file can replace it by
 another consistent one, an older one included; only somebody who kept a `Head` can tell (`SqliteLedger.continues`).
 """
@@ -13,21 +16,23 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict, cast
 
 import msgspec
 
 from colonnade.errors import BadInput, LedgerCorrupt
-from colonnade.privacy.loss import ORDERS, Loss
+from colonnade.plan import About
+from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import NANO, Budget
 
 __all__ = [
-    "APPLICATION",
     "BEFORE_THE_FIRST",
+    "CHARGED",
     "COSTLESS",
     "FACTS",
     "FORMAT",
-    "SCHEMA",
+    "OLD_FACTS",
+    "OLD_FORMAT",
     "SEEDED",
     "Ceiling",
     "Entry",
@@ -35,6 +40,9 @@ __all__ = [
     "Genesis",
     "Head",
     "Kind",
+    "Migrated",
+    "RowTerms",
+    "about_hash",
     "answer_hash",
     "as_entry",
     "check_hash",
@@ -49,17 +57,32 @@ __all__ = [
     "seed_hash",
 ]
 
-FORMAT = 2
-APPLICATION = 0x434F4C4F  # "COLO" in the file's header, so that a ledger is not taken for any other database
+FORMAT = 3
+OLD_FORMAT = 2
 BEFORE_THE_FIRST = bytes(32)
 LONGEST_NAME = 200
 LARGEST_FIGURE = 2**63 - 1  # of a loss; SQLite's integers end here, and any cap far below
 
-Kind = Literal["genesis", "cap", "debit", "reserve", "nonprivate", "opening", "key", "alignment"]
+Kind = Literal[
+    "genesis",
+    "cap",
+    "debit",
+    "reserve",
+    "nonprivate",
+    "opening",
+    "key",
+    "alignment",
+    "list",
+    "version",
+    "forfeit",
+    "migrated",
+]
 SEEDED = frozenset({"reserve", "key"})
 """Kinds of rows that keep 32 secret bytes until their answer is kept."""
-COSTLESS = frozenset({"nonprivate", "opening", "key", "alignment"})
+COSTLESS = frozenset({"nonprivate", "opening", "key", "alignment", "list"})
 """Kinds of rows that record something which no budget pays for."""
+CHARGED = frozenset({"debit", "reserve", "forfeit"})
+"""Kinds of rows that add to what was spent."""
 
 
 class Facts(NamedTuple):
@@ -77,62 +100,22 @@ class Facts(NamedTuple):
     detail: str | None
     seed_hash: bytes | None
     previous: bytes
+    together: int | None = 0
+    event_level: int | None = 0
+    plan: bytes | None = None
+    about: bytes | None = None
+    version: int | None = None
 
+    @property
+    def format(self) -> int:
+        """The format in which this row was written, and so the scheme of its hashes."""
+        return OLD_FORMAT if self.together is None else FORMAT
+
+
+OLD_FACTS = Facts._fields[: Facts._fields.index("together")]
+"""The columns of a row of format 2."""
 
 FACTS = ", ".join(Facts._fields)
-
-_UNCHANGED = "\n        AND ".join(f"OLD.{column} IS NEW.{column}" for column in (*Facts._fields, "hash"))
-
-SCHEMA = (
-    f"""CREATE TABLE entries (
-    sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
-    kind TEXT NOT NULL CHECK (kind IN ('genesis', 'cap', 'debit', 'reserve', 'nonprivate', 'opening', 'key', 'alignment')),
-    request BLOB UNIQUE CHECK (request IS NULL OR (typeof(request) = 'blob' AND length(request) BETWEEN 1 AND 64)),
-    body BLOB CHECK (body IS NULL OR (typeof(body) = 'blob' AND length(body) = 32)),
-    label TEXT NOT NULL CHECK (typeof(label) = 'text'),
-    written INTEGER NOT NULL CHECK (typeof(written) = 'integer' AND written >= 0),
-    pure INTEGER CHECK (pure IS NULL OR (typeof(pure) = 'integer' AND pure > 0)),
-    least INTEGER CHECK (least IS NULL OR (typeof(least) = 'integer' AND least > 0)),
-    loss BLOB CHECK (loss IS NULL OR (typeof(loss) = 'blob' AND length(loss) = {16 * (len(ORDERS) + 1)})),
-    detail TEXT CHECK (detail IS NULL OR typeof(detail) = 'text'),
-    seed_hash BLOB CHECK (seed_hash IS NULL OR (typeof(seed_hash) = 'blob' AND length(seed_hash) = 32)),
-    previous BLOB NOT NULL CHECK (typeof(previous) = 'blob' AND length(previous) = 32),
-    hash BLOB NOT NULL CHECK (typeof(hash) = 'blob' AND length(hash) = 32),
-    seed BLOB CHECK (seed IS NULL OR (typeof(seed) = 'blob' AND length(seed) = 32)),
-    answer_hash BLOB CHECK (answer_hash IS NULL OR (typeof(answer_hash) = 'blob' AND length(answer_hash) = 32)),
-    answer BLOB CHECK (answer IS NULL OR typeof(answer) = 'blob'),
-    CHECK ((kind IN ('debit', 'reserve', 'nonprivate', 'opening', 'key', 'alignment')) = (request IS NOT NULL)),
-    CHECK ((request IS NULL) = (body IS NULL)),
-    CHECK ((kind IN ('debit', 'reserve')) = (loss IS NOT NULL)),
-    CHECK ((loss IS NULL) = (least IS NULL) AND (pure IS NULL OR loss IS NOT NULL)),
-    CHECK ((kind IN ('genesis', 'cap')) = (detail IS NOT NULL)),
-    CHECK ((kind IN ('reserve', 'key')) = (seed_hash IS NOT NULL)),
-    CHECK ((seed IS NOT NULL) = (kind IN ('reserve', 'key') AND answer IS NULL)),
-    CHECK ((answer IS NULL) = (answer_hash IS NULL) AND (answer IS NULL OR request IS NOT NULL))
-)""",
-    """CREATE TRIGGER rows_are_never_deleted BEFORE DELETE ON entries
-BEGIN
-    SELECT RAISE(ABORT, 'append-only');
-END""",
-    # INSERT OR REPLACE deletes without a delete trigger, hence a row may only ever be the next one, unanswered, and new
-    """CREATE TRIGGER rows_are_appended_in_order BEFORE INSERT ON entries
-WHEN NEW.sequence IS NOT (SELECT COALESCE(MAX(sequence) + 1, 0) FROM entries)
-    OR (NEW.sequence > 0 AND NEW.previous IS NOT (SELECT hash FROM entries WHERE sequence = NEW.sequence - 1))
-    OR EXISTS (SELECT 1 FROM entries WHERE request = NEW.request)
-    OR NEW.answer IS NOT NULL
-BEGIN
-    SELECT RAISE(ABORT, 'append-only');
-END""",
-    f"""CREATE TRIGGER only_an_answer_is_ever_added BEFORE UPDATE ON entries
-WHEN NOT (
-        OLD.answer IS NULL AND NEW.answer IS NOT NULL AND NEW.seed IS NULL
-        AND {_UNCHANGED}
-    )
-BEGIN
-    SELECT RAISE(ABORT, 'append-only');
-END""",
-)
-"""The database, too, refuses what the code never does. Opening a ledger compares these statements with the file's."""
 
 
 class Ceiling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -174,6 +157,27 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cap: Ceiling
 
 
+class Migrated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the row says that stands between rows of format 2 and later ones: the last row before it, and its hash."""
+
+    format: int
+    sequence: int
+    head: str
+
+
+class RowTerms(TypedDict, total=False):
+    """What a row may say beside its cost; every writing method takes these keywords."""
+
+    together: bool
+    """Whether all parties of the step pay this same loss, so that a person's total counts it once. False by default."""
+    event_level: bool
+    """Whether the loss hides only steps of a stated size in a value, and not the value. False by default."""
+    plan: bytes | None
+    """The hash of the plan that the row belongs to; the plan itself is handed over before (`SqliteLedger.keep_plan`)."""
+    version: int | None
+    """The declared data version that is read: the current one, or ``None`` where none is stated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """Where a ledger stands; whoever keeps one can tell whether a ledger was set back (`SqliteLedger.continues`)."""
@@ -199,6 +203,16 @@ class Entry:
     """The cap that this row set (rows of kind ``genesis`` and ``cap``)."""
     sealed: bool
     body: bytes | None = None
+    together: bool = False
+    """Whether all parties of the step paid this same loss, so that a person's total counts it once."""
+    event_level: bool = False
+    """Whether the loss hides only steps of a stated size in a value, and not the value."""
+    plan: bytes | None = None
+    """The hash of the plan that this row belongs to (`SqliteLedger.plan`)."""
+    about: About | None = None
+    """What was said about the study when this row was written."""
+    version: int | None = None
+    """The declared data version that was read, or that this row declares."""
 
 
 def corrupt(sequence: int) -> LedgerCorrupt:
@@ -209,7 +223,7 @@ def corrupt(sequence: int) -> LedgerCorrupt:
 def _digest(purpose: str, *fields: object) -> bytes:
     # each field is preceded by its type and its length, so that no two lists of fields have the same encoding
     state = hashlib.sha256()
-    for field in (f"colonnade ledger {FORMAT} {purpose}", *fields):
+    for field in (f"colonnade ledger {purpose}", *fields):
         if field is None:
             tag, data = b"n", b""
         elif type(field) is int:
@@ -227,17 +241,23 @@ def _digest(purpose: str, *fields: object) -> bytes:
 
 def row_hash(facts: Facts) -> bytes:
     """Return the hash that chains a row to all rows before it."""
-    return _digest("row", *facts)
+    hashed = facts[: len(OLD_FACTS)] if facts.format == OLD_FORMAT else facts
+    return _digest(f"{facts.format} row", *hashed)
 
 
-def answer_hash(row: bytes, answer: bytes) -> bytes:
-    """Return the hash that binds an answer to its row (``row`` is that row's hash)."""
-    return _digest("answer", row, answer)
+def answer_hash(row: bytes, answer: bytes, *, written_in: int = FORMAT) -> bytes:
+    """Return the hash that binds an answer to its row (``row`` is that row's hash, ``written_in`` its format)."""
+    return _digest(f"{written_in} answer", row, answer)
 
 
-def seed_hash(request: bytes, seed: bytes) -> bytes:
+def seed_hash(request: bytes, seed: bytes, *, written_in: int = FORMAT) -> bytes:
     """Return what remains of a seed in the chain: a hash, which of so many unknown random bytes says nothing."""
-    return _digest("seed", request, seed)
+    return _digest(f"{written_in} seed", request, seed)
+
+
+def about_hash(about: About) -> bytes:
+    """Return the hash under which what was said about a study is kept, and which its rows hold."""
+    return _digest(f"{FORMAT} about", about.title, about.purpose, about.requester, about.signature)
 
 
 def least_entry(loss: Loss) -> int:
@@ -251,26 +271,38 @@ def read_loss(data: bytes) -> Loss:
     return Loss.from_bytes(data)
 
 
-def as_entry(facts: Facts, sealed: bool) -> Entry:
-    """Show a row."""
+def as_entry(facts: Facts, sealed: bool, about: About | None = None) -> Entry:
+    """Show a row, with what was said about its study."""
     cap = None
     if facts.kind == "genesis":
         cap = msgspec.json.decode(facts.detail or "", type=Genesis).cap
     elif facts.kind == "cap":
         cap = msgspec.json.decode(facts.detail or "", type=Ceiling)
-    loss = None if facts.loss is None else read_loss(facts.loss)
-    when = datetime.fromtimestamp(facts.written / 1_000_000, tz=UTC)
+    kind, together, event_level = facts.kind, bool(facts.together), bool(facts.event_level)
+    if facts.format == OLD_FORMAT:
+        kind, together, event_level = _in_old_words(facts)
     return Entry(
         facts.sequence,
-        facts.kind,
+        kind,
         facts.label,
-        when,
+        datetime.fromtimestamp(facts.written / 1_000_000, tz=UTC),
         facts.request,
-        loss,
+        None if facts.loss is None else read_loss(facts.loss),
         cap.budget if cap else None,
         sealed,
         facts.body,
+        together,
+        event_level,
+        facts.plan,
+        about,
+        facts.version,
     )
+
+
+def _in_old_words(facts: Facts) -> tuple[str, bool, bool]:
+    """Read from a label of format 2 what later rows have columns for: the kind, and whether together and event-level."""
+    kind = "list" if facts.kind == "alignment" and facts.label.endswith(" list") else facts.kind
+    return kind, facts.label.endswith(" joint"), " event-level " in facts.label
 
 
 def check_hash(facts: Facts, stored: object) -> bytes:
@@ -289,13 +321,16 @@ def check_kept(facts: Facts, row: bytes, seed: object, kept_hash: object, answer
     if answer is None and kept_hash is None:
         sound = facts.kind not in SEEDED or _seed_matches(facts, seed)
     else:
-        sound = type(answer) is bytes and seed is None and kept_hash == answer_hash(row, answer)
+        sound = type(answer) is bytes and seed is None
+        sound = sound and kept_hash == answer_hash(row, cast("bytes", answer), written_in=facts.format)
     if not sound or (facts.request is None and answer is not None) or (facts.kind not in SEEDED and seed is not None):
         raise corrupt(facts.sequence)
 
 
 def _seed_matches(facts: Facts, seed: object) -> bool:
-    return type(seed) is bytes and facts.request is not None and facts.seed_hash == seed_hash(facts.request, seed)
+    if type(seed) is not bytes or facts.request is None:
+        return False
+    return facts.seed_hash == seed_hash(facts.request, seed, written_in=facts.format)
 
 
 def checked_cost(loss: object) -> Loss:

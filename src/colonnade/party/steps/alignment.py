@@ -22,7 +22,8 @@ from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, ListMatching, UnionMatching
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep, Reservation
+    from colonnade.party.gate import AdmittedStep
+    from colonnade.party.reservation import Reservation
 
 __all__ = ["CohortPart", "MatchingPart", "PrivateCohort", "PrivateListMatching", "PrivateUnionMatching"]
 

@@ -20,7 +20,8 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
     for name, width in zip(coding.columns, coding.widths, strict=True):
         column = coding.schema[name]
         if isinstance(column, Numeric):
-            _code_numbers(table.values(name)[start:stop], column.low, column.high, coding.scale, nonprivate, position)
+            middle, half = column.midpoint, column.half_range
+            _code_numbers(table.values(name)[start:stop], middle, half, coding.scale, nonprivate, position)
         else:
             nonprivate[position : position + width] = 0
             code = _code_signs if name in coding.signed else _code_levels
@@ -32,9 +33,8 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
 
 
 @njit(cache=True, nogil=True)
-def _code_numbers(values: Any, low: float, high: float, scale: int, out: Any, column: int) -> None:
+def _code_numbers(values: Any, middle: float, half: float, scale: int, out: Any, column: int) -> None:
     """Map to [−γ, γ] and round; the clamp also catches what rounding in the map itself could add."""
-    middle, half = low / 2 + high / 2, high / 2 - low / 2
     for i in range(len(values)):
         coded = np.rint((values[i] - middle) / half * scale)
         out[column, i] = np.int64(min(max(coded, -float(scale)), float(scale)))

@@ -11,7 +11,8 @@ from colonnade.privacy.laws import EvenLaw, Sampler
 from colonnade.steps.joint import JointStep
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep, Reservation
+    from colonnade.party.gate import AdmittedStep
+    from colonnade.party.reservation import Reservation
 
 __all__ = ["JointPart", "OpensJointly"]
 

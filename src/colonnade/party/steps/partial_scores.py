@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from colonnade.coding.features import to_unit_range
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.schema import Numeric
 from colonnade.steps.scores import BoundedScores, ScoreWeights
@@ -26,8 +27,7 @@ def partial_scores(
         column = scores.schema[name]
         some = weights[:, place : place + width]
         if isinstance(column, Numeric):
-            half = column.high / 2 - column.low / 2
-            coded = (table.values(name)[start:stop] - column.midpoint) / half  # within [−1, 1] before any weight
+            coded = to_unit_range(table.values(name)[start:stop], column)  # within [−1, 1] before any weight
             _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
         else:
             _add_levels(table.codes(name)[start:stop], np.ascontiguousarray(some), nonprivate)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import to_unit_range
 from colonnade.party.steps.coding import coded_rows
 from colonnade.party.steps.partial_scores import partial_scores
 from colonnade.party.steps.values import rounded
@@ -72,8 +73,7 @@ class PrivateSquaredLength(SquaredLength):
         for name in self.scores.columns:
             column = self.scores.schema[name]
             if isinstance(column, Numeric):
-                half = column.high / 2 - column.low / 2
-                nonprivate += ((table.values(name)[start:stop] - column.midpoint) / half) ** 2
+                nonprivate += to_unit_range(table.values(name)[start:stop], column) ** 2
             else:
                 nonprivate += table.codes(name)[start:stop] >= 0
         return nonprivate

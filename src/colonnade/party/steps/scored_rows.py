@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.features import coded_block
 from colonnade.party.steps.cluster_scores import local_clusters
 from colonnade.party.steps.leverage import leverage_scores
 from colonnade.party.table.private_table import PrivateTable
@@ -33,11 +34,8 @@ def coded_columns(
     parts = []
     for name in columns:
         column = terms.schema[name]
-        if isinstance(column, Numeric):
-            half = column.high / 2 - column.low / 2
-            parts.append(((table.values(name)[rows] - column.midpoint) / half)[None])
-        else:
-            parts.append((table.codes(name)[rows] == np.arange(column.size)[:, None]).astype(np.float64))
+        cells = table.values(name) if isinstance(column, Numeric) else table.codes(name)
+        parts.append(coded_block(cells[rows], column))
     if not parts:
         width = len(range(*rows.indices(terms.people))) if isinstance(rows, slice) else len(rows)
         return np.empty((0, width))

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from numba import njit
 from numpy.typing import NDArray
 
+from colonnade.coding.cells import MISSING, Encoder, encoder_for, flatten, numbers_in, require_type
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.party.table.encoding import MISSING, Encoder, encoder_for, flatten, numbers_in, require_type
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.schema import Category, Column, Numeric, Schema
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from colonnade.coding.cells import flatten, is_text
 from colonnade.errors import BadInput
-from colonnade.party.table.encoding import flatten
 from colonnade.party.table.sources import Source
 
 __all__ = ["Alignment", "align", "common_ids", "common_order", "read_ids", "unaligned"]
@@ -81,16 +81,11 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
             f"Party {party!r} has no id column {column!r}.",
             remedy="Name a column that every table has; an index of a pandas frame becomes one by reset_index().",
         )
-    undeclared = all(kind is None or not _is_text(kind) for kind in source.kinds(column, look=True))
+    undeclared = all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
     pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
     ids = _joined(pieces, party, undeclared=undeclared)
     _require_complete(ids, party)
     return ids
-
-
-def _is_text(kind: Any) -> bool:
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return str(plain) in {"string", "large_string", "string_view"}
 
 
 def _piece(column: Any, party: str) -> Any:
@@ -104,7 +99,7 @@ def _piece(column: Any, party: str) -> Any:
         _refuse(np.count_nonzero(_numpy(array.fill_null(0)) > 2**63 - 1), "beyond 64-bit whole numbers", party)
     if pa.types.is_integer(kind) or pa.types.is_null(kind):
         return array.cast(pa.int64())
-    if not _is_text(kind):
+    if not is_text(kind):
         raise BadInput(
             f"Party {party!r}: the ids are neither text nor whole numbers.",
             remedy="Convert the id column to text or to whole numbers.",
@@ -143,9 +138,9 @@ def _refuse(count: int | np.signedinteger, what: str, party: str) -> None:
 
 def _joined(pieces: list[Any], party: str, *, undeclared: bool) -> Any:
     """Put the blocks of ids together as one kind."""
-    texts = [piece for piece in pieces if _is_text(piece.type)]
+    texts = [piece for piece in pieces if is_text(piece.type)]
     whole = undeclared and all(pc.all(pc.match_substring_regex(text, WHOLE)).as_py() for text in texts)
-    if texts and not whole and any(not _is_text(piece.type) and piece.null_count < len(piece) for piece in pieces):
+    if texts and not whole and any(not is_text(piece.type) and piece.null_count < len(piece) for piece in pieces):
         raise BadInput(f"Party {party!r}: some ids are text and some are numbers.", remedy="Give all ids one type.")
     kind = pa.large_string() if texts and not whole else pa.int64()
     return pa.concat_arrays([pa.array([], type=kind), *(piece.cast(kind) for piece in pieces)])
@@ -163,7 +158,7 @@ def _require_complete(ids: Any, party: str) -> None:
 
 
 def _distinct(ids: Any) -> int:
-    if _is_text(ids.type):
+    if is_text(ids.type):
         return len(pc.unique(ids))
     ascending = np.sort(ids.to_numpy())
     return int(np.count_nonzero(np.diff(ascending))) + min(len(ascending), 1)
@@ -179,9 +174,9 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
     """
     if not ids_by_party:
         raise BadInput("An alignment needs at least one party.")
-    if len({_is_text(ids.type) for ids in ids_by_party.values()}) > 1:
+    if len({is_text(ids.type) for ids in ids_by_party.values()}) > 1:
         kinds = ", ".join(
-            f"{party!r}: {'text' if _is_text(ids.type) else 'whole numbers'}" for party, ids in ids_by_party.items()
+            f"{party!r}: {'text' if is_text(ids.type) else 'whole numbers'}" for party, ids in ids_by_party.items()
         )
         raise BadInput(
             f"The parties' ids are of different kinds ({kinds}).",
@@ -192,7 +187,7 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
         common = common.filter(pc.is_in(common, value_set=ids))
     if not len(common):
         raise BadInput("No id is present in every table.", remedy="Check that id= names the same ids at every party.")
-    return common.take(pc.sort_indices(common)) if _is_text(common.type) else pa.array(np.sort(common.to_numpy()))
+    return common.take(pc.sort_indices(common)) if is_text(common.type) else pa.array(np.sort(common.to_numpy()))
 
 
 def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> Alignment:
@@ -240,12 +235,12 @@ def _ascending(ids: Any) -> bool:
 def _identity(common: Any, mode: str) -> str:
     """Hash mode, kind, number and ids: 64-bit little-endian, or all lengths and then all text, so that no two agree."""
     digest = hashlib.sha256(b"colonnade alignment 1\0")
-    if _is_text(common.type):
+    if is_text(common.type):
         lengths = _numpy(pc.binary_length(common).cast(pa.int64()))
         parts = [lengths, _bytes_of(common)]
     else:
         parts = [_numpy(common)]
-    digest.update(f"{mode} {'text' if _is_text(common.type) else 'whole'} {len(common)}\0".encode())
+    digest.update(f"{mode} {'text' if is_text(common.type) else 'whole'} {len(common)}\0".encode())
     for part in parts:
         digest.update(np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).data)
     return digest.hexdigest()

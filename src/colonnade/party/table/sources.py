@@ -15,10 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from numpy.typing import NDArray
 
+from colonnade.coding.cells import pandas_kind, pandas_reader
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.party.table.encoding import spelling
 
 __all__ = ["Source"]
 
@@ -78,52 +77,12 @@ class _Pandas:
         return len(self._frame)
 
     def kind(self, name: str, *, look: bool) -> Any:
-        return _pandas_kind(self._frame[name], look=look)
+        return pandas_kind(self._frame[name], look=look)
 
     def batches(self, columns: list[str], rows: int) -> Iterator[Any]:
-        readers = [_pandas_reader(self._frame[name]) for name in columns]
+        readers = [pandas_reader(self._frame[name]) for name in columns]
         for start in range(0, len(self._frame), rows):
             yield pa.record_batch([read(start, start + rows) for read in readers], names=columns)
-
-
-def _pandas_kind(values: pd.Series, *, look: bool) -> Any:
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return _pandas_kind(values.cat.categories.to_series(), look=look)
-    if values.dtype == object:
-        return pa.large_string() if look and _all_text(values) else None
-    return pa.array(values.iloc[:0], from_pandas=True).type
-
-
-def _all_text(values: pd.Series) -> bool:
-    return pd.api.types.infer_dtype(values, skipna=True) == "string"
-
-
-def _pandas_reader(values: pd.Series) -> Callable[[int, int], Any]:
-    """Return what turns rows ``start`` to ``stop`` of a column into an array."""
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        categories = values.cat.categories.to_series()
-        levels = _whole(_pandas_reader(categories)(0, len(categories)))
-        codes = values.cat.codes.to_numpy()
-        return lambda start, stop: _dictionary(codes[start:stop], levels)
-    if values.dtype == object:
-        return lambda start, stop: _objects(values.iloc[start:stop])
-    return lambda start, stop: _whole(pa.array(values.iloc[start:stop], from_pandas=True))
-
-
-def _dictionary(codes: NDArray[Any], levels: Any) -> Any:
-    indices: Any = pa.array(codes, mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, levels)
-
-
-def _objects(values: pd.Series) -> Any:
-    """Python objects as text, each spelled by itself; the fast way is taken only where it gives the same text."""
-    if _all_text(values):
-        return pa.array(values, type=pa.large_string(), from_pandas=True)
-    return pa.array([spelling(value) for value in values], type=pa.large_string())
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 class _Arrow:

@@ -31,10 +31,10 @@ from colonnade.privacy.calibration import discrete_laplace_variance
 from colonnade.privacy.laws import Description, NoiseFamily
 from colonnade.privacy.laws.sampler import LARGEST_SCALE, Sampler
 from colonnade.privacy.loss import Loss
-from colonnade.privacy.neighbours import Neighbours, Unit
+from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import NANO, Price
 
-__all__ = ["Block", "CoefficientNoise", "EntryGroup", "Holding", "coefficients_l1", "emphasis_for"]
+__all__ = ["Block", "CoefficientNoise", "EntryGroup", "Holding", "emphasis_for"]
 
 Block = tuple[str, str]
 """Whose columns meet: a pair of parties in the plan's order, or one party twice."""
@@ -219,7 +219,7 @@ class CoefficientNoise:
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
         """Return the loss if a record is replaced by another instead of by nothing; at most twice as much.
 
-        Among numbers, products that change cannot all change by two (`coefficients_l1`); blocks of equal noise share that.
+        Among numbers, products that change cannot all change by two (`_replaced_numbers`); blocks of equal noise share that.
         """
         if colluders > self.collusion:
             return None
@@ -313,50 +313,13 @@ def emphasis_for(holdings: Mapping[str, Holding]) -> int:
     return max(1, round(math.cbrt(curvature / (features + 1))))
 
 
-def coefficients_l1(
-    features: int, *, square: Fraction, pair: Fraction, slope: Fraction, relation: Neighbours = Neighbours.ZERO_OUT
-) -> Fraction:
-    """Return Δ₁ of the coefficients of numbers in [−1, 1] and a target in [−1, 1], without an intercept (privacy.md §5.2).
-
-    Parameters
-    ----------
-    features
-        d.
-    square, pair, slope
-        The weights with which x_a², x_a·x_b (a < b, each pair once) and x_a·y enter.
-    relation
-        Zero-out or replace.
-
-    Notes
-    -----
-    Replacement: with p = (z + z′)/2 and q = (z − z′)/2 we have |p_i| + |q_i| ≤ 1, z_iz_j − z′_iz′_j = 2(p_iq_j + q_ip_j) and
-    z_i² − z′_i² = 4p_iq_i. With a_i = |p_i| and |q_i| = 1 − a_i the weighted sum is, A = Σa_i and Q = Σa_i²,
-    2·pair·((d−1)A − A² + Q) + 4·square·(A − Q) + 2·slope·(A + (d − 2A)·a_y), linear in a_y. As Q ≥ A²/d, it is at most a
-    concave quadratic in A wherever ``square`` is at least half of ``pair``, which all objectives here satisfy.
-
-    Examples
-    --------
-    >>> float(coefficients_l1(14, square=Fraction(1), pair=Fraction(2), slope=Fraction(2), relation=Neighbours.REPLACE))
-    225.0
-    """
-    if relation is Neighbours.ZERO_OUT:
-        return features * (square + slope) + math.comb(features, 2) * pair
-    if relation is not Neighbours.REPLACE or 2 * square < pair:
-        raise BadInput(
-            "This bound is proved for zero-out and for replace, with squares that weigh half a pair or more."
-        )
-    bend = 2 * pair * (1 - Fraction(1, features)) + 4 * square / features
-    rise = 2 * pair * (features - 1) + 4 * square
-    return max(
-        _peak(rise + 2 * slope, bend, features),  # the target changes its sign
-        _peak(rise - 2 * slope, bend, features) + 2 * slope * features,  # the target stays
-    )
-
-
 def _replaced_numbers(numbers: int, emphasis: int) -> Fraction:
-    """Return the same bound with an intercept, whose products are sums, and a target (or none, with emphasis 0).
+    """Return the most that replacing a row z of numbers by z′ moves, with an intercept and a target (none with emphasis 0).
 
-    The constant has a = 1, so that the sum of a column moves 2(1 − a_i) and that of the target 2(1 − a_y), times its weight.
+    With p = (z + z′)/2 and q = (z − z′)/2 we have |p_i| + |q_i| ≤ 1, z_iz_j − z′_iz′_j = 2(p_iq_j + q_ip_j) and
+    z_i² − z′_i² = 4p_iq_i. With a_i = |p_i| and |q_i| = 1 − a_i, A = Σa_i and Q = Σa_i² ≥ A²/d, products and squares move at most
+    a concave quadratic in A, and the target's part is linear in a_y. The constant has a = 1, so the sum of a column moves
+    2(1 − a_i), and that of the target 2(1 − a_y) times its weight.
     """
     if numbers == 0:
         return Fraction(2 * emphasis)

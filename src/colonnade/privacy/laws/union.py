@@ -66,7 +66,7 @@ class UnionNoise:
     Examples
     --------
     >>> noise = UnionNoise({"a": 4, "b": 4}, {"a": 2, "b": 2}, 1, Price.of(1.0, 1e-5), "person", 1, "cross")
-    >>> noise.whole_loss.epsilon(1e-5) <= 1.0
+    >>> noise.loss().epsilon(1e-5) <= 1.0
     True
     """
 
@@ -133,11 +133,6 @@ class UnionNoise:
     def opened_variance(self) -> float:
         """The largest variance of an opened entry: both shares, where it has V."""
         return 4 * self.share_variance
-
-    @property
-    def whole_loss(self) -> Loss:
-        """What the three steps cost together."""
-        return self._whole(self.share)
 
     def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:  # noqa: ARG002  # a part is the whole
         """Return what this step tells an observer who knows ``colluders`` parties' shares; ``None`` if no share is left."""

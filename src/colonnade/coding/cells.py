@@ -1,20 +1,22 @@
-"""From a column as it is stored to codes and numbers behind public bounds, one value at a time.
+"""From stored values to codes and numbers behind public bounds, one value at a time.
 
-Every function here maps a value by itself: what one person's cell becomes never depends on another person's cell. That
-bounds one person's influence on a statistic, so it is the one rule of this module. A category is found by how a value
-is *spelled* (`spelling`), because the same level arrives as text from a CSV file, as a float where pandas met a null,
-and as a boolean from parquet. A cell that matches nothing is missing, never an error.
+A party's table and `predict` call these functions; an exported model follows the same spellings and patterns. Every function maps
+a value by itself: what one person's cell becomes never depends on another person's cell. That bounds one person's influence on a
+statistic, so it is the one rule of this module. A category is found by how a value is *spelled* (`spelling`), because the same
+level arrives as text from a CSV file, as a float where pandas met a null, and as a boolean from parquet. Text in a column of
+numbers is read as a number, ``"true"`` as 1 and ``"false"`` as 0. A cell that matches nothing is missing, never an error.
 """
 
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -24,13 +26,23 @@ from colonnade.schema import Category, Column, Level, Numeric
 
 __all__ = [
     "MISSING",
+    "NUMBER",
     "CategoryEncoder",
     "Encoder",
     "NumericEncoder",
+    "encoded",
     "encoder_for",
     "flatten",
+    "is_text",
+    "number_bounds",
+    "numbers_in",
+    "pandas_kind",
+    "pandas_reader",
     "require_type",
+    "spelled_floats",
+    "spelled_wholes",
     "spelling",
+    "spellings",
 ]
 
 MISSING = -1
@@ -91,19 +103,30 @@ def _other_spellings(level: Level) -> Iterable[str]:
         yield from (whole, whole + ".0")
 
 
-def _spellings(levels: Sequence[Level]) -> dict[str, int]:
-    """Every accepted spelling and its code. A level's own text always wins over another level's alternative."""
-    codes = {str(level): code for code, level in enumerate(levels)}
-    for code, level in enumerate(levels):
+def spellings(column: Category) -> dict[str, int]:
+    """Return every accepted spelling and its code. A level's own text always wins over another level's alternative.
+
+    Examples
+    --------
+    >>> spellings(Category([0, 7]))
+    {'0': 0, '7': 1, 'False': 0, 'false': 0, 'FALSE': 0, '0.0': 0, '7.0': 1}
+    """
+    codes = {str(level): code for code, level in enumerate(column.levels)}
+    for code, level in enumerate(column.levels):
         for text in _other_spellings(level):
             codes.setdefault(text, code)
     return codes
 
 
-def _canonical(spellings: dict[str, int]) -> dict[float, int]:
-    """The spellings that are exactly how a float would be spelled: a float column matches these, as numbers."""
-    numbers = {text: float(text) for text in spellings if re.fullmatch(NUMBER, text, re.ASCII)}
-    return {number: spellings[text] for text, number in numbers.items() if _spelled_number(number) == text}
+def spelled_floats(codes: dict[str, int]) -> dict[float, int]:
+    """Return the spellings that are exactly how a float would be spelled: a float column matches these, as numbers."""
+    numbers = {text: float(text) for text in codes if re.fullmatch(NUMBER, text, re.ASCII)}
+    return {number: codes[text] for text, number in numbers.items() if _spelled_number(number) == text}
+
+
+def spelled_wholes(codes: dict[str, int]) -> dict[int, int]:
+    """Return the spellings that are exactly how a whole number would be spelled."""
+    return {int(text): code for text, code in codes.items() if _is_whole(text)}
 
 
 class CategoryEncoder:
@@ -113,9 +136,9 @@ class CategoryEncoder:
     missing: float = MISSING
 
     def __init__(self, column: Category) -> None:
-        self._spellings = _spellings(column.levels)
-        self._floats = _canonical(self._spellings)
-        self._whole = {int(text): code for text, code in self._spellings.items() if _is_whole(text)}
+        self._spellings = spellings(column)
+        self._floats = spelled_floats(self._spellings)
+        self._whole = spelled_wholes(self._spellings)
 
     def __call__(self, column: Any) -> NDArray[np.int32]:
         """Encode one array."""
@@ -159,6 +182,16 @@ def _look_up(array: Any, codes: dict[Any, int]) -> NDArray[np.int32]:
     return cast("NDArray[np.int32]", table[found.fill_null(len(codes)).to_numpy(zero_copy_only=False)])
 
 
+def number_bounds(column: Numeric) -> tuple[float, float]:
+    """Return what a number is clipped to: the public bounds, or the whole numbers next to them inside."""
+    if not column.integer:
+        return column.low, column.high
+    low, high = float(math.ceil(column.low)), float(math.floor(column.high))
+    if low > high:
+        raise BadInput("There is no whole number between the bounds of an integer column.")
+    return low, high
+
+
 class NumericEncoder:
     """Numbers within the bounds: clipped, whole where the schema says so, and the exact midpoint where missing."""
 
@@ -166,10 +199,7 @@ class NumericEncoder:
 
     def __init__(self, column: Numeric) -> None:
         self._integer = column.integer
-        self._low = float(math.ceil(column.low)) if column.integer else column.low
-        self._high = float(math.floor(column.high)) if column.integer else column.high
-        if self._low > self._high:
-            raise BadInput("There is no whole number between the bounds of an integer column.")
+        self._low, self._high = number_bounds(column)
         # Not rounded, also where the numbers are whole: a null record is coded as exactly 0, the midpoint, or it would
         # contribute to sums and products and cost more than accounting for zero-out says.
         self.missing = column.midpoint
@@ -196,7 +226,7 @@ def numbers_in(array: Any) -> NDArray[np.float64]:
         return cast("NDArray[np.float64]", values[_filled(array.indices, len(values) - 1)])
     if pa.types.is_null(kind):
         return np.full(len(array), np.nan)
-    if _is_text(kind):
+    if is_text(kind):
         array = _parsed(array)
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.uint8())
@@ -221,8 +251,13 @@ def encoder_for(column: Column) -> Encoder:
     return CategoryEncoder(column) if isinstance(column, Category) else NumericEncoder(column)
 
 
-def _is_text(kind: Any) -> bool:
-    return str(kind) in {"string", "large_string", "string_view"}
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type holds text, or a dictionary of texts."""
+    return str(_plain(kind)) in {"string", "large_string", "string_view"}
+
+
+def _plain(kind: Any) -> Any:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_number(kind: Any) -> bool:
@@ -240,13 +275,76 @@ def require_type(name: str, column: Column, kind: Any) -> None:
     """Refuse a column whose stored type cannot be what its schema says; ``None`` is text of no declared type."""
     if kind is None:
         return
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if _is_number(plain) or (isinstance(column, Category) and (_is_text(plain) or pa.types.is_date(plain))):
+    plain = _plain(kind)
+    if _is_number(plain) or (isinstance(column, Category) and (is_text(plain) or pa.types.is_date(plain))):
         return
     expected = "cn.Numeric needs numbers" if isinstance(column, Numeric) else "cn.Category needs text or whole numbers"
     # The head of the type's name is enough: the whole may spell out the names of nested fields.
-    stored = "text" if _is_text(plain) else "the type " + re.split(r"[<\[(]", str(plain))[0]
+    stored = "text" if is_text(plain) else "the type " + re.split(r"[<\[(]", str(plain))[0]
     raise SchemaMismatch(
         f"Column {name!r} holds {stored}, but {expected}.",
         remedy="Convert the column in the data source, or describe it as what it is.",
     )
+
+
+# Columns of a pandas frame --------------------------------------------------------------------------------------------------
+
+
+def pandas_kind(values: pd.Series, *, look: bool) -> Any:
+    """Return the Arrow type of a column; ``None`` for Python objects, which are text of no declared type.
+
+    Parameters
+    ----------
+    values
+        The column.
+    look
+        Whether Python objects that are all text count as text.
+    """
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return pandas_kind(values.cat.categories.to_series(), look=look)
+    if values.dtype == object:
+        return pa.large_string() if look and _all_text(values) else None
+    return pa.array(values.iloc[:0], from_pandas=True).type
+
+
+def pandas_reader(values: pd.Series) -> Callable[[int, int], Any]:
+    """Return what turns rows ``start`` to ``stop`` of a column into an Arrow array."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        categories = values.cat.categories.to_series()
+        levels = flatten(pandas_reader(categories)(0, len(categories)))
+        codes = values.cat.codes.to_numpy()
+        return lambda start, stop: _dictionary(codes[start:stop], levels)
+    if values.dtype == object:
+        return lambda start, stop: _objects(values.iloc[start:stop])
+    return lambda start, stop: flatten(pa.array(values.iloc[start:stop], from_pandas=True))
+
+
+def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
+    """Return a column of a caller's frame as codes or numbers, as a party's table would hold it.
+
+    Text is read as it is read from a CSV file. A column of a type that no party could hold is refused.
+    """
+    dense = values.astype(values.dtype.subtype) if isinstance(values.dtype, pd.SparseDtype) else values
+    try:
+        kind, cells = pandas_kind(dense, look=False), pandas_reader(dense)(0, len(dense))
+    except (pa.ArrowException, TypeError, ValueError):
+        raise SchemaMismatch(f"Column {name!r} of the frame cannot be read.") from None
+    if kind is not None and not is_text(kind):
+        require_type(name, column, kind)
+    return encoder_for(column)(cells)
+
+
+def _all_text(values: pd.Series) -> bool:
+    return pd.api.types.infer_dtype(values, skipna=True) == "string"
+
+
+def _dictionary(codes: NDArray[Any], levels: Any) -> Any:
+    indices: Any = pa.array(codes, mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, levels)
+
+
+def _objects(values: pd.Series) -> Any:
+    """Python objects as text, each spelled by itself; the fast way is taken only where it gives the same text."""
+    if _all_text(values):
+        return pa.array(values, type=pa.large_string(), from_pandas=True)
+    return pa.array([spelling(value) for value in values], type=pa.large_string())

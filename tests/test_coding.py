@@ -1,0 +1,276 @@
+"""One coding: a cell becomes the same number in a party's table, in a frame that is scored and in an exported model."""
+
+import datetime as dt
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import colonnade as cn
+from colonnade.coding.cells import encoder_for, pandas_reader
+from colonnade.coding.features import (
+    coded_block,
+    coded_width,
+    coded_widths,
+    consecutive_places,
+    features_of,
+    places_beside_constant,
+    to_coded_units,
+    to_own_units,
+)
+from colonnade.coding.names import ColumnName, columns_at, parties_of, plain_names
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimators.design import design
+from colonnade.estimators.export import linear_pipeline
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
+from colonnade.schema import Category, Column, Numeric, Schema
+from tests.federations import federation, frames, joined
+
+COLUMNS: dict[str, Column] = {
+    "number": Numeric(-1.5, 2000),
+    "whole": Numeric(0.5, 9.2, integer=True),
+    "flag": Category([False, True]),
+    "code": Category([0, 1, 7]),
+    "word": Category(["nan", "None", "gold", "7", "true", "0.5"]),
+    "both": Category([True, 1, "0.5", "inf"]),
+    "large": Category([10**16, "1e16", "-0.0", "2020-02-01"]),
+}
+TEXTS = (
+    "true", " TRUE ", "tRue\n", "False", " 5 ", "1e3", "1E+2", "?", "nan", "", "None", "inf", "-Infinity", "+5", "-.5", "5.",
+    "1_000", "0x10", "٣", "１", "1 2", "++5", "1e", "\u00a05", "gold", "Gold", "7", "7.0", "0.5", "-0.0", "1e16", "1e+16", "x",
+)  # fmt: skip
+OBJECTS = (
+    None, True, False, 0, 1, 7, -3, 10**16, 2**70, 0.0, -0.0, 0.5, 1.0, 7.0, 2.5, 1e16, 1e300, float("nan"), float("inf"),
+    -float("inf"), pd.NA, pd.NaT, np.bool_(True), np.bool_(False), np.int8(7), np.uint64(2**63 + 5), np.float16(0.5),
+    np.float32(0.1), np.float64(7.0), np.longdouble(7), np.str_("gold"), np.str_("true"), Decimal(7), dt.date(2020, 2, 1),
+    dt.datetime(2020, 2, 1), b"7", (), [],
+)  # fmt: skip
+MIXED = st.lists(st.sampled_from([*TEXTS, *OBJECTS]), min_size=1, max_size=12)
+FLOATS = st.lists(st.floats(width=32) | st.sampled_from([0.0, 1.0, 7.0, 0.5]), min_size=1, max_size=8)
+WHOLES = st.lists(st.integers(-5, 12), min_size=1, max_size=8)
+TYPED = st.one_of(
+    st.builds(pd.Series, FLOATS, dtype=st.sampled_from(["float64", "float32", "Float64", "double[pyarrow]"])),
+    st.builds(pd.Series, WHOLES, dtype=st.sampled_from(["int64", "int8", "Int16", "int64[pyarrow]", "category"])),
+    st.builds(
+        pd.Series,
+        st.lists(st.sampled_from([1, 0, None, 7]), min_size=1, max_size=8),
+        dtype=st.sampled_from(["Int64", "Float32", "UInt8", "object"]),
+    ),
+    st.builds(
+        pd.Series,
+        st.lists(st.booleans() | st.none(), min_size=1, max_size=8),
+        dtype=st.sampled_from(["boolean", "object", "bool[pyarrow]"]),
+    ),
+    st.builds(
+        pd.Series,
+        st.lists(st.sampled_from(TEXTS) | st.none(), min_size=1, max_size=8),
+        dtype=st.sampled_from(["object", "category"]),
+    ),
+    st.builds(pd.Series, MIXED, dtype=st.just("object")),
+)
+
+
+def table_rows(values: pd.Series, column: Column) -> np.ndarray:
+    """The coded columns of a party's table, one person along each row."""
+    if isinstance(column, Numeric) and str(values.dtype) == "category":
+        values = values.astype(object)  # a party refuses categories of text as numbers before it reads any
+    table = PrivateTable(Source(pd.DataFrame({"x": values})), Schema(x=column))
+    return coded_block(table.values("x") if isinstance(column, Numeric) else table.codes("x"), column).T
+
+
+def scored_rows(values: pd.Series, column: Column) -> np.ndarray:
+    columns = {"a.x": column}
+    return design(pd.DataFrame({"a.x": values}), features_of(columns)[1:], columns, coded=True)
+
+
+def exported_rows(values: pd.Series, column: Column) -> np.ndarray:
+    coding = linear_pipeline({"a.x": column}, np.zeros(coded_width(column)), 0.0).named_steps["coding"]
+    own = coding.transform(pd.DataFrame({"a.x": values}))
+    return to_coded_units(own, features_of({"a.x": column})[1:])
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@settings(max_examples=60)
+@given(values=TYPED)
+def test_fitting_prediction_and_export_code_every_cell_alike(name, values):
+    fitted = table_rows(values, COLUMNS[name])
+    np.testing.assert_array_equal(scored_rows(values, COLUMNS[name]), fitted)
+    np.testing.assert_array_equal(exported_rows(values, COLUMNS[name]), fitted)
+
+
+@given(texts=st.lists(st.sampled_from([text for text in TEXTS if "\n" not in text and text.isascii()]), min_size=1))
+def test_text_of_a_typed_column_is_read_as_text_of_a_file_is(texts, tmp_path_factory):
+    path = Path(tmp_path_factory.mktemp("csv")) / "cells.csv"
+    path.write_text("x,y\n" + "".join(f'"{text}",0\n' for text in texts))
+    for column in (Numeric(-1.5, 2000), Category(["true", "7", "gold"])):
+        table = PrivateTable(Source(path), Schema(x=column))
+        stored = coded_block(table.values("x") if isinstance(column, Numeric) else table.codes("x"), column).T
+        for dtype in ("string", "object", "category"):
+            np.testing.assert_array_equal(scored_rows(pd.Series(texts, dtype=dtype), column), stored)
+            np.testing.assert_array_equal(exported_rows(pd.Series(texts, dtype=dtype), column), stored)
+
+
+def test_true_in_a_column_of_numbers_is_one_everywhere():
+    column, values = Numeric(0, 4), pd.Series(["true", "3", None], dtype=object)
+    for rows in (table_rows, scored_rows, exported_rows):
+        np.testing.assert_array_equal(
+            to_own_units(rows(values, column), features_of({"a.x": column})[1:])[:, 0], [1, 3, 2]
+        )
+
+
+def test_a_frame_is_refused_where_a_party_would_refuse_its_column():
+    when = pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01"]))
+    for column in (Numeric(0, 1), Category(["a", "b"])):
+        with pytest.raises(SchemaMismatch, match="'x' holds the type timestamp"):
+            PrivateTable(Source(pd.DataFrame({"x": when})), Schema(x=column))
+        with pytest.raises(SchemaMismatch, match=r"'a\.x' holds the type timestamp"):
+            scored_rows(when, column)
+        with pytest.raises(SchemaMismatch, match=r"'a\.x' of the frame cannot be read"):
+            scored_rows(pd.Series([1j, 2j]), column)
+    columns = {"a.x": Numeric(0, 1)}
+    twice = pd.DataFrame([[0.5, 0.5]], columns=["a.x", "a.x"])
+    with pytest.raises(SchemaMismatch, match="more than one column"):
+        design(twice, features_of(columns)[1:], columns, coded=True)
+
+
+def test_a_sparse_frame_is_scored_as_a_dense_one():
+    dense = pd.Series([0.0, 1.0, 0.25])
+    for column in (Numeric(0, 1), Category([0, 1])):
+        np.testing.assert_array_equal(scored_rows(dense.astype("Sparse[float]"), column), scored_rows(dense, column))
+
+
+def test_rows_are_read_in_blocks_as_they_are_read_at_once():
+    values = pd.Series([*TEXTS, *OBJECTS], dtype=object)
+    for column in COLUMNS.values():
+        encode, read = encoder_for(column), pandas_reader(values)
+        pieces = [encode(read(start, start + 7)) for start in range(0, len(values), 7)]
+        np.testing.assert_array_equal(np.concatenate(pieces), encode(read(0, len(values))))
+
+
+# Features -------------------------------------------------------------------------------------------------------------------
+
+DESCRIBED: dict[str, Column] = {
+    "bank.age": Numeric(18, 95),
+    "bank.segment": Category(["basic", "gold", "platinum"]),
+    "telco.bill": Numeric(-10, 200),
+    "telco.roaming": Category([False, True]),
+}
+
+
+def test_features_have_one_order_and_know_whose_they_are():
+    features = features_of(DESCRIBED, signed=["telco.roaming"])
+    assert [feature.name for feature in features] == [
+        "1", "bank.age", "bank.segment=basic", "bank.segment=gold", "bank.segment=platinum", "telco.bill", "telco.roaming",
+    ]  # fmt: skip
+    assert [feature.party for feature in features] == ["", *["bank"] * 4, *["telco"] * 2]
+    assert dict(coded_widths(features)) == {"bank": 4, "telco": 2}
+    assert coded_widths(features)["insurer"] == 0
+
+
+def test_places_follow_one_another():
+    places = places_beside_constant(["bank", "telco"], [4, 2])
+    assert {party: list(own) for party, own in places.items()} == {"bank": [0, 1, 2, 3, 4], "telco": [0, 5, 6]}
+    assert [list(own) for own in consecutive_places({"a": 2, "b": 0, "c": 1}).values()] == [[0, 1], [], [2]]
+
+
+@given(st.lists(st.floats(-1, 1), min_size=5, max_size=5))
+def test_own_units_and_back(coded):
+    features = features_of({name: DESCRIBED[name] for name in ("bank.age", "bank.segment", "telco.bill")})[1:]
+    own = to_own_units(np.array([coded]), features)
+    assert 18 <= own[0, 0] <= 95
+    np.testing.assert_array_equal(own[0, 1:4], coded[1:4])
+    np.testing.assert_allclose(to_coded_units(own, features), [coded], atol=1e-12)
+
+
+# Names ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_read_and_written_back():
+    assert ColumnName.of("bank.age.months") == ("bank", "age.months")
+    assert str(ColumnName.of(np.str_("bank.age"))) == "bank.age"
+    assert parties_of(["b.x", "a.y", "b.z"]) == ("b", "a")
+    assert columns_at("b", ["b.x", "a.y", "bb.q", "b.z"]) == ("x", "z")
+    for wrong in ("age", 7, None, b"a.x"):
+        with pytest.raises(BadInput):
+            ColumnName.of(wrong)
+    for wrong in ("bank.age", [], None, {"bank.age"}, [7], ["a.x", np.str_("a.x")]):
+        with pytest.raises(BadInput):
+            plain_names(wrong)
+
+
+def test_names_are_divided_and_joined_in_one_place():
+    source = Path(cn.__file__).parent
+    by_hand = re.compile(r"""partition\("\."\)|f"\{(\w+\.)*party\}\.\{|startswith\(f"\{(\w+\.)*party\}\.""")
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if by_hand.search(path.read_text())}
+    assert found <= {"coding/names.py", "party/table/sources.py"}  # the latter divides the name of a Python module
+
+
+def names(*texts: str) -> list[np.str_]:
+    return [np.str_(text) for text in texts]
+
+
+PRICE = {"epsilon": 4.0, "delta": 1e-5}
+AGE, BILL, PRODUCT, DEFAULT = names("bank.age", "telco.bill", "insurer.product", "bank.default")
+STUDIES = {
+    "components": lambda: cn.PCA(2, columns=[AGE, BILL, PRODUCT], row_norms={np.str_("bank"): 1.0}, **PRICE),
+    "regression": lambda: cn.LinearRegression(BILL, columns=[AGE, PRODUCT], **PRICE),
+    "budgets": lambda: cn.LinearRegression(
+        BILL, columns=[AGE], method="functional", budgets={np.str_("bank"): 1.0, np.str_("telco"): 1.0}
+    ),
+    "coreset": lambda: cn.LinearRegression(BILL, columns=[AGE], method="coreset", size=20, allow_nonprivate=True),
+    "classes": lambda: cn.LogisticRegression(DEFAULT, columns=[AGE, BILL], **PRICE),
+    "gradient": lambda: cn.LogisticRegression(
+        DEFAULT, columns=[AGE, BILL], method="gradient", descent={"steps": 2, "rate": 0.1}, **PRICE
+    ),
+    "clusters": lambda: cn.KMeans(2, columns=[AGE, BILL], method="independent", **PRICE),
+    "patterns": lambda: cn.PatternCount(names("bank.segment", "telco.plan"), method="response", epsilon=4.0),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    with federation(120, epsilon=1000.0) as f:
+        yield f
+
+
+def test_numpy_strings_describe_columns(data):
+    assert list(data.describe([BILL, AGE])) == ["bank.age", "telco.bill"]
+    assert all(type(name) is str for name in data.describe([BILL, AGE]))
+    assert data.column(AGE)[:2] == ("bank", "age")
+    assert next(iter(data.moments([AGE, BILL, DEFAULT], signed=[DEFAULT], **PRICE).columns)) == "bank.age"
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_numpy_strings_name_columns_targets_and_frames(study, data, tmp_path):
+    model = STUDIES[study]().fit(data)
+    model.save(tmp_path / "model.json")
+    again = cn.load(tmp_path / "model.json")
+    rows = joined(frames(120))
+    numpys = rows.set_axis(names(*rows.columns), axis=1)
+    call = {"components": "transform", "patterns": None}.get(study, "predict")
+    if call is not None:
+        np.testing.assert_array_equal(getattr(model, call)(numpys), getattr(again, call)(rows))
+
+
+def test_numpy_strings_name_parties_schemas_levels_and_ids():
+    person, one, two = names("id", "one", "two")
+    tables = {
+        one: cn.Party(
+            pd.DataFrame({person: range(60), np.str_("x"): ["u", "v"] * 30}),
+            schema=cn.Schema({np.str_("x"): cn.Category(names("u", "v"))}),
+        ),
+        two: cn.Party(
+            pd.DataFrame({person: range(60), np.str_("y"): [1, 2] * 30}),
+            schema=cn.Schema({np.str_("y"): cn.Numeric(0, 3)}),
+        ),
+    }
+    budget = cn.Budget(epsilon=10.0, delta=1e-4)
+    with cn.Federation.simulate(tables, id=person, budget=budget, compute_nodes=names("help")) as f:
+        model = cn.PCA(1, **PRICE).fit(f)
+    assert list(model.feature_names_in_) == ["one.x=u", "one.x=v", "two.y"]
