@@ -21,9 +21,9 @@ from colonnade.errors import BadInput
 __all__ = [
     "Boolean",
     "ColumnList",
-    "ColumnName",
     "Constraint",
     "Either",
+    "OneColumn",
     "OneOf",
     "Optional",
     "PerParty",
@@ -191,7 +191,7 @@ class Boolean(Constraint):
 
 
 @dataclass(frozen=True)
-class ColumnName(Constraint):
+class OneColumn(Constraint):
     """The name of one column. Whether the federation has it is known to the federation alone."""
 
     words = "the name of a column, 'party.column'"

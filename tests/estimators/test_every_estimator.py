@@ -16,9 +16,9 @@ import colonnade as cn
 from colonnade.constraints import (
     Boolean,
     ColumnList,
-    ColumnName,
     Constraint,
     Either,
+    OneColumn,
     OneOf,
     Optional,
     PerParty,
@@ -204,7 +204,7 @@ def wrong_types(constraint: Constraint) -> list[object]:
             return [value for value in (None, 1, True, ["a"], b"a") if value not in options]
         case Boolean():
             return [None, 1, 0, "True", np.bool_(True)]
-        case ColumnName():
+        case OneColumn():
             return [None, 3, ["bank.age"], b"bank.age"]
         case ColumnList():
             return [None, 3, "bank.age", {"bank.age"}, [3], [["bank.age"]], ["bank.age", None]]

@@ -10,7 +10,7 @@ from colonnade.coordinator import statement
 from colonnade.coordinator.protocols import coreset_study
 from colonnade.errors import ProtocolError
 from colonnade.estimation import importance_sampling
-from colonnade.estimators.methods import coresets as coreset_methods
+from colonnade.estimators.methods import coresets as methods
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
 from colonnade.party.steps import cluster_scores, coresets, leverage
@@ -132,7 +132,7 @@ BUGS = [
     ),
     Bug(
         "consent that nobody gave",
-        replaced(coreset_methods, "require_consent", lambda *_: None),
+        replaced(methods, "require_consent", lambda *_: None),
         partial(studies.test_nothing_runs_without_the_users_consent, "regression"),
     ),
     Bug(
@@ -148,7 +148,7 @@ BUGS = [
     Bug(
         "a theoretical size that is cut down in silence",
         wrapped(
-            coreset_methods,
+            methods,
             "regression_size",
             lambda honest, *rest, **more: min(honest(*rest, **more), 400),
         ),

@@ -15,7 +15,7 @@ from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import party_scores
 from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.evaluation import EvaluationTerms
 from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.methods.clusters import (
     IndependentClusters,
@@ -132,7 +132,7 @@ class ClusteringStudy(Study):
         offsets = (np.sum(centres[0] ** 2) - np.sum(centres[1:] ** 2, axis=1)) / 2
         return Prediction(party_scores(self._columns, centres[1:] - centres[0]), offsets, to, reading, ())
 
-    def _evaluator(self, price: Price, asked: Asked) -> ClusteringEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ClusteringEvaluation:
         if len(self._coded_centres) == 1:
             raise BadInput("The loss of one centre is a variance.", remedy="Use cn.PCA(...).evaluate, or moments.")
         local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
@@ -146,9 +146,9 @@ class ClusteringStudy(Study):
             within=within,
             median=self._median,
             price=price,
-            unit=asked.unit,
-            level=asked.level,
-            draw=asked.repeat,
+            unit=terms.unit,
+            level=terms.level,
+            draw=terms.repeat,
         )
 
     def _check_learned(self) -> None:

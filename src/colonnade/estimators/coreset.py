@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from colonnade.constraints import ColumnList, ColumnName, Either, OneOf, Optional, Real, Whole
+from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.estimators.methods.coresets import CORESET_TASK, Importance, Uniform
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import Study
@@ -81,7 +81,7 @@ class Coreset(Study):
         "size": Either(Whole(1), OneOf(("auto",))),
         "task": OneOf(("regression", "kmeans")),
         "columns": Optional(ColumnList()),
-        "target": Optional(ColumnName()),
+        "target": Optional(OneColumn()),
         "n_clusters": Optional(Whole(1, LARGEST_CLUSTERS)),
         "error": SHARE,
         "outliers": SHARE,

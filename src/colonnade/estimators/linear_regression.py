@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
-from colonnade.constraints import ColumnList, ColumnName, OneOf, Optional, Real, Whole
+from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.moment_metrics import RegressionEvaluation
 from colonnade.coordinator.protocols.prediction import Prediction
@@ -19,7 +19,7 @@ from colonnade.estimation.coreset_models import Penalty
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression_from_moments import linear_from_moments
 from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.evaluation import EvaluationTerms
 from colonnade.estimators.export import linear_pipeline
 from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.methods.coresets import Coreset
@@ -124,7 +124,7 @@ class LinearRegression(MomentStudy):
     offers = (Secure, Sketch, Functional, Coreset)
     constraints = {
         **COMMON,
-        "target": ColumnName(),
+        "target": OneColumn(),
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
         "penalty": OneOf((None, "l2", "l1", "elasticnet")),
@@ -199,11 +199,11 @@ class LinearRegression(MomentStudy):
         weights, intercept = coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
         return Prediction(party_scores(self._columns, weights), intercept, to, reading, ("prediction",))
 
-    def _evaluator(self, price: Price, asked: Asked) -> RegressionEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> RegressionEvaluation:
         target = str(self.target)
         columns = {**self._columns, target: self.schema_[target]}
         weights, intercept = coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return RegressionEvaluation(columns, weights[0], float(intercept[0]), price, asked.level)
+        return RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.coef_, (len(self.feature_names_in_),))

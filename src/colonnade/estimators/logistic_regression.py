@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from colonnade.coding.features import Feature
-from colonnade.constraints import ColumnList, ColumnName, Optional, Real
+from colonnade.constraints import ColumnList, OneColumn, Optional, Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.classification_metrics import ClassifierEvaluation
 from colonnade.coordinator.protocols.prediction import Prediction
@@ -21,7 +21,7 @@ from colonnade.estimation.histogram_prices import histogram_price
 from colonnade.estimation.logistic_from_moments import LogisticFit, logistic_from_moments
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.evaluation import EvaluationTerms
 from colonnade.estimators.export import logistic_pipeline
 from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.methods.functional import Functional
@@ -121,7 +121,7 @@ class LogisticRegression(MomentStudy):
     offers = (Secure, Functional, Gradient)
     constraints = {
         **COMMON,
-        "target": ColumnName(),
+        "target": OneColumn(),
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
     }
@@ -218,7 +218,7 @@ class LogisticRegression(MomentStudy):
         weights, intercepts = coded_weights(self._columns, self.coef_, self.intercept_)
         return Prediction(party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist())
 
-    def _evaluator(self, price: Price, asked: Asked) -> ClassifierEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ClassifierEvaluation:
         weights, intercepts = coded_weights(self._columns, self.coef_, self.intercept_)
         if len(weights) == 1:
             weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
@@ -232,13 +232,13 @@ class LogisticRegression(MomentStudy):
                 str(self.target),
                 (k, m),
                 share,
-                asked.repeat,
-                bins_for(asked.people),
+                terms.repeat,
+                bins_for(terms.people),
             )
             for k, m in pairs
         )
         whole = Price(price.nano, price.delta if share.delta else 0.0)
-        return ClassifierEvaluation(histograms, tuple(map(str, self.classes_)), whole, asked.level)
+        return ClassifierEvaluation(histograms, tuple(map(str, self.classes_)), whole, terms.level)
 
     def _check_learned(self) -> None:
         rows = 1 if len(self.classes_) == 2 else len(self.classes_)

@@ -20,7 +20,7 @@ from colonnade.estimation.noise_propagation import operator_norm
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL
 from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.evaluation import EvaluationTerms
 from colonnade.estimators.export import components_pipeline
 from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.methods.method import GivenMethod
@@ -168,9 +168,9 @@ class PCA(MomentStudy):
     def _score_names(self) -> list[str]:
         return [f"component_{place + 1}" for place in range(len(self.components_))]
 
-    def _evaluator(self, price: Price, asked: Asked) -> ComponentsEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ComponentsEvaluation:
         gram = GramRelease(self._columns, price)
-        return ComponentsEvaluation(gram, self.components_, self._coded_means, asked.level)
+        return ComponentsEvaluation(gram, self.components_, self._coded_means, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))

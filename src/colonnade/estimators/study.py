@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
+from colonnade.coding.names import ColumnName
 from colonnade.constraints import Constraint, OneOf, checked_parameters
 from colonnade.coordinator.driver import progress_bar
 from colonnade.coordinator.federation import Federation
@@ -18,7 +19,7 @@ from colonnade.coordinator.traffic import forecast_traffic
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.metrics import Measured
 from colonnade.estimators.delivery import Delivery
-from colonnade.estimators.evaluation import Asked, Evaluation
+from colonnade.estimators.evaluation import Evaluation, EvaluationTerms
 from colonnade.estimators.fitted import require_fitted, require_same_schema
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import PAPERS, write_model
@@ -190,7 +191,7 @@ class Study(BaseEstimator):
         """
         require_fitted(self)
         require_same_schema(self, federation)
-        algorithm = self._evaluator(Price.of(epsilon, delta), Asked(unit, level, repeat, federation.people))
+        algorithm = self._evaluator(Price.of(epsilon, delta), EvaluationTerms(unit, level, repeat, federation.people))
         plan = federation.plan(
             algorithm,
             task="evaluation",
@@ -271,7 +272,7 @@ class Study(BaseEstimator):
         """Return how the fitted model scores people, for one reader and one way of reading."""
         raise BadInput(f"{type(self).__name__} does not score people.")
 
-    def _evaluator(self, price: Price, asked: Asked) -> Evaluator:  # noqa: ARG002
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> Evaluator:  # noqa: ARG002
         """Return the algorithm that measures how good the fitted model is."""
         raise BadInput(f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.")
 
@@ -326,9 +327,9 @@ class Study(BaseEstimator):
                 "Individual scores are opened to one named party of the federation: to=...",
                 remedy=f"Its parties are {', '.join(federation.parties)}.",
             )
-        algorithm = self._prediction(to, reading)
+        algorithm = self._prediction(str(to), reading)
         require_same_schema(
-            self, federation, [f"{part.party}.{name}" for part in algorithm.parts for name in part.columns]
+            self, federation, [str(ColumnName(part.party, name)) for part in algorithm.parts for name in part.columns]
         )
         plan = federation.plan(
             algorithm, task="prediction", method=type(self).__name__, price=None, unit="person", parameters={}
@@ -336,7 +337,7 @@ class Study(BaseEstimator):
         title = f"{type(self).__name__}, scores for {to}"
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
-        return Delivery(to, findings, federation, _schema_of(plan, federation))
+        return Delivery(str(to), findings, federation, _schema_of(plan, federation))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -391,5 +392,5 @@ def _expected_at(study: Study, federation: Federation, epsilon: float) -> list[t
 
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
     """Return what is public about every column that enters a study."""
-    entering = {f"{step.party}.{column}" for step in plan.steps for column in step.columns}
+    entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
     return federation.describe([name for name in federation.columns() if name in entering])

@@ -1,6 +1,5 @@
 """Methods of `KMeans` and `KMedian`: how the weights of the grid of local centres are found."""
 
-from collections.abc import Sequence
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,13 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
 from colonnade.errors import BadInput
 from colonnade.estimation.clustering_budget import (
+    RULES,
     ClusteringPrices,
     WeightMethod,
     automatic_clusters,
     clustering_prices,
     weight_noise,
 )
-from colonnade.estimation.sketch_likelihood import LARGEST_SKETCHED
 from colonnade.estimators.methods.method import Method
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
@@ -49,14 +48,8 @@ class ClusterMethod(Method["ClusteringStudy"]):
 
     weights: WeightMethod
     """How the weights are found."""
-    paired = True
-    """Whether weights are found for pairs of parties, rather than for each alone."""
     unused = {"size": "Leave it out: everybody takes part."}
     reference = "clustering"
-
-    def largest_local(self, blocks: Sequence[ClusteringBlock]) -> int:
-        """Return how many local clusters there may be."""
-        return LARGEST_CLUSTERS
 
     def cell_error(self, noise: float, cell: float) -> float:
         """Return the expected error of a weight, from its noise and the average weight of a cell."""
@@ -100,7 +93,8 @@ class ClusterMethod(Method["ClusteringStudy"]):
                 unit=study.unit,
                 collusion=federation.collusion,
             )
-        local: int = checked("n_local_clusters", study.n_local_clusters, Whole(2, self.largest_local(blocks)))
+        most = (RULES[self.weights].most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
+        local: int = checked("n_local_clusters", study.n_local_clusters, Whole(2, most))
         if local ** len(blocks) < study.n_clusters:
             raise BadInput("The grid of local clusters has fewer cells than n_clusters.", remedy="Raise them.")
         return local
@@ -112,7 +106,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
             self.weights, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
         )
         blur = {block.party: _blur(block, people, local, prices.centres) for block in algorithm.blocks}
-        paired = len(algorithm.blocks) > 1 and self.paired
+        paired = len(algorithm.blocks) > 1 and RULES[self.weights].paired
         cells = local ** (2 if paired else 1)
         cell = people / cells
         words = {
@@ -170,10 +164,6 @@ class SketchedClusters(ClusterMethod):
     trust = "the coordinator alone, since parties share a key"
     delta = "needed"
 
-    def largest_local(self, blocks: Sequence[ClusteringBlock]) -> int:
-        """Fewer where sketches have to be compared."""
-        return LARGEST_SKETCHED if len(blocks) > 1 else LARGEST_CLUSTERS
-
 
 class ResponseClusters(ClusterMethod):
     """Weights from randomised reports of each person's local cluster."""
@@ -201,7 +191,6 @@ class IndependentClusters(ClusterMethod):
     guarantee = "pure ε at δ = 0, else (ε, δ)"
     trust = "the coordinator and any parties"
     delta = "optional"
-    paired = False
 
     def not_covered(self) -> dict[str, str]:
         """Say what the error leaves out."""
@@ -223,8 +212,7 @@ def learned_centres(study: "ClusteringStudy", federation: Federation, centres: A
 
 def _blocks(study: "ClusteringStudy", federation: Federation) -> tuple[ClusteringBlock, ...]:
     described = federation.describe(study.columns)
-    features = features_of(described)[1:]
-    widths = coded_widths(features)
+    widths = coded_widths(features_of(described))
     return tuple(ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described))
 
 

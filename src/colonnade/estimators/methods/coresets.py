@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from colonnade.coding.features import Feature, features_of
+from colonnade.coding.features import Feature, coded_widths, features_of
 from colonnade.constraints import Boolean, Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
@@ -294,10 +294,10 @@ def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[
 def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feature) -> CodedModel:
     """Put the parties' blocks of coefficients side by side; the target's party has the intercept in front of its own."""
     assert findings.coefficients is not None
-    owner, intercept, parts = target.party, 0.0, []
-    for party in dict.fromkeys(feature.party for feature in features):
+    intercept, parts = 0.0, []
+    for party in coded_widths(features):
         block = findings.coefficients[party]
-        if party == owner:
+        if party == target.party:
             intercept, block = float(block[0]), block[1:]
         parts.append(block)
     return CodedModel(np.concatenate(parts), intercept)

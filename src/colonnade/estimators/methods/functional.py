@@ -74,7 +74,8 @@ class Functional(MomentMethod):
         (target,) = study._targets()
         if self.budgets is not None:
             return FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
-        return FunctionalRelease(columns, target, dict.fromkeys(parties_of(columns), price), "top_down", self.scale)
+        parties = parties_of(columns)
+        return FunctionalRelease(columns, target, dict.fromkeys(parties, price), "top_down", self.scale)
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
         """Pull weak correlations towards none."""

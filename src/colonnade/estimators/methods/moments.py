@@ -20,7 +20,6 @@ from colonnade.estimators.methods.method import Method
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Price
-from colonnade.schema import Column
 from colonnade.steps.registry import read_joint
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class Sketch(MomentMethod):
     def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> SketchedMoments:
         """By one sketch per party, each at its share of the price."""
         columns = study._chosen(federation.describe())
-        share = gaussian_party_price(price, _parties(columns), study.unit)
+        share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = sketched_moments.DEFAULT_SCALE if self.scale is None else self.scale
         return SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
 
@@ -188,7 +187,7 @@ class Local(MomentMethod):
     def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> PerturbedRows:
         """By rows with noise, each party at its share of the price."""
         columns = study._chosen(federation.describe())
-        share = gaussian_party_price(price, _parties(columns), study.unit)
+        share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = perturbed_rows.DEFAULT_SCALE if self.scale is None else self.scale
         return PerturbedRows(columns, share, federation.people, scale)
 
@@ -215,7 +214,3 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
     )
     variance: Array = algorithm.variance(read_joint(plan, plan.steps[0].name))
     return variance
-
-
-def _parties(columns: Mapping[str, Column]) -> int:
-    return len(parties_of(columns))
