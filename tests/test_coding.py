@@ -1,6 +1,7 @@
 """One coding: a cell becomes the same number in a party's table, in a frame that is scored and in an exported model."""
 
 import datetime as dt
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -201,6 +202,13 @@ def test_a_name_is_read_and_written_back():
     for wrong in ("bank.age", [], None, {"bank.age"}, [7], ["a.x", np.str_("a.x")]):
         with pytest.raises(BadInput):
             plain_names(wrong)
+
+
+def test_names_are_divided_and_joined_in_one_place():
+    source = Path(cn.__file__).parent
+    by_hand = re.compile(r"""partition\("\."\)|f"\{(\w+\.)*party\}\.\{|startswith\(f"\{(\w+\.)*party\}\.""")
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if by_hand.search(path.read_text())}
+    assert found <= {"coding/names.py", "party/table/sources.py"}  # the latter divides the name of a Python module
 
 
 def names(*texts: str) -> list[np.str_]:

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from colonnade.party.steps.descent_part import DescentPart
-from colonnade.steps.gradient_terms import GRADIENT, GradientTerms
 
 import colonnade as cn
 from colonnade.coordinator.protocols import gradient_descent, relay
 from colonnade.estimation.optimisers import Sgd
+from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Placed, Post, Posted
+from colonnade.steps.gradient import STEP, GradientTerms
 from colonnade.transport.transcript import Recorded
 from tests.federations import federation
 from tests.test_record_and_replay import neighbours
@@ -28,7 +28,7 @@ def _fixed_path(patch) -> None:
     steps = iter(range(10**6))
     monotone = lambda self, gradient: np.full_like(gradient, 0.01 * (next(steps) % 7 - 3))  # noqa: E731
     patch.setattr(Sgd, "change", monotone)
-    patch.setattr(relay, "os", SimpleNamespace(urandom=bytes))  # the name of a run enters its keys, hence the batches
+    patch.setattr(relay, "os", SimpleNamespace(urandom=bytes))  # the name of a run enters its keys, and so the batches
 
 
 def record(tables, monkeypatch):
@@ -38,7 +38,7 @@ def record(tables, monkeypatch):
 
     def watched(self, position, weights):
         values, noise = honest(self, position, weights)
-        shared[self._step.party, position] = values.copy(), noise.copy()
+        shared[self._admitted.party, position] = values.copy(), noise.copy()
         return values, noise
 
     monkeypatch.setattr(DescentPart, "share", watched)
@@ -49,7 +49,7 @@ def record(tables, monkeypatch):
             "bank.default", method="gradient", epsilon=1.0, delta=1e-5, descent={"steps": STEPS, "rate": 0.5}
         ).fit(f)
     monkeypatch.undo()
-    return recorded.exchanges, shared, GradientTerms.read(study.plan_, GRADIENT)
+    return recorded.exchanges, shared, GradientTerms.read(study.plan_, STEP)
 
 
 def shape_of(data: bytes) -> tuple:
@@ -101,4 +101,4 @@ def test_weights_are_all_that_a_coordinator_sends_and_they_are_whole_numbers(mon
                 assert set(request.inputs) == {"weights"}
                 assert request.inputs["weights"].dtype == "<i8"
                 assert request.inputs["weights"].shape == (terms.columns,)
-    assert gradient_descent.GRADIENT == GRADIENT
+    assert gradient_descent.STEP == STEP

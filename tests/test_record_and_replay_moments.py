@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.party.table import shards
+from colonnade.party.steps import shards
 from colonnade.privacy.loss import Loss
 from colonnade.transport.transcript import Recorded
 from tests.federations import TEST_KEY

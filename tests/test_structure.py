@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import subprocess
@@ -18,7 +19,12 @@ import colonnade as cn
 from colonnade import errors
 from colonnade.errors import ColonnadeError
 from colonnade.estimators.study import Study
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.view import LedgerView
+from colonnade.party.steps import PRIVATE_HALVES
 from colonnade.privacy import laws as mechanisms
+from colonnade.steps.kind import StepKind
+from colonnade.steps.registry import KINDS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "colonnade"
@@ -240,6 +246,178 @@ def test_every_error_has_a_code_of_its_own_and_a_remedy():
 def test_the_tree_of_errors_in_the_docstring_is_the_real_one():
     drawn = re.findall(r"[│├└─ ]*\b([A-Z]\w+)\b  +\S", errors.__doc__ or "")
     assert {"ColonnadeError", *drawn} == {name for name in errors.__all__ if name[0].isupper()}
+
+
+# Kinds of step --------------------------------------------------------------------------------------------------------------
+
+
+def kinds_of_step() -> set[type[StepKind]]:
+    """Every public half that has a name, wherever it is defined."""
+    for name in MODULES:
+        if name.startswith("colonnade.steps."):
+            module(name)
+    classes, found = [StepKind], set()
+    while classes:
+        one = classes.pop()
+        classes += one.__subclasses__()
+        if "name" in vars(one) and one.__module__.startswith("colonnade.steps."):
+            found.add(one)
+    return found
+
+
+def test_the_registry_has_every_kind_of_step_under_its_name():
+    assert set(KINDS.values()) == kinds_of_step()
+    assert all(kind.name == name for name, kind in KINDS.items())
+
+
+def test_every_kind_of_step_has_a_private_half_and_no_half_is_without_its_kind():
+    assert set(PRIVATE_HALVES) == set(KINDS)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_of_step_is_two_classes_of_one_name_with_a_title_and_words(name):
+    kind, half = KINDS[name], PRIVATE_HALVES[name]
+    assert kind.__module__.startswith("colonnade.steps.")
+    assert half.__module__.startswith("colonnade.party.steps.")
+    assert issubclass(half, kind)
+    assert half is not kind
+    assert half.__name__ == f"Private{kind.__name__}"
+    assert not {"name", "title", "conversation", "permission", "admission", "law", "loss", "openings"} & set(vars(half))
+    for one in (kind, half):
+        assert inspect.getdoc(one), "a half says what it is"
+    assert kind.title
+    step = kind.ask(name="s", party="bank", columns=("age", "segment"), price=None)
+    assert kind.in_words({"bank": step}) == f"{kind.title} of bank.age and bank.segment"
+    assert kind.in_words({"bank": kind.ask(name="s", party="bank", price=None)}) == kind.title
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_of_step_leaves_a_party_by_one_of_the_gates_ways_out(name):
+    """A conversation is joined. What is no conversation has a law, or is disclosed by name."""
+    kind, half = KINDS[name], PRIVATE_HALVES[name]
+    released = kind.law is not StepKind.law and hasattr(half, "compute")
+    assert [bool(kind.conversation), released, hasattr(half, "disclose")].count(True) == 1
+    assert bool(kind.conversation) == hasattr(half, "join")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_step_has_a_recorded_study_and_a_test_of_its_own(name):
+    studies = json.loads((ROOT / "tests" / "golden" / "golden.json").read_text()).values()
+    assert any(name in study["kinds"] for study in studies)
+    tests = [path for path in (ROOT / "tests").rglob("test_*.py") if "golden" not in path.parts]
+    words = re.compile(rf"\b(Private)?{KINDS[name].__name__}\b|[\"']{re.escape(name)}[\"']")
+    assert any(words.search(path.read_text()) for path in tests if path != Path(__file__))
+
+
+STEPS = SOURCE / "steps"
+REGISTRIES = (STEPS / "registry.py", SOURCE / "party" / "steps" / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_no_module_but_the_kinds_own_compares_its_name(path):
+    """A step's kind is looked up in a registry; only the modules of kinds compare it, and by the class that has the name."""
+    looked_at = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute) and node.attr == "statistic"]
+    if STEPS not in path.parents:
+        assert not looked_at or path in REGISTRIES
+        named_by_class = [
+            node
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.Attribute) and node.attr == "name" and _written(node.value) in CLASSES
+        ]
+        assert not named_by_class
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Compare) and any(one in looked_at for one in ast.walk(node)):
+            assert not [one for one in ast.walk(node) if isinstance(one, ast.Constant) and one.value in KINDS]
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_kinds_name_is_written_once(path):
+    """Names that are no ordinary words, and so mean a kind wherever they stand."""
+    conversations = {kind.conversation for kind in KINDS.values()}
+    telling = {name: kind for name, kind in KINDS.items() if "-" in name and name not in conversations}
+    assert len(telling) > 8
+    written = [node.value for node in ast.walk(tree(path)) if isinstance(node, ast.Constant) and node.value in telling]
+    assert written == [name for name in written if Path(inspect.getfile(telling[name])) == path]
+    assert len(set(written)) == len(written)
+
+
+CLASSES = {one.__name__ for kind in KINDS.values() for one in (kind, PRIVATE_HALVES[kind.name])}
+
+
+def _written(node: ast.expr) -> str:
+    """The last name of an expression: what a variable, an attribute or an imported class is called."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+# One door -------------------------------------------------------------------------------------------------------------------
+
+PARTY = SOURCE / "party"
+GATE = PARTY / "gate.py"
+INSIDE = [path for path in FILES if PARTY in path.parents and path != GATE and PARTY / "ledger" not in path.parents]
+WRITES = {
+    "debit",
+    "reserve",
+    "keep_key",
+    "record_alignment",
+    "record_nonprivate",
+    "record_opening",
+    "seal",
+    "commit",
+}
+
+
+def test_the_ledgers_write_methods_are_those_that_the_door_is_about():
+    """Besides them only the owner of a ledger writes: its ceiling, when it is created or changed."""
+    (ledger,) = (
+        node
+        for node in tree(PARTY / "ledger" / "ledger.py").body
+        if isinstance(node, ast.ClassDef) and node.name == SqliteLedger.__name__
+    )
+    writing = {"_append", "_keep", "_insert", "_write_answer"}
+    writers = {
+        method.name
+        for method in ledger.body
+        if isinstance(method, ast.FunctionDef)
+        and any(isinstance(node, ast.Attribute) and node.attr in writing for node in ast.walk(method))
+    }
+    assert {name for name in writers if not name.startswith("_")} == WRITES | {"create", "set_budget"}
+
+
+@pytest.mark.parametrize("path", INSIDE, ids=named)
+def test_nothing_at_a_party_but_the_gate_writes_to_the_ledger(path):
+    """Parts of conversations call verbs of the step that the gate admitted, which have some of the same names."""
+    calls = [node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+    verbs = [call for call in calls if isinstance(call, ast.Attribute) and call.attr in WRITES]
+    assert {_written(call.value) for call in verbs} <= {"admitted", "_admitted"}
+
+
+@pytest.mark.parametrize("path", INSIDE, ids=named)
+def test_nothing_at_a_party_but_the_gate_reaches_the_ledger_the_noise_or_what_the_gate_keeps(path):
+    held = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+    assert not held & {"_ledger", "_randomness"}
+    others = [
+        node
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and node.attr == "_table" and _written(node.value) != "self"
+    ]
+    assert not others
+    found = imports(path)
+    assert not {name for name in found if name.startswith("colonnade.privacy.samplers")}
+    ledgers = {name for name in found if name.startswith("colonnade.party.ledger")}
+    assert not ledgers or path == PARTY / "party.py"  # which opens one, and gives it to a gate
+
+
+def test_who_opens_a_party_calls_nothing_of_its_ledger_but_how_it_is_opened():
+    calls = [node.func for node in ast.walk(tree(PARTY / "party.py")) if isinstance(node, ast.Call)]
+    used = {call.attr for call in calls if isinstance(call, ast.Attribute) and "ledger" in _written(call.value).lower()}
+    assert used <= {"create", "open", "close", "set_budget"}
+
+
+def test_what_may_be_read_of_a_ledger_writes_nothing():
+    public = {name for name in dir(LedgerView) if not name.startswith("_")}
+    assert not public & WRITES
+    kept = {node.attr for node in ast.walk(ast.parse(inspect.getsource(LedgerView))) if isinstance(node, ast.Attribute)}
+    assert not kept & (WRITES | {"set_budget", "_ledger"})
 
 
 # Layers and bans ------------------------------------------------------------------------------------------------------------

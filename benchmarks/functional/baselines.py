@@ -14,7 +14,7 @@ from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, empha
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.schema import Column
-from colonnade.steps.coefficient_entries import own_entries
+from colonnade.steps.coefficients import own_entries
 
 Array = np.ndarray
 

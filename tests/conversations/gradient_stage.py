@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from colonnade.steps.gradient_terms import GRADIENT, KEY, GradientTerms
 
 from colonnade.conversations.gradient import GradientRun
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
 from colonnade.secure.shamir import default_threshold, reconstruct
+from colonnade.steps.gradient import KEY, STEP, GradientTerms
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 SCALE = 16
@@ -60,9 +60,9 @@ def a_plan(
             *(Step(name=KEY, party=party, statistic="group-key", columns=(), price=None) for party in widths),
             *(
                 Step(
-                    name=GRADIENT,
+                    name=STEP,
                     party=party,
-                    statistic=GRADIENT,
+                    statistic=STEP,
                     columns=("x",),
                     parameters=parameters(party, width),
                     price=price,
@@ -112,14 +112,14 @@ class GradientStage:
     draw: object = 0
 
     def __post_init__(self) -> None:
-        self.terms = GradientTerms.read(self.plan, GRADIENT)
+        self.terms = GradientTerms.read(self.plan, STEP)
         self.parts = {owner: self.parts.get(owner, Columns(self.terms, owner)) for owner in self.terms.owners}
         people = members(self.terms.members)
         self.runs = {
             name: self.kinds.get(name, GradientRun)(
                 people[name],
                 self.plan,
-                GRADIENT,
+                STEP,
                 RUN,
                 part=self.parts.get(name),
                 secret=seed("secret", self.draw, name),

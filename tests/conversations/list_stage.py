@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from colonnade.steps.matching_terms import IdRules, Matching
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.matching import MatchingRun
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Blob, Described, Greeted, Posted
+from colonnade.steps.alignment import IdRules, Matching
+from colonnade.steps.registry import kind_of
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 STEP = "rows"
@@ -124,7 +125,7 @@ class ListStage:
             assert isinstance(reply, Greeted)
             hellos[name] = Blob(reply.hello)
         letters: Letters = dict.fromkeys(names, hellos)
-        for turn in range(1, self.matching.last_turn_of(self.plan.steps[0].statistic) + 1):
+        for turn in range(1, kind_of(self.plan.steps[0]).last_turn(self.matching) + 1):  # type: ignore[attr-defined]
             delivered = self._relay(turn - 1, letters) if turn > 1 else letters
             replies = {name: self.runs[name].turn(turn, delivered.get(name, {}), {}) for name in names}
             if all(isinstance(reply, Described) for reply in replies.values()):

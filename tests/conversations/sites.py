@@ -15,7 +15,7 @@ from colonnade.coordinator.protocols.joint_opening import JointResult, open_join
 from colonnade.errors import ColonnadeError
 from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.steps.joint import PairTables
+from colonnade.party.steps.tables import PrivatePairTables
 from colonnade.party.table.row_order import common_ids, read_ids
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
@@ -135,7 +135,7 @@ class Site:
             self.ledger(name).close()
 
     def ledger(self, name: str) -> SqliteLedger:
-        return self.endpoints[name]._gate.ledger  # type: ignore[union-attr]
+        return self.endpoints[name]._gate._ledger  # type: ignore[union-attr]
 
     # The wire
 
@@ -214,7 +214,7 @@ class Site:
         for step in plan.steps:
             (seed,) = self.seeds[step.party, codec.request_identity(plan, step.party, step.name)]
             noise = ExactSampler(KeyedRandomness(seed).spawn("noise").spawn("cross"))
-            total = total + PairTables(plan, step, SCHEMAS[step.party]).cross_noise(len(total), noise)
+            total = total + PrivatePairTables(plan, step, SCHEMAS[step.party]).cross_noise(len(total), noise)
         return total.tolist()
 
     # Accounts

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.letters import Letter
-from colonnade.conversations.products import Dealer, Run
+from colonnade.conversations.products import Dealer, ProductRun
 from colonnade.errors import ColonnadeError
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
@@ -20,6 +20,7 @@ from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import default_threshold, reconstruct
 from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 FEDERATION = "f0" * 32
 STEP = "moments"
@@ -127,7 +128,7 @@ class Table(Dealer):
         """Nothing is kept here."""
 
 
-class Watched(Run):
+class Watched(ProductRun):
     """A run whose plaintext letters are kept, and which a subclass may make lie."""
 
     written: dict[tuple[int, str], Letter]
@@ -162,15 +163,15 @@ class Stage:
 
     plan: Plan
     tables: Mapping[str, Table]
-    kinds: Mapping[str, type[Run]] = field(default_factory=dict)
+    kinds: Mapping[str, type[ProductRun]] = field(default_factory=dict)
     draw: object = 0
     run: bytes = RUN
     pinned: Mapping[str, Member] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.joint = Joint.read(self.plan, STEP)
+        self.joint = read_joint(self.plan, STEP)
         people = {**members(self.joint.members), **self.pinned}
-        self.runs: dict[str, Run] = {
+        self.runs: dict[str, ProductRun] = {
             name: self.kinds.get(name, Watched)(
                 people[name],
                 self.plan,
@@ -256,7 +257,7 @@ def some_tables(
     plan: Plan, generator: np.random.Generator, *, largest: int | None = None, noise: int | None = None
 ) -> dict[str, Table]:
     """Random tables up to the plan's largest value, with random noise up to its bound."""
-    joint = Joint.read(plan, STEP)
+    joint = read_joint(plan, STEP)
     top = joint.largest if largest is None else largest
     noise = noise_room(joint) if noise is None else noise
     return {

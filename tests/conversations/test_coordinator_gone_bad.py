@@ -168,7 +168,7 @@ def test_a_coordinator_that_answers_in_a_partys_place_is_found_out(site):
     posts = {name: Post(plan=site.plan(), step=STEP, run=RUN, turn=0, letters={}) for name in site.parties}
     hellos = {name: Blob(site.ask(name, post).hello) for name, post in posts.items()}
     mallory = replaced(site.plan(), compute_nodes=site.plan().compute_nodes)
-    forger = run_module.Run(
+    forger = run_module.ProductRun(
         replaced_member("insurer", "mallory"), mallory, STEP, RUN, part=None, secret=seed("mallory")
     )
     hellos["insurer"] = Blob(forger.turn(0, {}, {}).hello)
@@ -212,7 +212,7 @@ def test_the_text_of_an_unforeseen_error_does_not_travel(pair, monkeypatch):
     def fail(*_):
         raise ValueError("a share: 12345")
 
-    monkeypatch.setattr(run_module.Run, "turn", fail)
+    monkeypatch.setattr(run_module.ProductRun, "turn", fail)
     for name in ("bank", "coordinator"):
         reply = pair.endpoints[name].handle(
             codec.encode(Post(plan=pair.plan(), step=STEP, run=RUN, turn=0, letters={}))

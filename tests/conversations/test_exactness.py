@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.steps.joint import Gram, PairTables
+from colonnade.party.steps.gram import PrivateGram
+from colonnade.party.steps.tables import PrivatePairTables
 from colonnade.plan import Step
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import KeyedRandomness
@@ -16,7 +17,7 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.steps import joint as joint_module
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 from tests import kit
 from tests.conversations.sites import Opens
 from tests.conversations.stage import NAMES, SIZES, STEP, Stage, Table, a_plan, noise_room, some_tables
@@ -79,8 +80,8 @@ def test_any_shape_and_any_values_up_to_the_bound(data):
     plan = a_plan(
         dict(zip(NAMES, widths, strict=False)), nodes=NAMES[:size], threshold=threshold, people=people, scale=scale
     )
-    room = noise_room(Joint.read(plan, STEP))
-    entries = Joint.read(plan, STEP).entries
+    room = noise_room(read_joint(plan, STEP))
+    entries = read_joint(plan, STEP).entries
     value, noise = st.integers(-scale, scale), st.integers(-room, room)
 
     def matrix(strategy, *shape):
@@ -99,7 +100,7 @@ def test_any_shape_and_any_values_up_to_the_bound(data):
 @pytest.mark.parametrize("scale", [1, 4095, 2**20])
 def test_extreme_tables_with_extreme_noise(sign, scale):
     plan = a_plan({"ana": 2, "bo": 3}, people=6, scale=scale)
-    joint = Joint.read(plan, STEP)
+    joint = read_joint(plan, STEP)
     tables = {
         "ana": Table(np.full((6, 2), scale), np.full(joint.entries, sign * noise_room(joint))),
         "bo": Table(np.full((6, 3), sign * scale), np.full(joint.entries, sign * noise_room(joint))),
@@ -129,7 +130,7 @@ def test_chunks_cover_every_row_once_and_bound_what_is_held_at_a_time(monkeypatc
     monkeypatch.setattr(joint_module, "CHUNK_UNIT", 8)
     monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 100)
     for people in (1, 7, 8, 9, 24, 25, 1000):
-        chunks = Joint.read(a_plan({"ana": 2, "bo": 1}, people=people), STEP).chunks
+        chunks = read_joint(a_plan({"ana": 2, "bo": 1}, people=people), STEP).chunks
         assert [row for start, stop in chunks for row in range(start, stop)] == list(range(people))
         assert max(stop - start for start, stop in chunks) * 3 <= 100
 
@@ -145,10 +146,10 @@ def _plan_of(people: int, scale: int):
 def test_the_headroom_check_is_exact_at_its_edge(moduli):
     """The last number of people that fits runs exactly, at the extreme; one more person takes the next arithmetic or none."""
     largest, scale = Arithmetic(moduli).largest, 2**20 if moduli == PRIME_SETS[0] else 2**24
-    noise = Joint.read(_plan_of(1, scale), STEP).bound - scale**2
+    noise = read_joint(_plan_of(1, scale), STEP).bound - scale**2
     people = (largest - noise) // scale**2
-    joint = Joint.read(plan := _plan_of(people, scale), STEP)
-    assert joint.bound <= largest < Joint.read(_plan_of(people + 1, scale), STEP).bound
+    joint = read_joint(plan := _plan_of(people, scale), STEP)
+    assert joint.bound <= largest < read_joint(_plan_of(people + 1, scale), STEP).bound
     assert joint.arithmetic.moduli == moduli
     for sign in (1, -1):
         tables = {
@@ -157,7 +158,7 @@ def test_the_headroom_check_is_exact_at_its_edge(moduli):
         }
         stage = Stage(plan, tables).play()
         assert stage.opened == stage.plain == [sign * joint.bound]
-    after = Joint.read(_plan_of(people + 1, scale), STEP)
+    after = read_joint(_plan_of(people + 1, scale), STEP)
     if moduli == PRIME_SETS[-1]:
         with pytest.raises(BadInput, match="does not fit any arithmetic"):
             after.arithmetic  # noqa: B018
@@ -168,7 +169,7 @@ def test_the_headroom_check_is_exact_at_its_edge(moduli):
 def test_a_value_past_the_bound_is_refused_and_never_wraps_into_a_result():
     """A draw that the proof rules out (probability below e⁻¹²⁸) spoils the run; it does not pass for another integer."""
     plan = _plan_of(2, 2**20)
-    joint = Joint.read(plan, STEP)
+    joint = read_joint(plan, STEP)
     for noise in (joint.bound - 2 * 2**40 + 1, joint.arithmetic.largest - 2 * 2**40, joint.arithmetic.largest):
         tables = {name: Table(np.full((2, 1), 2**20), np.array([0])) for name in ("ana", "bo")}
         tables["bo"].noises[:] = noise
@@ -188,7 +189,7 @@ def test_a_party_whose_rows_exceed_the_declared_scale_shares_nothing():
 def test_the_bound_of_tables_covers_their_noise(epsilon, delta):
     """Noise exceeds the plan's bound with probability below 2·e⁻¹²⁸ an entry, by Chernoff's inequality for Laplace noise."""
     plan = a_plan({"ana": 2, "bo": 2, "cy": 2}, statistic="pair-tables", people=1, epsilon=epsilon, delta=delta)
-    joint = Joint.read(plan, STEP)
+    joint = read_joint(plan, STEP)
     room = joint.bound - 1
     if joint.noise.family == "gaussian":
         assert room >= noise_tail(int(joint.noise.opened_variance))
@@ -250,7 +251,7 @@ def test_released_tables_minus_regenerated_noise_are_the_counts(parties, delta, 
         plan, result = run_joint(f, steps, price)
     noise = sum(
         statistic.cross_noise(len(result.cross), regenerated.sampler(party, "cross"))
-        for party, statistic in statistics_of(plan, STEP, PairTables).items()
+        for party, statistic in statistics_of(plan, STEP, PrivatePairTables).items()
     )
     people = joined(tables)
     indicators = []
@@ -293,8 +294,8 @@ def test_a_released_gram_matrix_minus_regenerated_noise_is_the_plain_one(noise, 
     )
     with federation(60) as f:
         plan, result = run_joint(f, steps, price)
-        statistics = statistics_of(plan, STEP, Gram)
-        tables = {party: f.transport._endpoints[party]._gate.table for party in widths}
+        statistics = statistics_of(plan, STEP, PrivateGram)
+        tables = {party: f.transport._endpoints[party]._gate._table for party in widths}
         rows = {party: statistic.rows(tables[party], 0, f.people) for party, statistic in statistics.items()}
         for party, statistic in statistics.items():  # blocks within one party are noised by it alone
             again = statistic.own(tables[party], regenerated.sampler(party, "own"))

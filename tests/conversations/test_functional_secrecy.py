@@ -7,12 +7,12 @@ as the paper's Algorithm 1 would have it.
 
 import numpy as np
 import pytest
-from colonnade.party.steps.coefficients import Coefficients
-from colonnade.steps.coefficient_entries import cross_entries
 
 import colonnade as cn
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.party.steps.gram import PrivateCoefficients
 from colonnade.secure.products import entry_pairs
+from colonnade.steps.coefficients import cross_entries
 from colonnade.transport.transcript import Recorded
 from tests.conversations.test_secrecy import unsealed
 from tests.federations import SCHEMAS, federation, frames
@@ -48,7 +48,7 @@ class Watched:
             self.coordinator += list(replies.values())
 
     def _watch(self, monkeypatch, silent):
-        noise, rows, read = Coefficients.cross_noise, Coefficients.rows, FunctionalRelease.read
+        noise, rows, read = PrivateCoefficients.cross_noise, PrivateCoefficients.rows, FunctionalRelease.read
 
         def cross_noise(one, entries, sampler):
             drawn = noise(one, entries, sampler) * (one.party not in silent)
@@ -63,8 +63,8 @@ class Watched:
             self._joint, self._cross = opened.joint, opened.cross
             return read(one, opened)
 
-        monkeypatch.setattr(Coefficients, "cross_noise", cross_noise)
-        monkeypatch.setattr(Coefficients, "rows", coded)
+        monkeypatch.setattr(PrivateCoefficients, "cross_noise", cross_noise)
+        monkeypatch.setattr(PrivateCoefficients, "rows", coded)
         monkeypatch.setattr(FunctionalRelease, "read", result)
 
     @property

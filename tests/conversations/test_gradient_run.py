@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from colonnade.steps.gradient_terms import GRADIENT, LARGEST_WEIGHT, GradientTerms
 
 from colonnade.conversations.gradient import GradientRun, StepLetter
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.secure.shamir import expand, reconstruct
+from colonnade.steps.gradient import LARGEST_WEIGHT, STEP, GradientTerms
 from tests.conversations.gradient_stage import Columns, GradientStage, a_plan
 from tests.conversations.stage import NAMES
 
@@ -37,7 +37,7 @@ def test_no_more_steps_are_taken_than_the_plan_has() -> None:
 
 def test_everyone_goes_on_behind_whoever_has_gone_furthest() -> None:
     plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], steps=9)
-    terms = GradientTerms.read(plan, GRADIENT)
+    terms = GradientTerms.read(plan, STEP)
     parts = {name: Columns(terms, name, first=first) for name, first in (("ana", 2), ("bo", 6), ("cy", 0))}
     stage = GradientStage(plan, parts).meet()
     assert stage.step() == stage.plain(6)
@@ -46,7 +46,7 @@ def test_everyone_goes_on_behind_whoever_has_gone_furthest() -> None:
 
 def test_parties_with_different_keys_do_not_begin() -> None:
     plan = a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3])
-    parts = {"bo": Columns(GradientTerms.read(plan, GRADIENT), "bo", key=b"another")}
+    parts = {"bo": Columns(GradientTerms.read(plan, STEP), "bo", key=b"another")}
     with pytest.raises(ProtocolError, match="different keys"):
         GradientStage(plan, parts).meet()
 
@@ -111,7 +111,7 @@ def test_sizes_and_flow_do_not_depend_on_who_takes_part() -> None:
             return np.zeros_like(values), noise
 
     plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3])
-    terms = GradientTerms.read(plan, GRADIENT)
+    terms = GradientTerms.read(plan, STEP)
     sizes = []
     for kind in (Columns, Nobody):
         stage = GradientStage(plan, {name: kind(terms, name) for name in terms.owners}).meet()
@@ -216,22 +216,22 @@ def test_all_opened_shares_together_are_uniform_but_for_their_sum() -> None:
 def test_a_plan_that_could_not_keep_its_promise_is_refused(changes: dict, error: type) -> None:
     arguments = {"nodes": NAMES[:3], **changes}
     with pytest.raises(error):
-        GradientTerms.read(a_plan({"ana": 2, "bo": 1}, **arguments), GRADIENT)
+        GradientTerms.read(a_plan({"ana": 2, "bo": 1}, **arguments), STEP)
 
 
 def test_a_plan_without_a_key_or_with_two_targets_is_refused() -> None:
     plan = a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3])
     fields = {name: getattr(plan, name) for name in plan.__struct_fields__}
     with pytest.raises(PlanMismatch, match="key"):
-        GradientTerms.read(type(plan)(**fields | {"steps": plan.steps[2:]}), GRADIENT)
+        GradientTerms.read(type(plan)(**fields | {"steps": plan.steps[2:]}), STEP)
     steps = [
         type(step)(
             **{name: getattr(step, name) for name in step.__struct_fields__}
             | {"parameters": {**step.parameters, "target": "y"}}
         )
-        if step.statistic == GRADIENT
+        if step.statistic == STEP
         else step
         for step in plan.steps
     ]
     with pytest.raises(PlanMismatch, match="target"):
-        GradientTerms.read(type(plan)(**fields | {"steps": tuple(steps)}), GRADIENT)
+        GradientTerms.read(type(plan)(**fields | {"steps": tuple(steps)}), STEP)

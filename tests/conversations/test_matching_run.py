@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from colonnade.steps.matching_terms import Matching
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +10,8 @@ from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.protocol.messages import Blob
 from colonnade.secure.matching import Follower, Leader
 from colonnade.secure.points import FIELD
-from colonnade.steps import matching_terms as terms
+from colonnade.steps import alignment as terms
+from colonnade.steps.alignment import Matching
 from tests.conversations.list_stage import STEP, ListStage, list_plan
 from tests.conversations.stage import RUN, members
 

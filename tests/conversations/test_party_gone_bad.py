@@ -234,7 +234,7 @@ def test_a_mask_of_the_wrong_degree_is_caught_too(degree):
 
 def test_nothing_is_opened_where_the_check_was_left_out(monkeypatch):
     """A seeded bug: the turn that verifies is skipped; the last door is shut all the same."""
-    monkeypatch.setattr(run_module.Run, "_verify", lambda self, others: None)
+    monkeypatch.setattr(run_module.ProductRun, "_verify", lambda self, others: None)
     turn, refused = a_stage(Watched).refusals()
     assert turn == 5
     assert all("only after every dealing was checked" in error.message for error in refused.values())

@@ -9,12 +9,12 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.errors import ProtocolError
-from colonnade.party.steps.joint import PairTables
+from colonnade.party.steps.tables import PrivatePairTables
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Agreed, Greeted, NotKept, Opened, Post, Posted, Released, pack
 from colonnade.secure.mail import OVERHEAD, Session
 from colonnade.secure.stream import SeedStream
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 from colonnade.transport.transcript import Recorded
 from tests import kit
 from tests.conversations.stage import NAMES, STEP, Stage, Table, a_plan
@@ -27,7 +27,7 @@ def constant_stage(nodes: int, threshold: int, *, side: int, value: int = 1, dra
     """Two parties whose every number is the same, without noise: whatever varies is a mask."""
     widths = {"ana": side, "bo": side}
     plan = a_plan(widths, nodes=NAMES[:nodes], threshold=threshold, people=side, scale=1)
-    entries = Joint.read(plan, STEP).entries
+    entries = read_joint(plan, STEP).entries
     tables = {
         name: Table(np.full((side, side), value), np.zeros(entries, dtype=np.int64), secret=_fresh(name, draw))
         for name in widths
@@ -241,13 +241,13 @@ def record(name: str, tables: dict, monkeypatch: pytest.MonkeyPatch):
     """Run a secure study; keep every message, every row that was shared and all noise."""
     parties, price = SECURE[name]
     rows: dict[str, np.ndarray] = {}
-    real = PairTables.rows
+    real = PrivatePairTables.rows
 
     def watched(self, table, start, stop):
         rows[self.columns[0]] = real(self, table, start, stop)
         return rows[self.columns[0]]
 
-    monkeypatch.setattr(PairTables, "rows", watched)
+    monkeypatch.setattr(PrivatePairTables, "rows", watched)
     with federation(tables=tables, parties=parties) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         cn.PatternCount([COLUMNS[party] for party in parties], **price).fit(f)
@@ -295,7 +295,7 @@ def test_sizes_of_letters_follow_from_the_plan_alone():
 
     def sizes(value: int, noise: int) -> list:
         plan = a_plan({"ana": 2, "bo": 3, "gus": 1}, nodes=NAMES[:4], people=9, scale=50)
-        joint = Joint.read(plan, STEP)
+        joint = read_joint(plan, STEP)
         tables = {
             owner: Table(np.full((9, width), value), np.full(joint.entries, noise))
             for owner, width in zip(joint.owners, joint.widths, strict=True)
@@ -314,7 +314,7 @@ def test_sizes_of_letters_follow_from_the_plan_alone():
 
 def test_a_turns_request_says_nothing_but_the_plan_the_run_and_letters_to_a_joint_opening():
     """A coordinator has no other lever on a run: the request's fields are these, and a product takes no inputs."""
-    assert Post.__struct_fields__ == ("plan", "step", "run", "turn", "letters", "inputs")
+    assert Post.__struct_fields__ == ("plan", "step", "run", "turn", "letters", "inputs", "about")  # about: words only
     stage = constant_stage(3, 1, side=2)
     for run in stage.runs.values():
         with pytest.raises(ProtocolError):

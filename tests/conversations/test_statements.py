@@ -8,7 +8,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 from tests.federations import SCHEMAS, frames
 
 PARTIES = ("bank", "telco", "insurer")
@@ -78,7 +78,7 @@ def test_more_colluders_than_were_planned_for_weaken_gaussian_noise_and_void_a_p
     with a_federation(nodes=("auditor", "notary"), delta=1e-5) as f:
         pure, study = fit(f, **PURE), fit(f, **APPROXIMATE)
     assert (study.plan_.threshold, study.plan_.collusion) == (2, 1)
-    noise = Joint.read(study.plan_, "tables").noise
+    noise = read_joint(study.plan_, "tables").noise
     for group in combinations(PARTIES, 2):
         (left,) = set(PARTIES) - set(group)
         for observer in coalitions(group):
@@ -100,7 +100,7 @@ def test_a_federation_can_plan_for_more_colluders_and_pays_in_noise_not_in_epsil
         if collusion < 2:
             beyond = study.privacy_.epsilon(observer=("coordinator", *PARTIES[: collusion + 1]))
             assert beyond > 0.5
-        variances[collusion] = Joint.read(study.plan_, "tables").noise.opened_variance
+        variances[collusion] = read_joint(study.plan_, "tables").noise.opened_variance
     assert variances[1] / variances[0] == pytest.approx(3 / 2, rel=1e-6)  # P/(P - c)
     assert variances[2] / variances[0] == pytest.approx(3, rel=1e-6)
 

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import sums as sum_run
-from colonnade.conversations.sums import SumRun, SumTerms, chunks_of
+from colonnade.conversations.conversation import members_of
+from colonnade.conversations.sums import SumRun, chunks_of
 from colonnade.coordinator.protocols.secure_sum import added
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, pack, unpack
 from colonnade.result import COORDINATOR
+from colonnade.steps.sums import SumTerms
 from tests.conversations.stage import FEDERATION, NAMES, members, seed
 from tests.kit import ALPHA, chi_square_p, generator
 
@@ -170,12 +172,12 @@ def test_a_party_that_agreed_to_another_plan_is_found_out_before_anything_leaves
 )
 def test_a_sum_that_makes_no_sense_is_refused(changes):
     with pytest.raises(PlanMismatch):
-        SumRun.members(a_plan(3, **changes), "sum")
+        members_of(a_plan(3, **changes), "sum")
 
 
 def test_a_sum_of_one_party_is_refused():
     with pytest.raises(PlanMismatch):
-        SumRun.members(a_plan(1), "sum")
+        members_of(a_plan(1), "sum")
 
 
 def test_parties_asked_for_different_bounds_are_not_added():

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.aligning import ListMatching
-from colonnade.party.steps.aligning_part import AligningPart
 
 import colonnade as cn
 from colonnade.coordinator.aligning import TASK
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, ReleaseLost
+from colonnade.party.steps.alignment import MatchingPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Described, Post, Posted
+from colonnade.steps.alignment import ListMatching
 from tests import kit
 from tests.conversations.list_stage import list_plan
 
@@ -46,14 +46,16 @@ def unaligned(lists=LISTS, *, aligned=False, policies=None, test_key=None, **opt
 def kept_ids(federation: cn.Federation) -> dict[str, list[str | None]]:
     """Look behind the guards: the ids of each party in the order that it keeps."""
     guards = federation.transport._endpoints
-    return {party: guards[party]._views.alignment(federation.alignment).ids.to_pylist() for party in federation.parties}
+    return {
+        party: guards[party]._row_orders.alignment(federation.alignment).ids.to_pylist() for party in federation.parties
+    }
 
 
 def shown_order(federation: cn.Federation, lists=LISTS) -> dict[str, list[str | None]]:
     """The same, by the rows of each party's own table."""
     orders = {}
     for party, ids in lists.items():
-        order = federation.transport._endpoints[party]._views.alignment(federation.alignment).order
+        order = federation.transport._endpoints[party]._row_orders.alignment(federation.alignment).order
         orders[party] = [str(ids[row]) if row >= 0 else None for row in order]
     return orders
 
@@ -145,14 +147,14 @@ def test_an_order_outlives_the_process(tmp_path):
 
 def test_an_alignment_that_only_some_parties_keep_is_not_patched_up(tmp_path, monkeypatch):
     with unaligned(ledger_dir=tmp_path) as federation:
-        honest = AligningPart.keep
+        honest = MatchingPart.keep
 
         def crashes(self, identity, order):
-            if self._gate.terms.party == "telco":
+            if self._admitted.party == "telco":
                 raise RuntimeError
             return honest(self, identity, order)
 
-        monkeypatch.setattr(AligningPart, "keep", crashes)
+        monkeypatch.setattr(MatchingPart, "keep", crashes)
         with pytest.raises(cn.ColonnadeError):
             federation.align(size="public")
         monkeypatch.undo()
@@ -163,16 +165,16 @@ def test_an_alignment_that_only_some_parties_keep_is_not_patched_up(tmp_path, mo
 
 def test_a_run_that_was_cut_short_is_taken_up_with_the_same_noise(monkeypatch):
     with unaligned() as federation:
-        honest, sizes, noise = AligningPart.places, [], []
+        honest, sizes, noise = MatchingPart.places, [], []
 
         def once(self, common):
             sizes.append(honest(self, common))
-            noise.append(self._noise.spawn("probe").bytes(8))
+            noise.append(self._reservation.stream("probe").bytes(8))
             if len(sizes) == 1:
                 raise RuntimeError
             return sizes[-1]
 
-        monkeypatch.setattr(AligningPart, "places", once)
+        monkeypatch.setattr(MatchingPart, "places", once)
         with pytest.raises(cn.ColonnadeError) as caught:
             federation.align(epsilon=0.3)
         assert caught.value.spent == pytest.approx(dict.fromkeys(LISTS, 0.3))
@@ -184,7 +186,7 @@ def test_a_run_that_was_cut_short_is_taken_up_with_the_same_noise(monkeypatch):
 
 def test_a_noisy_size_is_opened_once_even_if_a_peers_list_has_changed_since(monkeypatch):
     """The same noise on another number of people would tell the coordinator the difference exactly."""
-    honest_keep, honest_places, shown = AligningPart.keep, AligningPart.places, []
+    honest_keep, honest_places, shown = MatchingPart.keep, MatchingPart.places, []
 
     def crashes(self, identity, order):
         raise RuntimeError
@@ -194,11 +196,11 @@ def test_a_noisy_size_is_opened_once_even_if_a_peers_list_has_changed_since(monk
         return shown[-1]
 
     with unaligned() as federation:
-        monkeypatch.setattr(AligningPart, "places", fewer)
-        monkeypatch.setattr(AligningPart, "keep", crashes)
+        monkeypatch.setattr(MatchingPart, "places", fewer)
+        monkeypatch.setattr(MatchingPart, "keep", crashes)
         with pytest.raises(cn.ColonnadeError):
             federation.align(epsilon=0.3)
-        monkeypatch.setattr(AligningPart, "keep", honest_keep)
+        monkeypatch.setattr(MatchingPart, "keep", honest_keep)
         federation.align(epsilon=0.3)
         assert len(shown) == 2
         assert shown[0] == shown[1] == federation.people
@@ -221,7 +223,7 @@ def test_a_noisy_size_is_charged_to_every_ledger_and_counts_once_for_a_person():
 def test_the_noise_of_a_size_is_discrete_laplace_at_the_price_and_at_no_other():
     """P(k) ∝ e^(−ε|k|) with sensitivity one; noise of 0.9 or 1.1 times that scale is told apart."""
     plan = list_plan({"ana": 8, "bo": 8}, size="noisy", epsilon=0.5)
-    mechanism = ListMatching(plan, plan.steps[0], SCHEMA).mechanism
+    mechanism = ListMatching(plan, plan.steps[0], SCHEMA).size_law
     drawn = mechanism.release(np.zeros(60_000, dtype=np.int64), kit.sampler("noisy size"))
     places = np.arange(-40, 41)
     counts = np.array([(drawn == k).sum() for k in places])
@@ -234,7 +236,7 @@ def test_the_noise_of_a_size_is_discrete_laplace_at_the_price_and_at_no_other():
 def test_noisy_places_hold_everyone_they_can_and_nulls_otherwise(monkeypatch):
     for places in (10, 41):
         with unaligned() as federation:
-            monkeypatch.setattr(AligningPart, "places", lambda self, common, places=places: places)
+            monkeypatch.setattr(MatchingPart, "places", lambda self, common, places=places: places)
             federation.align(epsilon=0.5)
             orders = shown_order(federation)
             present = [one for one in orders["bank"] if one is not None]

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.union import UnionCross, UnionOwn
 from scipy import stats
 
 import colonnade as cn
 from colonnade.coordinator.protocols.union_release import UnionRelease
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
+from colonnade.party.steps.gram import PrivateUnionCross, PrivateUnionOwn
 from colonnade.privacy import samplers
 from colonnade.privacy.price import Price
 from tests import kit
@@ -122,13 +122,13 @@ def test_shares_of_the_noise_have_the_declared_variance_and_no_other(part):
         release = UnionRelease(COLUMNS, Price.of(1.0, 1e-6), scale=4)
         plan = federation.plan(release, task="t", method="secure", price=release.price, unit="person", parameters={})
     step = plan.step("left", part)
-    statistic = (UnionCross if part == "cross" else UnionOwn)(plan, step, LEFT)
-    entries = statistic.noise.entries_of("cross" if part == "cross" else "left")
-    heavy = statistic.noise.doubled(entries)
+    statistic = (PrivateUnionCross if part == "cross" else PrivateUnionOwn)(plan, step, LEFT)
+    entries = statistic.joint.noise.entries_of("cross" if part == "cross" else "left")
+    heavy = statistic.joint.noise.doubled(entries)
     assert heavy.sum() == (1 if part == "cross" else 5)
     randomness = kit.sampler(f"union noise {part}")
     drawn = np.array([statistic.cross_noise(entries, randomness) for _ in range(3_000)])
-    scaled = drawn / np.sqrt(np.where(heavy, 2.0, 1.0) * float(statistic.noise.share))
+    scaled = drawn / np.sqrt(np.where(heavy, 2.0, 1.0) * float(statistic.joint.noise.share))
     chi, degrees = (scaled**2).sum(), scaled.size
     low, high = stats.chi2.ppf([kit.ALPHA, 1 - kit.ALPHA], degrees)
     assert low < chi < high
@@ -155,7 +155,7 @@ def test_who_is_in_common_is_in_neither_partys_keeping():
     with united() as federation:
         guards = federation.transport._endpoints
         for party, count in (("left", 90), ("right", 80)):
-            kept = guards[party]._views.alignment(federation.alignment)
+            kept = guards[party]._row_orders.alignment(federation.alignment)
             assert (kept.order >= 0).sum() == count
             assert kept.union
             assert [one for one in kept.ids.to_pylist() if one is not None] == [

@@ -6,7 +6,6 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.coreset import CoresetDraws, CoresetTotal, drawn_rows
 from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
@@ -15,9 +14,11 @@ from colonnade.coordinator.protocols.coreset_study import CoresetStudy
 from colonnade.coordinator.protocols.relay import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
 from colonnade.estimation.weighted_clustering import weighted_kmeans
-from colonnade.party.steps.scored_rows import ScoredRows
+from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows
+from colonnade.party.steps.scored_rows import row_scores
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
+from colonnade.steps.coresets import CoresetTerms
 from colonnade.transport.transcript import Recorded
 from tests.kit import ALPHA, chi_square_p, generator
 
@@ -284,6 +285,22 @@ def test_it_says_everywhere_that_it_is_not_private(kind):
     assert budget["spent"].sum() == 0
 
 
+def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
+    drawn = {"coreset-total", "group-key", "coreset-draws", "coreset-scores"}
+    expected = {
+        "coreset": drawn,
+        "coreset for k-means": drawn,
+        "uniform": {"coreset-sample"},
+        "regression": drawn | {"coreset-rows"},
+        "saga": drawn | {"coreset-gradient"},
+        "k-means": drawn | {"coreset-rows"},
+        "distdim": drawn | {"coreset-clusters"},
+    }
+    for kind, study in estimators().items():
+        _, plan = study.set_params(**CONSENT)._prepare(a_federation(), 1)
+        assert {step.statistic for step in plan.steps} == expected[kind], kind
+
+
 def test_a_party_that_is_not_asked_gives_nothing():
     federation = a_federation()
     estimators()["coreset"].set_params(**CONSENT).fit(federation)
@@ -402,14 +419,14 @@ def test_draws_are_divided_once():
 
 def test_the_coordinator_sees_rows_and_not_who_drew_them(monkeypatch):
     federation, owned = a_federation(), {}
-    honest = CoresetDraws._placed
+    honest = PrivateCoresetDraws._placed
 
     def watched(self, table):
         vector = honest(self, table)
-        owned[self._party] = vector > 0
+        owned[self.party] = vector > 0
         return vector
 
-    monkeypatch.setattr(CoresetDraws, "_placed", watched)
+    monkeypatch.setattr(PrivateCoresetDraws, "_placed", watched)
     federation.transport = recorded = Recorded(federation.transport, keep=True)
     coreset, sent = regression_coreset().fit(federation), {}
     for requests, replies in recorded.exchanges:
@@ -426,8 +443,8 @@ def test_the_coordinator_sees_rows_and_not_who_drew_them(monkeypatch):
 
 def scores_of(federation: cn.Federation, plan: object, party: str) -> np.ndarray:
     transport = getattr(federation.transport, "_inner", federation.transport)
-    table = transport._endpoints[party]._views.first.table
-    return ScoredRows(plan, plan.step(party, "total"), SCHEMAS[party]).scores(table)
+    table = transport._endpoints[party]._row_orders.first._table
+    return row_scores(CoresetTerms(plan, plan.step(party, "total"), SCHEMAS[party]), table)
 
 
 def test_draws_follow_the_scores():
@@ -489,7 +506,7 @@ def test_a_party_that_is_fed_other_residuals_makes_no_more_sums(monkeypatch):
 
 
 def test_a_party_that_claims_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr(CoresetTotal, "disclose", lambda *_: {"value": np.array([1e9])})
+    monkeypatch.setattr(PrivateCoresetTotal, "disclose", lambda *_: {"value": np.array([1e9])})
     with pytest.raises(ProtocolError, match="cannot have"):
         regression_coreset().fit(a_federation())
 

@@ -252,9 +252,7 @@ def blank(data: bytes) -> tuple:
 
 def record(tables, method, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and what was counted, by party."""
-    from colonnade.party.steps.histogram import Histogram
-    from colonnade.party.steps.reports import Reports
-
+    from colonnade.party.steps.counts import PrivateHistogram, PrivateReports
     from colonnade.privacy.laws.local_clustering import LocalClustering
 
     counted, draw = {}, LocalClustering.release
@@ -262,7 +260,7 @@ def record(tables, method, released, monkeypatch):
     def fixed(self, nonprivate, randomness):
         return released.setdefault(self.block.width, draw(self, nonprivate, randomness))
 
-    for statistic in (Histogram, Reports):
+    for statistic in (PrivateHistogram, PrivateReports):
         real = statistic.compute
 
         def watched(self, table, real=real):

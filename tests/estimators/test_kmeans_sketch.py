@@ -103,7 +103,7 @@ def test_nothing_is_promised_towards_whoever_has_the_key():
         assert math.isinf(study.privacy_.epsilon(observer=observer))
         assert math.isinf(study.privacy_.epsilon_if_replaced(observer=observer))
     words = " ".join(study.privacy_.assumptions)
-    for cost in ("whoever holds the key", "leaks later", "this study alone", "erased"):
+    for cost in ("anybody who holds the key", "leaks later", "this study alone", "erased"):
         assert cost in words
     assert set(study.privacy_.table()["observer"]) == {"coordinator", "party0", "party1", "party2"}
 
@@ -184,10 +184,10 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
 
 def record(tables, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and the memberships, by party."""
-    from colonnade.party.steps.membership_sketches import MembershipSketches
+    from colonnade.party.steps.membership_sketches import PrivateMembershipSketches
     from colonnade.privacy.laws.local_clustering import LocalClustering
 
-    counted, draw, real = {}, LocalClustering.release, MembershipSketches.compute
+    counted, draw, real = {}, LocalClustering.release, PrivateMembershipSketches.compute
 
     def fixed(self, nonprivate, randomness):
         return released.setdefault(self.block.width, draw(self, nonprivate, randomness))
@@ -196,7 +196,7 @@ def record(tables, released, monkeypatch):
         counted[self.columns] = real(self, table).copy()
         return counted[self.columns]
 
-    monkeypatch.setattr(MembershipSketches, "compute", watched)
+    monkeypatch.setattr(PrivateMembershipSketches, "compute", watched)
     monkeypatch.setattr(LocalClustering, "release", fixed)
     with federated(tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)

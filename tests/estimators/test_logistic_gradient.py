@@ -6,17 +6,17 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.descent_part import DescentPart
-from colonnade.steps.gradient_terms import GRADIENT, KEY, GradientTerms
 
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.estimation.optimisers import Adam, Average, Settling, Sgd, clipped, optimiser_of
 from colonnade.estimators.design import design
+from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.service import study_file
+from colonnade.steps.gradient import KEY, STEP, GradientTerms
 from colonnade.transport.transcript import Recorded
 from tests.conversations.sites import Lost, Site
 from tests.federations import TEST_KEY, federation
@@ -253,7 +253,7 @@ def _watched(tables, monkeypatch, *, noise: bool):
 
     def share(self, position, weights):
         values, drawn = honest(self, position, weights)
-        shared[position, self._step.party] = values.copy(), self._batches.members(position)
+        shared[position, self._admitted.party] = values.copy(), self._batches.members(position)
         return values, drawn if noise else np.zeros_like(drawn)
 
     def gradient(self, terms, replies):
@@ -266,7 +266,7 @@ def _watched(tables, monkeypatch, *, noise: bool):
         f.transport = recorded = Recorded(f.transport, keep=True)
         model = study(1.0, steps=8, rate=0.2).fit(f)
     monkeypatch.undo()
-    terms = GradientTerms.read(model.plan_, GRADIENT)
+    terms = GradientTerms.read(model.plan_, STEP)
     exact = []
     for position in range(8):
         parts = [shared[position, owner][0] for owner in terms.owners]
@@ -318,7 +318,7 @@ def _steps_shared(site: Site) -> dict[str, list[int]]:
             request = requests[name]
             if (
                 isinstance(request, Post)
-                and request.step == GRADIENT
+                and request.step == STEP
                 and isinstance(reply, Posted)
                 and request.turn > 2
                 and reply.letters
@@ -330,7 +330,7 @@ def _steps_shared(site: Site) -> dict[str, list[int]]:
 def _kill_at(site: Site, turn: int, name: str) -> None:
     def spoil(requests):
         request = codec.decode_request(next(iter(requests.values())))
-        if isinstance(request, Post) and request.step == GRADIENT and request.turn == turn:
+        if isinstance(request, Post) and request.step == STEP and request.turn == turn:
             site.spoil = lambda requests: requests
             site.kill(name)
         return requests
@@ -355,7 +355,7 @@ def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
     site = _Descending(tmp_path)
 
     def lose(name, request):
-        if isinstance(request, Post) and request.step == GRADIENT and request.turn == 8 and name == "bank":
+        if isinstance(request, Post) and request.step == STEP and request.turn == 8 and name == "bank":
             site.lose = lambda name, request: None
             raise Lost
 

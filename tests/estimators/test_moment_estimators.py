@@ -11,9 +11,10 @@ from sklearn.base import clone
 import colonnade as cn
 from colonnade.coding.features import features_of
 from colonnade.estimators.design import design
-from colonnade.party.steps.coding import Coding
+from colonnade.party.steps.coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
+from colonnade.steps.fixed_point import FixedPoint
 from tests.estimators.moment_samples import (
     GENEROUS,
     PRICE,
@@ -269,8 +270,8 @@ def test_rows_are_coded_as_the_parties_code_them(cells):
     columns = {f"bank.{name}": column for name, column in ODD.items()}
     ours = design(frame.add_prefix("bank."), features_of(columns)[1:], columns, coded=True)
     scale = 1 << 20
-    coding = Coding(tuple(ODD), ODD, scale=scale, row_bound=scale**2 * len(ODD))
-    theirs = coding.rows(PrivateTable(Source(frame), ODD), 0, len(frame)).T / scale
+    coding = FixedPoint(tuple(ODD), ODD, scale=scale, row_bound=scale**2 * len(ODD))
+    theirs = coded_rows(coding, PrivateTable(Source(frame), ODD), 0, len(frame)).T / scale
     np.testing.assert_allclose(ours, theirs, atol=1 / scale)
 
 

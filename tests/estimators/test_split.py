@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from colonnade.conversations.split import belongs, part_identity
 from scipy import stats
 
 import colonnade as cn
+from colonnade.party.steps.keys import belongs
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
+from colonnade.steps.keys import part_identity
 from colonnade.transport.transcript import Recorded
 from tests import kit
 from tests.federations import federation, frames
@@ -15,7 +16,7 @@ from tests.federations import federation, frames
 
 def ids_at(f, party, part):
     """The ids that a party keeps for a part: looked up where no message reaches."""
-    return f.transport.endpoint(party)._views.alignment(part.alignment).ids.to_pylist()
+    return f.transport.endpoint(party)._row_orders.alignment(part.alignment).ids.to_pylist()
 
 
 def test_the_parts_are_the_same_at_every_party_and_make_up_the_whole():
@@ -35,9 +36,9 @@ def test_rows_of_a_part_are_those_people_in_order_at_every_party():
         _, test = f.split(test=0.4)
         ids = ids_at(f, "bank", test)
         for party, column in (("bank", "age"), ("telco", "bill")):
-            gate = f.transport.endpoint(party)._views.of(test.alignment)
+            gate = f.transport.endpoint(party)._row_orders.of(test.alignment)
             expected = tables[party].set_index("person_id").loc[ids, column]
-            assert gate.table.values(column).tolist() == pytest.approx(expected.tolist())
+            assert gate._table.values(column).tolist() == pytest.approx(expected.tolist())
 
 
 def test_asking_again_gives_the_same_parts_and_another_repeat_another_division():

@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.coefficients import Coefficients
-from colonnade.steps.coefficient_entries import Entries, cross_entries, own_entries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
+from colonnade.party.steps.gram import PrivateCoefficients
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
@@ -22,7 +21,7 @@ from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.joint import Joint
+from colonnade.steps.coefficients import Coefficients, Entries, cross_entries, own_entries
 from tests import kit
 
 SCHEMA = Schema(
@@ -103,7 +102,7 @@ def a_plan(
 
 
 def statistics(plan):
-    return {step.party: Coefficients(plan, step, SCHEMA) for step in plan.steps}
+    return {step.party: PrivateCoefficients(plan, step, SCHEMA) for step in plan.steps}
 
 
 def silent(monkeypatch):
@@ -114,13 +113,13 @@ def silent(monkeypatch):
 def exact(plan, records):
     """Every coefficient without noise, own parts first, each with the scale of its noise: what a release is made of."""
     found = statistics(plan)
-    joint = Joint.read(plan, "s")
+    joint = Coefficients.read(plan, "s")
     values, scales = [], []
     rows = {party: one.rows(table(records), 0, plan.people) for party, one in found.items()}
     for party, one in found.items():
         coded = np.vstack([np.full((1, plan.people), one.coding.scale), rows[party]]).astype(object)
         values += list((coded @ coded.T)[one.entries.rows, one.entries.columns])
-        scales += [one.noise.scale((party, party), slope=bool(flag)) for flag in one.entries.slope]
+        scales += [one.own_noise.scale((party, party), slope=bool(flag)) for flag in one.entries.slope]
     joined = np.vstack(list(rows.values())).astype(object)
     first, second = entry_pairs(joint.widths)
     cross = np.empty(len(first), dtype=object)
@@ -167,7 +166,7 @@ def test_a_record_changes_all_coefficients_together_by_no_more_than_the_price_co
         [other if place == person else record for place, record in enumerate(records)]
         for other in (NOTHING, data.draw(RECORDS))
     )
-    noise = Joint.read(plan, "s").noise
+    noise = Coefficients.read(plan, "s").noise
     assert _cost(before, exact(plan, gone)[0], scales) <= 1
     assert _cost(before, exact(plan, replaced)[0], scales) <= noise.replaced_loss().epsilon(0.0) + 1e-9
     for party, columns in OWNERS.items():
@@ -197,7 +196,7 @@ def test_a_record_of_extremes_costs_exactly_the_price():
 @pytest.mark.parametrize("unit", ["person", "party"])
 def test_a_ledger_is_debited_the_whole_loss_or_that_of_its_part(unit):
     found = statistics(a_plan(unit=unit))
-    noise = next(iter(found.values())).noise
+    noise = next(iter(found.values())).own_noise
     for party, one in found.items():
         assert one.loss == noise.loss(party=party if unit == "party" else None)
 
@@ -227,8 +226,8 @@ def test_what_the_honest_parties_add_between_them_is_discrete_laplace_and_of_no_
     """P − c shares sum to the stated law, for curvature and for slope each with its own scale."""
     plan = a_plan(scale=1, epsilon=8.0, collusion=collusion)
     found = statistics(plan)
-    noise, source = found["bank"].noise, kit.sampler(f"opened noise {collusion}")
-    entries = len(entry_pairs(Joint.read(plan, "s").widths)[0])
+    noise, source = found["bank"].own_noise, kit.sampler(f"opened noise {collusion}")
+    entries = len(entry_pairs(Coefficients.read(plan, "s").widths)[0])
     groups = found["bank"].cross.groups
     copies = DRAWS // entries
     shares = [
@@ -252,7 +251,7 @@ def test_a_partys_own_noise_is_discrete_laplace_and_of_no_other_scale():
     source = kit.sampler("own noise")
     drawn = _copied(one, 200_000).own(nobody, source)
     for slope in (False, True):
-        scale = one.noise.scale(("insurer", "insurer"), slope=slope)
+        scale = one.own_noise.scale(("insurer", "insurer"), slope=slope)
         values = drawn[one.entries.slope == slope]
         assert laplace_p(values, scale) > kit.ALPHA
         assert laplace_p(values, scale * Fraction(9, 10)) < kit.ALPHA
@@ -269,7 +268,7 @@ class Release:
 
     def __init__(self, plan):
         self.plan = plan
-        self.loss = Joint.read(plan, "s").noise.loss()
+        self.loss = Coefficients.read(plan, "s").noise.loss()
         self.scales = exact(plan, [NOTHING])[1].astype(float)
 
     def release(self, nonprivate, randomness):
@@ -277,7 +276,7 @@ class Release:
         found = {party: _copied(one, copies) for party, one in statistics(self.plan).items()}
         own = [one.own(table([NOTHING]), randomness).reshape(copies, -1) for one in found.values()]
         entries = nonprivate.shape[1] - sum(part.shape[1] for part in own)
-        honest = list(found.values())[: found["bank"].noise.honest]
+        honest = list(found.values())[: found["bank"].own_noise.honest]
         cross = sum(one.cross_noise(copies * entries, randomness) for one in honest)
         return nonprivate + np.hstack([*own, cross.reshape(copies, -1)])
 
@@ -367,7 +366,9 @@ def test_top_down_the_parties_are_offered_one_price():
         for place, step in enumerate(plan.steps)
     )
     with pytest.raises(PlanMismatch, match="different prices"):
-        Joint.read(Plan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": steps}), "s")
+        Coefficients.read(
+            Plan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": steps}), "s"
+        )
 
 
 def test_a_price_with_a_delta_is_refused():
@@ -377,4 +378,6 @@ def test_a_price_with_a_delta_is_refused():
         for step in plan.steps
     )
     with pytest.raises(BadInput, match="pure"):
-        Joint.read(Plan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": steps}), "s")
+        Coefficients.read(
+            Plan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": steps}), "s"
+        )

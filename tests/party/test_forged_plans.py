@@ -3,16 +3,15 @@
 from types import SimpleNamespace
 
 import pytest
-from colonnade.party.steps.aligning_part import AligningPart
-from colonnade.steps.gradient_terms import GradientTerms
 
 import colonnade as cn
-from colonnade.conversations.group_key import KeyRun
-from colonnade.coordinator.protocols.gradient_descent import GRADIENT
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.steps.partial_scores import numbers_parameter
+from colonnade.party.steps.alignment import MatchingPart
 from colonnade.plan import Plan, Step
+from colonnade.steps.gradient import STEP, Gradient, GradientTerms
+from colonnade.steps.keys import GroupKey
+from colonnade.steps.parameters import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.party.test_gate import replaced
@@ -73,21 +72,21 @@ def test_naming_few_nodes_lowers_no_floor():
 
 
 def test_a_second_descent_in_a_plan_is_refused_because_it_would_draw_the_same_batches():
-    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.statistic == GRADIENT)
+    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.statistic == Gradient.name)
     with pytest.raises(PlanMismatch, match="one descent"):
-        GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), GRADIENT)
+        GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), STEP)
 
 
 def test_nobody_but_a_data_party_agrees_on_a_key():
     steps = [a_step("group-key", party=party, columns=(), name="key") for party in ("bank", "coordinator")]
     with pytest.raises(PlanMismatch, match="data parties"):
-        KeyRun.members(a_plan(*steps), "key")
+        GroupKey.members(a_plan(*steps), "key")
 
 
 @pytest.mark.parametrize("number", [1.7e308, -1e300, float("nan"), float("inf"), 2.0**201])
 def test_weights_that_could_overflow_past_a_clamp_are_refused(number):
     with pytest.raises(BadInput):
-        numbers_parameter((1.0, number))
+        number_list({"weights": (1.0, number)}, "weights")
 
 
 @pytest.mark.parametrize("tiny", [1e-320, 0.0, -1.0])
@@ -105,9 +104,9 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
     with unaligned() as f:
         f.align("cohort", ids=["nobody at all"])
         assert f.people == 1
-        part = AligningPart.__new__(AligningPart)
-        part._gate = f.transport._endpoints["bank"]._views.of(f.alignment)
-        part._statistic = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), mechanism=None)
+        gate = f.transport._endpoints["bank"]._row_orders.of(f.alignment)
+        half = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
+        part = MatchingPart(SimpleNamespace(half=half, row_orders=gate.row_orders))
         with pytest.raises(PlanMismatch, match="declared public"):
             part._refuse_an_undeclared_size()
         assert part.places(30) == 0
@@ -131,7 +130,9 @@ def test_rows_of_one_list_have_fingerprints_of_their_own():
         f.align(size="hidden", capacity=100)
         f.align(size="hidden", capacity=100, repeat=2)
         ledger = f.transport._endpoints["bank"]._gate.ledger
-        bodies = [entry.body for entry in ledger.entries() if entry.kind == "list"]
+        bodies = [
+            entry.body for entry in ledger.entries() if entry.kind == "alignment" and entry.label.endswith(" list")
+        ]
         assert len(bodies) == len(set(bodies)) == 2
 
 

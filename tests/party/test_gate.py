@@ -56,12 +56,12 @@ class Trace:
     def __init__(self, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events: list[str] = []
         for owner, method in [
-            (gate.ledger, "answer_to"),
+            (gate._ledger, "answer_to"),
             (gate.policy.__class__, "admit"),
-            (gate.ledger, "debit"),
-            (gate.table, "joint_codes"),
-            (gate.randomness.__class__, "words"),
-            (gate.ledger, "seal"),
+            (gate._ledger, "debit"),
+            (gate._table, "joint_codes"),
+            (gate._randomness.__class__, "words"),
+            (gate._ledger, "seal"),
         ]:
             self._watch(owner, method, monkeypatch)
 
@@ -227,9 +227,9 @@ def test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_again(monke
         gate = gate_of(f)
 
         def crash(*_: object) -> None:
-            raise MemoryError(f"row 17 is {gate.table.codes('segment')[17]}")
+            raise MemoryError(f"row 17 is {gate._table.codes('segment')[17]}")
 
-        monkeypatch.setattr(gate.table, "joint_codes", crash)
+        monkeypatch.setattr(gate._table, "joint_codes", crash)
         failed = ask(f, plan)
         assert isinstance(failed, Refused)
         assert failed.spent == pytest.approx(0.5)
@@ -288,7 +288,7 @@ def test_deterministic_noise_needs_a_test_ledger():
             test = False
 
         with pytest.raises(PolicyRefusal):
-            Gate(gate.table, gate.policy, gate.terms, Production(), gate.randomness)
+            Gate(gate._table, gate.policy, gate.terms, Production(), gate._randomness)
 
 
 def test_the_noise_scale_is_never_taken_from_outside():

@@ -5,19 +5,18 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.descent_part import DescentPart
-from colonnade.steps.gradient_terms import GRADIENT, KEY, LARGEST_WEIGHT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
-from colonnade.party.steps.gradient import Gradient
+from colonnade.party.steps.gradient import DescentPart, PrivateGradient
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.secure.batches import Batches
 from colonnade.secure.framing import digest
+from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP
 from tests import kit
 from tests.federations import SCHEMAS, federation, frames
 
@@ -49,8 +48,8 @@ def _plan(people: int = PEOPLE, **descent: object):
 PLAN = _plan()
 
 
-def _statistic(party: str, plan=PLAN) -> Gradient:
-    return Gradient(plan, plan.step(party, GRADIENT), SCHEMAS[party])
+def _half(party: str, plan=PLAN) -> PrivateGradient:
+    return PrivateGradient(plan, plan.step(party, STEP), SCHEMAS[party])
 
 
 def _table(party: str, row: dict) -> PrivateTable:
@@ -64,17 +63,17 @@ def _table(party: str, row: dict) -> PrivateTable:
 
 def _first(party: str, row: dict, weights: np.ndarray, plan=PLAN) -> tuple[np.ndarray, int]:
     """The first person's integers and score at one party, by the party's own code."""
-    statistic = _statistic(party, plan)
-    rows, labels = statistic.coded(_table(party, row))
+    half = _half(party, plan)
+    rows, labels = half.coded(_table(party, row))
     some = rows[:1].astype(np.int64)
-    own = weights[statistic.terms.places(party)]
-    return some[0], int(statistic.scores(some, None if labels is None else labels[:1], own)[0])
+    own = weights[half.terms.places(party)]
+    return some[0], int(half.scores(some, None if labels is None else labels[:1], own)[0])
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data) -> None:
-    noise = _statistic("bank").terms.noise
+    noise = _half("bank").terms.noise
     weights = np.array(
         data.draw(
             st.lists(st.integers(-LARGEST_WEIGHT, LARGEST_WEIGHT), min_size=noise.columns, max_size=noise.columns)
@@ -96,7 +95,7 @@ def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data)
 
 def test_a_null_record_adds_nothing_to_a_step() -> None:
     """Not even the constant column: else a batch with it would differ from one without, and sampling would hide nothing."""
-    weights = np.arange(1, _statistic("bank").terms.columns + 1) * 1_000
+    weights = np.arange(1, _half("bank").terms.columns + 1) * 1_000
     for party, fields in FIELDS.items():
         row, score = _first(party, dict.fromkeys(fields), weights)
         assert not row.any()
@@ -105,7 +104,7 @@ def test_a_null_record_adds_nothing_to_a_step() -> None:
 
 def test_scores_are_the_fixed_point_form_of_the_surrogate() -> None:
     """γω(⟨w, x⟩ − 2s), where nothing is clipped: ana is 18, gold, and defaulted."""
-    terms = _statistic("bank").terms
+    terms = _half("bank").terms
     weights = np.zeros(terms.columns, dtype=np.int64)
     weights[terms.places("bank")] = [100, 30, 1, 2, 3]  # constant, age, three segments
     row, score = _first("bank", {"age": 18, "segment": "gold", "default": "yes"}, weights)
@@ -115,14 +114,14 @@ def test_scores_are_the_fixed_point_form_of_the_surrogate() -> None:
 
 
 def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
-    step = PLAN.step("bank", GRADIENT)
+    step = PLAN.step("bank", STEP)
 
     def changed(**changes: object):
         fields = {name: getattr(step, name) for name in step.__struct_fields__}
         other = type(step)(**fields | changes)
         steps = tuple(other if one is step else one for one in PLAN.steps)
         plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
-        return lambda: Gradient(plan, other, SCHEMAS["bank"])
+        return lambda: PrivateGradient(plan, other, SCHEMAS["bank"])
 
     with pytest.raises(PlanMismatch, match="width"):
         changed(parameters={**step.parameters, "width": 3})()
@@ -134,9 +133,9 @@ def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
 
 def test_a_partys_noise_has_the_declared_law_in_every_step() -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""
-    statistic, source = _statistic("bank"), kit.sampler("a party's share of the noise of a step")
-    drawn = np.concatenate([statistic.noise(source) for _ in range(2_000)]).astype(float)
-    squares = (drawn**2).sum() / float(statistic.terms.noise.share)
+    terms, source = _half("bank").terms, kit.sampler("a party's share of the noise of a step")
+    drawn = np.concatenate([terms.noise.draw_share(terms.columns, source) for _ in range(2_000)]).astype(float)
+    squares = (drawn**2).sum() / float(terms.noise.share)
     for factor, fits in ((1.0, True), (0.9, False), (1.1, False)):
         below = stats.chi2.cdf(squares / factor**2, len(drawn))
         assert bool(min(below, 1 - below) > kit.ALPHA) is fits
@@ -157,14 +156,14 @@ class _Open:
         self.federation = federation(PEOPLE, ledger_dir=self.folder, tables=tables, **self.options)
         self.gate = self.federation.transport._endpoints["bank"]._gate
         request, body = self.gate.paid_as(self.plan, KEY)
-        if not self.gate.ledger.knows(request):
-            self.gate.ledger.keep_key(request, body, b"k" * 32, label="key")
-        self.part = self.gate.join(self.plan, GRADIENT)
+        if not self.gate._ledger.knows(request):
+            self.gate._ledger.keep_key(request, body, b"k" * 32, label="key")
+        self.part = self.gate.join(self.plan, STEP)
         return self.part
 
     @property
     def weights(self) -> np.ndarray:
-        return np.arange(self.part._statistic.terms.columns, dtype=np.int64)
+        return np.arange(self.part._half.terms.columns, dtype=np.int64)
 
 
 @pytest.fixture
@@ -218,15 +217,15 @@ def test_steps_that_others_took_meanwhile_are_gone_too(opened) -> None:
 
 def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened) -> None:
     opened.part.begin()
-    terms = opened.part._statistic.terms
-    own = digest("colonnade batches v2", b"k" * 32, GRADIENT)
+    terms = opened.part._half.terms
+    own = digest("colonnade batches v2", b"k" * 32, STEP)
     batches = Batches(own, PEOPLE, terms.rate, terms.steps, "poisson")
     noises = []
     for position in range(5):
         values, noise = opened.part.share(position, opened.weights)
         assert values.shape == (terms.widths["bank"] + 1, terms.capacity)
         assert not values[:, len(batches.members(position)) :].any()
-        assert values[1, : len(batches.members(position))].all()  # everyone has a label here, hence the constant
+        assert values[1, : len(batches.members(position))].all()  # everyone has a label here, and so the constant
         noises.append(tuple(noise.tolist()))
     assert len(set(noises)) == 5
 
@@ -238,16 +237,16 @@ def test_data_that_changed_after_payment_and_a_missing_key_are_refused(opened) -
     tables["bank"].loc[0, "age"] = 19 if tables["bank"].loc[0, "age"] != 19 else 20
     with pytest.raises(ProtocolError, match="changed"):
         opened.reopen(tables).begin()
-    other = opened.gate.join(_plan(steps=21), GRADIENT)
+    other = opened.gate.join(_plan(steps=21), STEP)
     with pytest.raises(ProtocolError, match="key"):
         other.begin()
 
 
 def test_a_concluded_descent_is_not_run_again(opened) -> None:
     opened.part.begin()
-    opened.gate.conclude(opened.plan, GRADIENT, {})
+    opened.gate.conclude(opened.plan, STEP, {})
     with pytest.raises(ReleaseLost):
-        opened.gate.join(opened.plan, GRADIENT).begin()
+        opened.gate.join(opened.plan, STEP).begin()
 
 
 def test_batches_in_which_somebody_takes_part_too_often_are_refused_before_anything_is_paid(
@@ -260,7 +259,7 @@ def test_batches_in_which_somebody_takes_part_too_often_are_refused_before_anyth
 
 
 def test_a_policy_caps_what_peers_learn() -> None:
-    peer = _statistic("bank").peer_loss.epsilon(1e-5)
+    peer = _half("bank").peer_loss.epsilon(1e-5)
     assert peer > 2
     for cap, refused in ((peer * 1.01, False), (peer * 0.99, True)):
         with federation(PEOPLE, policies={"bank": cn.Policy(max_peer_epsilon=cap)}) as f:

@@ -4,12 +4,12 @@ import unicodedata
 
 import pyarrow as pa
 import pytest
-from colonnade.steps.matching_terms import IdRules
 from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.party.table.identifiers import normal_ids
+from colonnade.steps.alignment import IdRules
 
 PLAIN = IdRules()
 

@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
-from colonnade.party.steps.membership_sketches import MembershipSketches
+from colonnade.party.steps.membership_sketches import PrivateMembershipSketches
 from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.sketch_law import sketching
 from colonnade.privacy.price import Price
@@ -65,8 +65,8 @@ def earlier(name: str):
     return {"key": np.frombuffer(b"k" * 32, dtype=np.uint8)} if name == "key" else {"value": CENTRES}
 
 
-def statistic(plan: Plan, party: str = "bank", look=earlier) -> MembershipSketches:
-    return MembershipSketches(plan, plan.step(party, "sketches"), SCHEMA, look)
+def statistic(plan: Plan, party: str = "bank", look=earlier) -> PrivateMembershipSketches:
+    return PrivateMembershipSketches(plan, plan.step(party, "sketches"), SCHEMA, look)
 
 
 def test_every_pair_has_one_first_and_one_second_side_under_one_name():
@@ -82,7 +82,7 @@ def test_what_is_sketched_is_everybodys_nearest_centre():
 
 def test_the_price_decides_the_phantoms_and_the_loss_is_that_of_all_parties_together():
     for unit in ("person", "party"):
-        mechanism = statistic(the_plan(unit=unit)).mechanism(PRICE)
+        mechanism = statistic(the_plan(unit=unit)).law(PRICE)
         bought = sketching(PRICE, 3, unit, 256)
         assert mechanism.law.phantoms == bought.phantoms
         assert mechanism.loss == bought.loss(unit)
@@ -99,11 +99,11 @@ def test_another_step_of_the_plan_under_the_same_key_has_other_values():
         msgspec.structs.replace(step, name="again") for step in plan.steps if step.statistic == "membership-sketches"
     ]
     twice = msgspec.structs.replace(plan, steps=(*plan.steps, *copied))
-    first = MembershipSketches(twice, twice.step("bank", "sketches"), SCHEMA, earlier)
-    second = MembershipSketches(twice, twice.step("bank", "again"), SCHEMA, earlier)
+    first = PrivateMembershipSketches(twice, twice.step("bank", "sketches"), SCHEMA, earlier)
+    second = PrivateMembershipSketches(twice, twice.step("bank", "again"), SCHEMA, earlier)
     codes = np.zeros(500, dtype=np.int32)
-    one, other = (s.mechanism(PRICE).release(codes, ExactSampler(SystemRandomness())) for s in (first, second))
-    assert (one == other)[one > first.mechanism(PRICE).law.floor].mean() < 0.1
+    one, other = (s.law(PRICE).release(codes, ExactSampler(SystemRandomness())) for s in (first, second))
+    assert (one == other)[one > first.law(PRICE).law.floor].mean() < 0.1
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_key_of_another_length_is_refused():
 
 def test_a_pure_price_is_refused():
     with pytest.raises(cn.BadInput, match="positive delta"):
-        statistic(the_plan()).mechanism(Price.of(1.0))
+        statistic(the_plan()).law(Price.of(1.0))
 
 
 def test_a_policy_that_bounds_what_peers_learn_refuses_sketches():

@@ -3,17 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.histogram import Histogram
-from colonnade.party.steps.memberships import Membership, category_of, nothing_earlier
-from colonnade.party.steps.reports import Reports
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, ProtocolError
-from colonnade.party.steps.joint import PairTables
+from colonnade.party.steps.counts import PrivateHistogram, PrivateReports, category_codes, prepare_category
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
+from colonnade.steps.categories import Membership, category_of
+from colonnade.steps.kind import nothing_earlier
 from tests.estimators.clustering_samples import coded, federated, groups, joined, split
 
 SCHEMA = cn.Schema(x=cn.Numeric(-1, 1), y=cn.Numeric(-1, 1), kind=cn.Category(["a", "b"]))
@@ -63,32 +62,38 @@ def membership(plan: Plan) -> Membership:
 
 
 def test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_any():
-    assert membership(the_plan()).codes(table()).tolist() == [0, 1, 2, -1, 2]
+    assert category_codes(membership(the_plan()), table()).tolist() == [0, 1, 2, -1, 2]
 
 
 def test_a_slice_of_memberships_is_a_slice_of_all_of_them():
     category = membership(the_plan())
-    assert category.codes(table(), 1, 4).tolist() == category.codes(table()).tolist()[1:4]
+    assert category_codes(category, table(), 1, 4).tolist() == category_codes(category, table()).tolist()[1:4]
 
 
 def test_a_person_whom_the_table_lacks_has_no_membership():
     order = np.array([1, -1, 0])
     plan = the_plan()
-    assert membership(plan).codes(table(order)).tolist() == [1, -1, 0]
+    assert category_codes(membership(plan), table(order)).tolist() == [1, -1, 0]
 
 
 def test_a_histogram_counts_only_those_with_a_record():
     plan = the_plan()
-    counts = Histogram(plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table())
+    counts = PrivateHistogram(plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table())
     assert counts.tolist() == [1, 1, 2]
 
 
 def test_reports_are_uniformly_random_for_those_without_a_record():
     plan = the_plan()
-    assert Reports(plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table()).tolist() == [0, 1, 2, -1, 2]
+    assert PrivateReports(plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table()).tolist() == [
+        0,
+        1,
+        2,
+        -1,
+        2,
+    ]
 
 
-@pytest.mark.parametrize("statistic", [Histogram, Reports])
+@pytest.mark.parametrize("statistic", [PrivateHistogram, PrivateReports])
 def test_without_an_earlier_release_nothing_is_prepared(statistic):
     plan = the_plan()
     step = plan.step("bank", "count")
@@ -102,7 +107,7 @@ def test_centres_of_another_shape_are_refused(kept):
     plan = the_plan()
     category = category_of(plan, plan.step("bank", "count"), SCHEMA, lambda _: kept)
     with pytest.raises(ProtocolError):
-        category.prepare(table())
+        prepare_category(category, table())
 
 
 @pytest.mark.parametrize(
@@ -151,8 +156,7 @@ def test_secure_weights_are_the_true_counts_of_the_released_centres_memberships(
     np.testing.assert_allclose(found, pair, atol=3)
 
 
-def test_pair_tables_of_plain_categories_look_back_at_nothing():
-    assert PairTables.looks_back
+def test_plain_categories_look_back_at_nothing():
     plan = the_plan()
     step = Step(name="plain", party="bank", statistic="histogram", columns=("kind",), price=Price.of(1.0))
-    assert Histogram(plan, step, SCHEMA).compute(table()).tolist() == [1, 1]
+    assert PrivateHistogram(plan, step, SCHEMA).compute(table()).tolist() == [1, 1]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.values import Total, Values
+from colonnade.party.steps.values import PrivateTotal, PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
@@ -37,7 +37,7 @@ def made(kind, column="visits", people=3, change=1, relation=None, **parameters)
     step = Step(
         name="s",
         party="clinic",
-        statistic=kind.__name__.lower(),
+        statistic=kind.name,
         columns=(column,) if isinstance(column, str) else column,
         parameters={"change": change, **parameters},
         price=Price.of(0.5),
@@ -75,7 +75,7 @@ def without(rows, person):
 
 @given(ROWS, st.sampled_from(["visits", "odd"]), st.data())
 def test_a_person_decides_one_value_and_it_stays_within_the_declared_width(rows, column, data):
-    values = made(Values, column, len(rows), change="bounds")
+    values = made(PrivateValues, column, len(rows), change="bounds")
     before = values.compute(table(rows))
     assert before.min() >= values.values.low
     assert before.max() <= values.values.high
@@ -87,7 +87,7 @@ def test_a_person_decides_one_value_and_it_stays_within_the_declared_width(rows,
 
 @given(ROWS, NUMBERS, st.data())
 def test_a_person_replaced_moves_a_total_by_no_more_than_the_width(rows, other, data):
-    total = made(Total, "visits", len(rows), change="bounds")
+    total = made(PrivateTotal, "visits", len(rows), change="bounds")
     person = data.draw(st.integers(0, len(rows) - 1))
     replaced = [other if index == person else row for index, row in enumerate(rows)]
     difference = total.compute(table(rows)) - total.compute(table(replaced))
@@ -99,7 +99,7 @@ def test_at_event_level_a_change_of_one_value_is_all_that_moves(rows, change, da
     person = data.draw(st.integers(0, len(rows) - 1))
     moved = list(rows)
     moved[person] = data.draw(st.integers(max(0, rows[person] - change), min(21, rows[person] + change)))
-    for kind in (Values, Total):
+    for kind in (PrivateValues, PrivateTotal):
         statistic = made(kind, "visits", len(rows), change=change)
         difference = statistic.compute(table(moved)).astype(int) - statistic.compute(table(rows))
         assert np.abs(difference).sum() <= statistic.values.sensitivity
@@ -107,9 +107,9 @@ def test_at_event_level_a_change_of_one_value_is_all_that_moves(rows, change, da
 
 
 def test_values_are_rounded_and_clipped_and_a_missing_one_is_the_midpoint():
-    values = made(Values, people=6).compute(table([3.0, 20.6, -4.0, np.inf, np.nan, 2.5]))
+    values = made(PrivateValues, people=6).compute(table([3.0, 20.6, -4.0, np.inf, np.nan, 2.5]))
     assert values.tolist() == [3, 21, 0, 21, 10, 2]
-    assert made(Total, people=6).compute(table([3.0, 20.6, -4.0, np.inf, np.nan, 2.5])).tolist() == [57]
+    assert made(PrivateTotal, people=6).compute(table([3.0, 20.6, -4.0, np.inf, np.nan, 2.5])).tolist() == [57]
 
 
 # Price and noise ------------------------------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def test_values_are_rounded_and_clipped_and_a_missing_one_is_the_midpoint():
 
 @pytest.mark.parametrize(("change", "sensitivity"), [(1, 1), (4, 4), (100, 21), ("bounds", 21)])
 def test_the_scale_is_the_change_over_epsilon(change, sensitivity):
-    for kind in (Values, Total):
-        mechanism = made(kind, change=change).mechanism(Price.of(0.5))
+    for kind in (PrivateValues, PrivateTotal):
+        mechanism = made(kind, change=change).law(Price.of(0.5))
         assert mechanism.scale == 2 * sensitivity
         assert mechanism.loss.pure == 500_000_000
 
@@ -171,7 +171,7 @@ def test_values_travel_in_few_bytes_and_come_back_as_they_were(high, scale, dtyp
 # What is refused ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [Values, Total])
+@pytest.mark.parametrize("kind", [PrivateValues, PrivateTotal])
 @pytest.mark.parametrize("column", ["share", "signed", "kind"])
 def test_what_is_not_whole_or_may_be_negative_is_refused_with_a_remedy(kind, column):
     with pytest.raises(SchemaMismatch) as refusal:
@@ -179,7 +179,7 @@ def test_what_is_not_whole_or_may_be_negative_is_refused_with_a_remedy(kind, col
     assert refusal.value.remedy
 
 
-@pytest.mark.parametrize("kind", [Values, Total])
+@pytest.mark.parametrize("kind", [PrivateValues, PrivateTotal])
 def test_other_steps_that_make_no_sense_are_refused(kind):
     for change in (0, -1, 1.5, True, "bound", None):
         with pytest.raises(BadInput):
@@ -194,7 +194,7 @@ def test_other_steps_that_make_no_sense_are_refused(kind):
         made(kind, "wide", people=2**45)
 
 
-@pytest.mark.parametrize("kind", [Values, Total])
+@pytest.mark.parametrize("kind", [PrivateValues, PrivateTotal])
 @pytest.mark.parametrize(("change", "relation"), [(1, RELATION), ("bounds", EVENT)])
 def test_a_plan_whose_relation_is_not_that_of_its_change_is_refused(kind, change, relation):
     with pytest.raises(PlanMismatch):

@@ -5,8 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.score_table import NOBODY, ScoreHistogram
-from colonnade.party.steps.squared_length import SquaredLength
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -17,12 +15,16 @@ from colonnade.coordinator.protocols.score_histogram import Guess, ScoreHistogra
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.additive_scores import coded_weights, party_scores
 from colonnade.estimators.design import design
-from colonnade.party.steps.partial_scores import PartialScores, ScoreCoding
+from colonnade.party.steps.partial_scores import bounded_scores, partial_scores
+from colonnade.party.steps.projections import PrivateSquaredLength
+from colonnade.party.steps.tables import PrivateScoreHistogram
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
+from colonnade.steps.score_table import NOBODY
+from colonnade.steps.scores import BoundedScores, ScoreWeights
 from tests import kit
 
 SCHEMA = Schema(
@@ -55,12 +57,12 @@ def test_a_partial_score_is_the_models_own_product_on_the_coded_columns(records,
     own = np.array(weights)
     columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
     coded, shifted = coded_weights(columns, own[None], np.array([intercept]))
-    scores = PartialScores(COLUMNS, SCHEMA, tuple(coded[0].tolist()))
+    scores = ScoreWeights(COLUMNS, SCHEMA, tuple(coded[0].tolist()))
     frame = pd.DataFrame(
         {f"bank.{name}": [record[place] for record in records] for place, name in enumerate(COLUMNS)}, dtype=object
     )
     expected = design(frame, features_of(columns)[1:], columns, coded=False) @ own + intercept
-    found = scores.values(table(records), 0, len(records)) + shifted[0]
+    found = partial_scores(scores, table(records), 0, len(records), 0) + shifted[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
 
 
@@ -68,8 +70,8 @@ def test_a_partial_score_is_the_models_own_product_on_the_coded_columns(records,
 def test_a_part_never_leaves_the_range_that_the_schema_gives_it_and_nothing_scores_nothing(record, weights):
     columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
     (part,) = party_scores(columns, np.array([weights]))
-    scores = PartialScores(COLUMNS, SCHEMA, tuple(weights))
-    found, null = scores.values(table([record, NOTHING]), 0, 2)
+    scores = ScoreWeights(COLUMNS, SCHEMA, tuple(weights))
+    found, null = partial_scores(scores, table([record, NOTHING]), 0, 2, 0)
     slack = 1e-9 * max(1.0, float(part.largest[0]))
     assert part.low[0] - slack <= found <= part.high[0] + slack
     assert null == 0
@@ -81,7 +83,7 @@ def test_a_part_never_leaves_the_range_that_the_schema_gives_it_and_nothing_scor
 def coding(weights, largest, heights, scale=100, row_bound=None):
     parameters = {"weights": tuple(weights), "largest": tuple(largest), "heights": tuple(heights)}
     bound = sum(height**2 for height in heights) if row_bound is None else row_bound
-    return ScoreCoding(COLUMNS, SCHEMA, scale=scale, row_bound=bound, parameters=parameters)
+    return BoundedScores(COLUMNS, SCHEMA, parameters, scale=scale, row_bound=bound)
 
 
 @given(
@@ -93,7 +95,7 @@ def coding(weights, largest, heights, scale=100, row_bound=None):
 )
 def test_no_row_of_scores_is_longer_than_its_bound_whatever_the_plan_says(records, one, other, largest, heights):
     coded = coding([*one, *other], [largest, 2 * largest], heights)
-    rows = coded.rows(table([*records, NOTHING]), 0, len(records) + 1)
+    rows = bounded_scores(coded, table([*records, NOTHING]), 0, len(records) + 1)
     assert rows.dtype == np.int64
     assert np.all(np.abs(rows) <= np.array(heights)[:, None])
     assert all(sum(int(entry) ** 2 for entry in row) <= coded.row_bound for row in rows.T)
@@ -122,7 +124,7 @@ def test_a_plan_whose_scores_make_no_sense_is_refused(bad):
     fields = {"weights": (1.0,) * WIDTH, "largest": (3.0,), "heights": (10,), "row_bound": 100} | bad
     bound = fields.pop("row_bound")
     with pytest.raises((BadInput, PlanMismatch)):
-        ScoreCoding(COLUMNS, SCHEMA, scale=100, row_bound=bound, parameters=fields)
+        BoundedScores(COLUMNS, SCHEMA, fields, scale=100, row_bound=bound)
 
 
 # The sum of squares ---------------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ def test_a_plan_whose_scores_make_no_sense_is_refused(bad):
 def squared(people, weights, largest=20.0, height=1_000):
     parameters = {"weights": tuple(weights), "largest": largest, "height": height}
     step = Step(name="s", party="bank", statistic="squared-length", columns=COLUMNS, parameters=parameters, price=None)
-    return SquaredLength(plan([step], people), step, SCHEMA)
+    return PrivateSquaredLength(plan([step], people), step, SCHEMA)
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 4), WEIGHTS, st.floats(1e-3, 1e3))
@@ -139,7 +141,7 @@ def test_a_record_zeroed_out_moves_a_sum_of_squares_by_at_most_its_height(record
     statistic = squared(len(records), weights, largest)
     other = [NOTHING if number == place % len(records) else record for number, record in enumerate(records)]
     moved = abs(int(statistic.compute(table(records))[0]) - int(statistic.compute(table(other))[0]))
-    mechanism = statistic.mechanism(Price.of(1.0))
+    mechanism = statistic.law(Price.of(1.0))
     assert moved <= statistic.height
     assert mechanism.scale >= Fraction(statistic.height)
 
@@ -189,7 +191,7 @@ def release(parties, *, label="bank.default", seed=0, bins=96):
 def statistics(parties, people, **options):
     made = release(parties, **options)
     agreed = plan(made.steps(), people)
-    return made, {step.party: ScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
+    return made, {step.party: PrivateScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
 
 
 def histogram(made, parts, tables, name):
@@ -197,7 +199,7 @@ def histogram(made, parts, tables, name):
     people = next(iter(tables.values())).people
     some = next(iter(parts.values())).table
     for giver in some.givers:
-        left, right = parts[giver].give(tables[giver], kit.source(f"{name} {giver}"))
+        left, right = parts[giver].give(tables[giver], kit.sampler(f"{name} {giver}"))
         parts[some.left].receive(memoryview(left), people)
         parts[some.right].receive(memoryview(right), people)
     left, right = (parts[party].rows(tables[party], 0, people) for party in (some.left, some.right))
@@ -222,7 +224,7 @@ def test_the_histogram_counts_everybody_once_in_the_bin_of_their_rounded_score(p
     expected = np.zeros_like(counts)
     np.add.at(expected, (numbers, tables["bank"].codes("default")), 1)
     assert np.array_equal(counts, expected)
-    exact = sum(parts[party].scores.values(tables[party], 0, 200) for party in parties) + 0.3
+    exact = sum(partial_scores(parts[party].scores, tables[party], 0, 200, 0) for party in parties) + 0.3
     rounded = made.offset + sum(float(part.low[0]) for part in made.parts) + made.step * numbers
     assert np.max(np.abs(rounded - exact)) < len(parties) * made.step
 
@@ -244,7 +246,7 @@ def test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one(parti
         changed = histogram(made, fresh, {party: table(other[party]) for party in parties}, f"without {person}")
         assert np.abs(whole - changed).sum() == 1
         assert changed.sum() == whole.sum() - 1
-        assert fresh[parties[0]].noise.moved() == fresh[parties[0]].noise.moved(parties[0]) == 1
+        assert fresh[parties[0]].joint.noise.moved() == fresh[parties[0]].joint.noise.moved(parties[0]) == 1
 
 
 @given(st.lists(RECORDS, min_size=2, max_size=4), st.integers(0, 3), RECORDS)
@@ -261,7 +263,7 @@ def test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are():
     _, parts = statistics(("telco", "bank", "insurer"), people)
     modulus = parts["insurer"].table.modulus
     for name, record in {"alike": ("gold", 95.0, 10.0, "no"), "nobody": NOTHING}.items():
-        given_out = parts["insurer"].give(table([record] * people), kit.source(f"giver {name}"))
+        given_out = parts["insurer"].give(table([record] * people), kit.sampler(f"giver {name}"))
         shares = [np.frombuffer(part, dtype="<u2") for part in given_out]
         for share in shares:
             counts = np.bincount(share, minlength=modulus)
@@ -276,7 +278,7 @@ def test_rounding_has_no_direction():
     _, parts = statistics(("telco", "bank"), people)
     part = parts["telco"]
     same = table([("gold", 61.3, 4.0, "no")] * people)
-    exact = (part.scores.values(same, 0, 1)[0] - part.low) / part.step
+    exact = (partial_scores(part.scores, same, 0, 1, 0)[0] - part.low) / part.bin_width
     numbers = part.numbers(same, 0, people)
     spread = np.sqrt((exact % 1) * (1 - exact % 1) / people)
     assert set(np.unique(numbers)) <= {int(np.floor(exact)), int(np.ceil(exact))}
@@ -288,7 +290,7 @@ def test_a_guess_is_the_label_of_the_nearest_point():
     made = release(("telco", "bank"), label=Guess("bank", points, (4, 1, 1)))
     made = ScoreHistogramRelease(made.name, made.parts, 0.0, made.label, (1, 4), made.price)
     agreed = plan(made.steps(), 3)
-    parts = {step.party: ScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
+    parts = {step.party: PrivateScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
     records = [("basic", 18.0, 5.0, None), ("gold", 95.0, 7.0, None), NOTHING]
     rows = parts["bank"].rows(table(records), 0, 3)
     assert rows.sum(axis=0).tolist() == [1, 1, 0]
@@ -331,7 +333,7 @@ def test_a_plan_that_its_parties_would_understand_differently_is_refused(what):
     agreed = plan([changed(step) for step in made.steps()], 5)
     with pytest.raises(ColonnadeError):
         for step in agreed.steps:
-            ScoreHistogram(agreed, step, SCHEMA)
+            PrivateScoreHistogram(agreed, step, SCHEMA)
 
 
 def test_a_histogram_is_refused_where_two_parties_may_collude():
@@ -339,7 +341,7 @@ def test_a_histogram_is_refused_where_two_parties_may_collude():
     nodes = ("bank", "telco", "insurer", "u", "v")
     agreed = plan(made.steps(), 5, collusion=2, threshold=2, compute_nodes=nodes)
     with pytest.raises(ColonnadeError, match="one colluding party"):
-        ScoreHistogram(agreed, agreed.steps[0], SCHEMA)
+        PrivateScoreHistogram(agreed, agreed.steps[0], SCHEMA)
 
 
 def test_a_givers_letter_of_another_length_is_refused():
@@ -370,7 +372,7 @@ def test_the_noise_of_a_count_follows_its_law_and_no_other(party):
         ratio = np.exp(-1 / scale)
         return (1 - ratio) / (1 + ratio) * ratio ** np.abs(reach)
 
-    scale = float(parts[party].noise.share)
+    scale = float(parts[party].joint.noise.share)
     assert scale == 1.0  # known answer: one count moves by one, at ε = 1
     assert kit.chi_square_p(counts, law(scale)) > kit.ALPHA
     for wrong in (0.9, 1.1):

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.reports import Reports
 
 import colonnade as cn
-from colonnade.party.steps.values import Values
-from colonnade.party.table import shards
+from colonnade.party.steps import shards
+from colonnade.party.steps.counts import PrivateReports
+from colonnade.party.steps.values import PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.laws.response import RandomizedResponse
@@ -82,7 +82,7 @@ def test_no_perturbation_sees_people_of_two_shards_and_no_statistic_the_undivide
             return honest(self, nonprivate, coins, randomness)
 
         monkeypatch.setattr(mechanism, "apply", watched)
-    for statistic in (Reports, Values):
+    for statistic in (PrivateReports, PrivateValues):
         monkeypatch.setattr(statistic, "compute", lambda *_: pytest.fail("all rows were computed together"))
         honest_everyone = statistic.everyone
 

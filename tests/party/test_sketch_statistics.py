@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.sketch import Sketch, ValueSketch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.party.steps.coding import coded_rows
+from colonnade.party.steps.projections import PrivateSketch, PrivateValueSketch
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
@@ -28,7 +29,7 @@ def made(kind, columns, people, *, size=7, seed=SEED, relation=RELATION, **param
     step = Step(
         name="s",
         party="clinic",
-        statistic="sketch",
+        statistic=kind.name,
         columns=columns,
         parameters={"size": size, "seed": seed, **parameters},
         price=PRICE,
@@ -50,7 +51,9 @@ def made(kind, columns, people, *, size=7, seed=SEED, relation=RELATION, **param
 
 
 def coded(people, *, scale=64, row_bound=None, **options):
-    return made(Sketch, ("age", "kind"), people, scale=scale, row_bound=row_bound or 2 * scale**2, width=4, **options)
+    return made(
+        PrivateSketch, ("age", "kind"), people, scale=scale, row_bound=row_bound or 2 * scale**2, width=4, **options
+    )
 
 
 def table(ages, kinds=None, visits=None, order=None):
@@ -110,7 +113,7 @@ def test_a_sketch_is_the_exact_product_of_signs_and_coded_rows_under_their_sums(
     rng = kit.generator(f"sketch {people} {scale}")
     data = table(rng.uniform(18, 95, people), rng.choice(["a", "b", "c", "d"], people))
     statistic = coded(people, scale=scale, size=30)
-    rows = statistic.coding.rows(data, 0, people)
+    rows = coded_rows(statistic.coding, data, 0, people)
     expected = dense(statistic.signs, people).astype(object) @ rows.T.astype(object)
     found = statistic.compute(data)
     np.testing.assert_array_equal(found[1:], expected.astype(np.int64))
@@ -134,7 +137,7 @@ def test_a_person_removed_moves_a_sketch_by_no_more_than_the_declared_length(age
     ]
     for neighbour in (table(ages, kinds, order=order), table(*emptied)):
         difference = before - statistic.compute(neighbour)
-        assert (difference.astype(object) ** 2).sum() <= (size + 1) * statistic.squared
+        assert (difference.astype(object) ** 2).sum() <= (size + 1) * statistic.coding.row_bound
 
 
 def test_the_declared_length_is_reached():
@@ -142,25 +145,25 @@ def test_the_declared_length_is_reached():
     moved = statistic.compute(table([95.0, 18.0, 50.0])) - statistic.compute(
         table([np.nan, 18.0, 50.0], [None, "a", "a"])
     )
-    assert (moved**2).sum() == 26 * statistic.squared
+    assert (moved**2).sum() == 26 * statistic.coding.row_bound
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(1, 25), st.data())
 def test_a_value_moved_by_the_change_moves_its_sketch_by_the_declared_length(visits, change, data):
-    statistic = made(ValueSketch, ("visits",), len(visits), change=change, relation=EVENT)
+    statistic = made(PrivateValueSketch, ("visits",), len(visits), change=change, relation=EVENT)
     person = data.draw(st.integers(0, len(visits) - 1))
     moved = list(visits)
     moved[person] = data.draw(st.integers(max(0, visits[person] - change), min(20, visits[person] + change)))
     ages = [50.0] * len(visits)
     difference = statistic.compute(table(ages, visits=visits)) - statistic.compute(table(ages, visits=moved))
-    assert (difference**2).sum() == 8 * (moved[person] - visits[person]) ** 2 <= 8 * statistic.squared
+    assert (difference**2).sum() == 8 * (moved[person] - visits[person]) ** 2 <= 8 * statistic.values.sensitivity**2
 
 
 # Price and noise ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_noise_is_that_of_the_exact_length_at_the_ledgers_own_rho():
-    mechanism = coded(100, size=99).mechanism(PRICE)
+    mechanism = coded(100, size=99).law(PRICE)
     assert mechanism.sigma_squared == pytest.approx(100 * 2 * 64**2 / (2 * ledger_rho(PRICE)), rel=1e-8)
     assert mechanism.sigma_squared >= Fraction(100 * 2 * 64**2) / (2 * ledger_rho(PRICE))
     assert mechanism.loss.epsilon(1e-6) <= 1.0
@@ -168,8 +171,8 @@ def test_the_noise_is_that_of_the_exact_length_at_the_ledgers_own_rho():
 
 @pytest.mark.parametrize("factor", [0.9, 1.0, 1.1])
 def test_released_noise_has_the_stated_variance_and_no_other(factor):
-    statistic = made(Sketch, ("age",), 3, size=20_000, scale=4, row_bound=16, width=1)
-    mechanism = statistic.mechanism(PRICE)
+    statistic = made(PrivateSketch, ("age",), 3, size=20_000, scale=4, row_bound=16, width=1)
+    mechanism = statistic.law(PRICE)
     nonprivate = np.zeros((20_001, 1), dtype=np.int64)
     drawn = mechanism.release(nonprivate, kit.sampler("sketch noise"))
     from scipy import stats
@@ -183,7 +186,7 @@ def test_a_price_that_forgot_the_row_of_sums_would_be_exceeded():
     statistic = coded(3, size=1)
     gone = table([np.nan, 18.0, 50.0], [None, "a", "a"])
     moved = statistic.compute(table([95.0, 18.0, 50.0])) - statistic.compute(gone)
-    assert (moved**2).sum() > 1 * statistic.squared
+    assert (moved**2).sum() > 1 * statistic.coding.row_bound
 
 
 # What is refused ------------------------------------------------------------------------------------------------------------
@@ -203,15 +206,15 @@ def test_a_price_that_forgot_the_row_of_sums_would_be_exceeded():
 )
 def test_a_step_that_makes_no_sense_is_refused(changed):
     with pytest.raises(BadInput):
-        made(Sketch, ("age", "kind"), 3, **{"scale": 64, "row_bound": 8_192, "width": 4, **changed})
+        made(PrivateSketch, ("age", "kind"), 3, **{"scale": 64, "row_bound": 8_192, "width": 4, **changed})
 
 
 def test_another_width_a_wrong_relation_and_unknown_parameters_are_refused():
     with pytest.raises(PlanMismatch):
-        made(Sketch, ("age",), 3, scale=64, row_bound=4_096, width=2)
+        made(PrivateSketch, ("age",), 3, scale=64, row_bound=4_096, width=2)
     with pytest.raises(PlanMismatch):
-        made(ValueSketch, ("visits",), 3, change=1)
+        made(PrivateValueSketch, ("visits",), 3, change=1)
     with pytest.raises(SchemaMismatch):
-        made(ValueSketch, ("age",), 3, change="bounds")
+        made(PrivateValueSketch, ("age",), 3, change="bounds")
     with pytest.raises(BadInput):
-        made(Sketch, ("age",), 3, scale=64, row_bound=4_096, width=1, sigma=1)
+        made(PrivateSketch, ("age",), 3, scale=64, row_bound=4_096, width=1, sigma=1)

@@ -6,13 +6,12 @@ Neighbours are made in both ways in which a record can be missing: its cells are
 import numpy as np
 import pandas as pd
 import pytest
-from colonnade.party.steps.histogram import Histogram
-from colonnade.party.steps.reports import Reports, chosen
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.party.steps.counts import PrivateHistogram, PrivateReports, chosen
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
@@ -78,7 +77,7 @@ def a_plan(people, statistic, columns, price=None, **parameters):
 
 
 def made(kind, columns, people=3, **parameters):
-    return kind(*a_plan(people, kind.__name__.lower(), columns, **parameters))
+    return kind(*a_plan(people, kind.name, columns, **parameters))
 
 
 # Histograms -----------------------------------------------------------------------------------------------------------------
@@ -86,7 +85,7 @@ def made(kind, columns, people=3, **parameters):
 
 @given(ROWS, COLUMNS, st.data())
 def test_a_person_removed_moves_one_cell_of_a_histogram_by_at_most_one(rows, columns, data):
-    histogram = made(Histogram, columns, len(rows))
+    histogram = made(PrivateHistogram, columns, len(rows))
     before = histogram.compute(table(rows))
     for neighbour in without(rows, data.draw(st.integers(0, len(rows) - 1))):
         difference = before - histogram.compute(neighbour)
@@ -96,7 +95,7 @@ def test_a_person_removed_moves_one_cell_of_a_histogram_by_at_most_one(rows, col
 
 @given(ROWS, st.tuples(WORDS, NUMBERS, NUMBERS), COLUMNS, st.data())
 def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(rows, other, columns, data):
-    histogram = made(Histogram, columns, len(rows))
+    histogram = made(PrivateHistogram, columns, len(rows))
     person = data.draw(st.integers(0, len(rows) - 1))
     replaced = [other if index == person else row for index, row in enumerate(rows)]
     difference = histogram.compute(table(rows)) - histogram.compute(table(replaced))
@@ -106,14 +105,14 @@ def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(ro
 
 @given(ROWS, COLUMNS)
 def test_the_shape_of_a_histogram_depends_on_the_schema_alone(rows, columns):
-    counts = made(Histogram, columns, len(rows)).compute(table(rows))
+    counts = made(PrivateHistogram, columns, len(rows)).compute(table(rows))
     assert counts.shape == (np.prod([SCHEMA[name].size for name in columns]),)
     assert counts.dtype == np.int64
 
 
 @given(ROWS)
 def test_what_is_no_level_is_in_no_cell(rows):
-    counts = made(Histogram, ("segment", "flag"), len(rows)).compute(table(rows))
+    counts = made(PrivateHistogram, ("segment", "flag"), len(rows)).compute(table(rows))
     levels = {"basic": 0, "gold": 1, "platinum": 2}
     expected = np.zeros(6, dtype=int)
     for word, flag, _ in rows:
@@ -123,9 +122,9 @@ def test_what_is_no_level_is_in_no_cell(rows):
 
 
 def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
-    mechanism = made(Histogram, ("segment",)).mechanism(Price.of(0.25))
+    mechanism = made(PrivateHistogram, ("segment",)).law(Price.of(0.25))
     assert mechanism.loss.pure == 250_000_000
-    assert mechanism.scale * Price.of(0.25).exact == Histogram.sensitivity
+    assert mechanism.scale * Price.of(0.25).exact == PrivateHistogram.sensitivity
 
 
 # Reports --------------------------------------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
 
 @given(ROWS, COLUMNS, st.sampled_from([{}, {"sample": 0.5, "seed": "ab" * 32}]), st.data())
 def test_a_person_decides_their_own_report_and_no_other(rows, columns, sampling, data):
-    reports = made(Reports, columns, len(rows), **sampling)
+    reports = made(PrivateReports, columns, len(rows), **sampling)
     before = reports.compute(table(rows))
     for neighbour in without(rows, data.draw(st.integers(0, len(rows) - 1))):
         after = reports.compute(neighbour)
@@ -143,9 +142,9 @@ def test_a_person_decides_their_own_report_and_no_other(rows, columns, sampling,
 
 @given(ROWS, COLUMNS, st.integers(0, 2**32), st.data())
 def test_with_the_same_coins_a_person_removed_changes_their_own_bytes_and_no_others(rows, columns, key, data):
-    reports = made(Reports, columns, len(rows))
+    reports = made(PrivateReports, columns, len(rows))
     person = data.draw(st.integers(0, len(rows) - 1))
-    mechanism = reports.mechanism(Price.of(0.5))
+    mechanism = reports.law(Price.of(0.5))
 
     def released(one):
         return mechanism.release(reports.compute(one), ExactSampler(KeyedRandomness(key.to_bytes(32, "big"))))
@@ -158,7 +157,7 @@ def test_with_the_same_coins_a_person_removed_changes_their_own_bytes_and_no_oth
 
 @given(ROWS, COLUMNS)
 def test_a_report_starts_from_a_level_or_from_nothing(rows, columns):
-    reports = made(Reports, columns, len(rows))
+    reports = made(PrivateReports, columns, len(rows))
     codes = reports.compute(table(rows))
     assert codes.shape == (len(rows),)
     assert ((codes >= -1) & (codes < reports.size)).all()
@@ -182,9 +181,9 @@ def test_the_sample_has_the_rate_that_was_asked_for(rate):
 def test_a_sample_buys_no_privacy():
     """Everybody can recompute who was chosen, so whoever was pays in full."""
     price = Price.of(0.5)
-    sampled = made(Reports, ("segment",), sample=0.01, seed="00" * 32)
-    assert sampled.mechanism(price).loss == made(Reports, ("segment",)).mechanism(price).loss
-    assert sampled.mechanism(price).loss.pure == price.nano
+    sampled = made(PrivateReports, ("segment",), sample=0.01, seed="00" * 32)
+    assert sampled.law(price).loss == made(PrivateReports, ("segment",)).law(price).loss
+    assert sampled.law(price).loss.pure == price.nano
 
 
 # What both refuse -----------------------------------------------------------------------------------------------------------
@@ -193,19 +192,19 @@ def test_a_sample_buys_no_privacy():
 @pytest.mark.parametrize(
     ("kind", "parameters"),
     [
-        (Histogram, {"scale": 1}),
-        (Histogram, {"sample": 0.5}),
-        (Reports, {"epsilon": 9.0}),
-        (Reports, {"sample": 0.0}),
-        (Reports, {"sample": -0.5}),
-        (Reports, {"sample": 1.5}),
-        (Reports, {"sample": float("nan")}),
-        (Reports, {"sample": True}),
-        (Reports, {"sample": "0.5"}),
-        (Reports, {"sample": 0.5, "seed": ""}),
-        (Reports, {"sample": 0.5, "seed": "ab" * 31}),
-        (Reports, {"sample": 0.5, "seed": "g" * 64}),
-        (Reports, {"sample": 0.5, "seed": 7}),
+        (PrivateHistogram, {"scale": 1}),
+        (PrivateHistogram, {"sample": 0.5}),
+        (PrivateReports, {"epsilon": 9.0}),
+        (PrivateReports, {"sample": 0.0}),
+        (PrivateReports, {"sample": -0.5}),
+        (PrivateReports, {"sample": 1.5}),
+        (PrivateReports, {"sample": float("nan")}),
+        (PrivateReports, {"sample": True}),
+        (PrivateReports, {"sample": "0.5"}),
+        (PrivateReports, {"sample": 0.5, "seed": ""}),
+        (PrivateReports, {"sample": 0.5, "seed": "ab" * 31}),
+        (PrivateReports, {"sample": 0.5, "seed": "g" * 64}),
+        (PrivateReports, {"sample": 0.5, "seed": 7}),
     ],
 )
 def test_a_parameter_that_makes_no_sense_is_refused_before_data_is_seen(kind, parameters):
@@ -213,7 +212,7 @@ def test_a_parameter_that_makes_no_sense_is_refused_before_data_is_seen(kind, pa
         made(kind, ("segment",), **parameters)
 
 
-@pytest.mark.parametrize("kind", [Histogram, Reports])
+@pytest.mark.parametrize("kind", [PrivateHistogram, PrivateReports])
 def test_numbers_are_not_counted(kind):
     with pytest.raises(SchemaMismatch):
         made(kind, ("age",))
@@ -221,8 +220,8 @@ def test_numbers_are_not_counted(kind):
         made(kind, ("segment", "age"))
 
 
-@pytest.mark.parametrize("kind", [Histogram, Reports])
+@pytest.mark.parametrize("kind", [PrivateHistogram, PrivateReports])
 def test_a_joint_category_too_large_to_report_is_refused(kind):
-    plan, step, _ = a_plan(3, kind.__name__.lower(), ("many", "some"))
+    plan, step, _ = a_plan(3, kind.name, ("many", "some"))
     with pytest.raises(BadInput):
         kind(plan, step, WIDE)

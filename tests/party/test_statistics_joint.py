@@ -4,6 +4,7 @@ The reference is arithmetic on Python integers. A row of the results is a column
 """
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,13 +14,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.coding import LARGEST_SCALE, Coding
-from colonnade.party.steps.joint import Gram, PairTables
+from colonnade.party.steps.coding import coded_rows
+from colonnade.party.steps.gram import PrivateGram
+from colonnade.party.steps.own_products import folded_products
+from colonnade.party.steps.tables import PrivatePairTables
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
+from colonnade.steps.fixed_point import LARGEST_SCALE, FixedPoint
 from tests import kit
 
 SCHEMA = Schema(
@@ -68,7 +72,7 @@ def codings(draw):
     signed = ("flag",) if "flag" in columns and draw(st.booleans()) else ()
     scale = draw(SCALES)
     bound = draw(st.integers(1, len(columns) * scale**2) | st.just(len(columns) * scale**2))
-    return Coding(columns, SCHEMA, scale=scale, signed=signed, row_bound=bound)
+    return FixedPoint(columns, SCHEMA, scale=scale, signed=signed, row_bound=bound)
 
 
 # Coding ---------------------------------------------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ def codings(draw):
 
 @given(ROWS, codings())
 def test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_bound(rows, coding):
-    coded = coding.rows(table([*rows, *EXTREMES]), 0, len(rows) + len(EXTREMES))
+    coded = coded_rows(coding, table([*rows, *EXTREMES]), 0, len(rows) + len(EXTREMES))
     assert coded.dtype == np.int64
     assert coded.shape == (coding.width, len(rows) + len(EXTREMES))
     assert np.abs(coded).max() <= coding.scale
@@ -87,7 +91,7 @@ def test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_b
 def test_a_person_decides_their_own_row_and_no_other(rows, coding, data):
     person = data.draw(st.integers(0, len(rows) - 1))
     other = [NOTHING if index == person else row for index, row in enumerate(rows)]
-    before, after = coding.rows(table(rows), 0, len(rows)), coding.rows(table(other), 0, len(rows))
+    before, after = coded_rows(coding, table(rows), 0, len(rows)), coded_rows(coding, table(other), 0, len(rows))
     others = np.arange(len(rows)) != person
     np.testing.assert_array_equal(before[:, others], after[:, others])
     assert not after[:, person].any()  # zero-out: a record that contributes nothing
@@ -97,7 +101,7 @@ def test_a_person_decides_their_own_row_and_no_other(rows, coding, data):
 def test_somebody_without_a_row_contributes_nothing(rows, coding, data):
     order = np.arange(len(rows))
     order[data.draw(st.integers(0, len(rows) - 1))] = -1
-    coded = coding.rows(table(rows, order), 0, len(rows))
+    coded = coded_rows(coding, table(rows, order), 0, len(rows))
     assert not coded[:, order == -1].any()
 
 
@@ -105,23 +109,23 @@ def test_somebody_without_a_row_contributes_nothing(rows, coding, data):
 def test_people_may_be_read_in_any_blocks(rows, coding, data):
     cut = data.draw(st.integers(0, len(rows)))
     one = table(rows)
-    parts = np.concatenate([coding.rows(one, 0, cut), coding.rows(one, cut, len(rows))], axis=1)
-    np.testing.assert_array_equal(parts, coding.rows(one, 0, len(rows)))
+    parts = np.concatenate([coded_rows(coding, one, 0, cut), coded_rows(coding, one, cut, len(rows))], axis=1)
+    np.testing.assert_array_equal(parts, coded_rows(coding, one, 0, len(rows)))
 
 
 @given(st.floats(18, 95), SCALES)
 def test_a_number_is_coded_to_the_nearest_integer(age, scale):
-    coding = Coding(("age",), SCHEMA, scale=scale, row_bound=scale**2)
-    coded = int(coding.rows(table([(None, None, age, 0.0, 0.0)]), 0, 1)[0, 0])
+    coding = FixedPoint(("age",), SCHEMA, scale=scale, row_bound=scale**2)
+    coded = int(coded_rows(coding, table([(None, None, age, 0.0, 0.0)]), 0, 1)[0, 0])
     exact = (Fraction(age) - Fraction(113, 2)) / Fraction(77, 2) * scale
     assert abs(coded - exact) <= Fraction(1, 2) + Fraction(scale, 2**50)
 
 
 @pytest.mark.parametrize(("answer", "signed"), [("yes", 1), ("no", -1), (None, 0), ("maybe", 0)])
 def test_a_sign_has_three_values(answer, signed):
-    coding = Coding(("flag",), SCHEMA, scale=7, signed=("flag",), row_bound=49)
+    coding = FixedPoint(("flag",), SCHEMA, scale=7, signed=("flag",), row_bound=49)
     rows = [("gold", answer, 0.0, 0.0, 0.0), ("gold", "yes", 0.0, 0.0, 0.0)]
-    assert coding.rows(table(rows), 0, 1).tolist() == [[7 * signed]]
+    assert coded_rows(coding, table(rows), 0, 1).tolist() == [[7 * signed]]
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=4), st.integers(1, 12_000))
@@ -129,7 +133,8 @@ def test_clipping_shortens_a_row_no_more_than_truncation_asks_for(numbers, bound
     names = [f"x{index}" for index in range(len(numbers))]
     schema = Schema(dict.fromkeys(names, Numeric(-50, 50)))
     source = Source(pd.DataFrame([numbers], columns=names, dtype=float))
-    coded = Coding(names, schema, scale=50, row_bound=bound).rows(PrivateTable(source, schema), 0, 1)[:, 0]
+    coding = FixedPoint(names, schema, scale=50, row_bound=bound)
+    coded = coded_rows(coding, PrivateTable(source, schema), 0, 1)[:, 0]
     length = sum(number**2 for number in numbers)
     assert sum(int(entry) ** 2 for entry in coded) <= bound
     if length <= bound:
@@ -144,7 +149,8 @@ def test_clipping_shortens_a_row_no_more_than_truncation_asks_for(numbers, bound
 def test_a_missing_whole_number_contributes_nothing(column):
     schema = Schema(x=column)
     one = PrivateTable(Source(pd.DataFrame({"x": [np.nan, column.high]})), schema)
-    assert Coding(("x",), schema, scale=100, row_bound=10_000).rows(one, 0, 1).tolist() == [[0]]
+    coding = FixedPoint(("x",), schema, scale=100, row_bound=10_000)
+    assert coded_rows(coding, one, 0, 1).tolist() == [[0]]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +172,7 @@ def test_a_missing_whole_number_contributes_nothing(column):
 )
 def test_a_coding_that_makes_no_sense_is_refused(options, error):
     with pytest.raises(error):
-        Coding(**{"columns": ("age",), "schema": SCHEMA, "scale": 4, "row_bound": 16, "signed": (), **options})
+        FixedPoint(**{"columns": ("age",), "schema": SCHEMA, "scale": 4, "row_bound": 16, "signed": (), **options})
 
 
 # Joint statistics -----------------------------------------------------------------------------------------------------------
@@ -212,13 +218,13 @@ def grams(people, *, scale=100, share=Fraction(1), law="gaussian", **options):
         return {"scale": scale, "row_bound": bound, "width": width(columns), "noise": law}
 
     plan = a_plan("gram", parameters, people=people, **options)
-    return {step.party: Gram(plan, step, SCHEMA) for step in plan.steps}
+    return {step.party: PrivateGram(plan, step, SCHEMA) for step in plan.steps}
 
 
 def pair_tables(people, **options):
     owners = {"bank": ("segment", "flag"), "telco": ("flag",), "insurer": ("segment",)}
     plan = a_plan("pair-tables", lambda _, columns: {"width": _cells(columns)}, people=people, owners=owners, **options)
-    return {step.party: PairTables(plan, step, SCHEMA) for step in plan.steps}
+    return {step.party: PrivatePairTables(plan, step, SCHEMA) for step in plan.steps}
 
 
 def _cells(columns):
@@ -239,6 +245,13 @@ def weighted_squared_difference(one, other):
     return sum((one[i][j] - other[i][j]) ** 2 * (1 if i == j else 2) for i in size for j in size if i <= j)
 
 
+def own_block(statistic, one, block=8_192):
+    """Products of a party's own columns without noise, a constant column in front."""
+    return folded_products(
+        partial(statistic.rows, one), statistic.people, statistic.width, statistic.coding.scale, block
+    )
+
+
 @given(ROWS, SCALES, st.sampled_from([Fraction(1), Fraction(1, 3), Fraction(1, 1000)]))
 def test_a_partys_own_block_is_the_exact_integer_product(rows, scale, share):
     people = len(rows)
@@ -247,14 +260,14 @@ def test_a_partys_own_block_is_the_exact_integer_product(rows, scale, share):
         columns = [[scale] * people] + [[int(entry) for entry in column] for column in coded]
         expected = [[sum(a * b for a, b in zip(one, other, strict=True)) for other in columns] for one in columns]
         for block in (1, 3, 65_536):
-            assert statistic._own_block(table(rows), block).tolist() == expected, party
+            assert own_block(statistic, table(rows), block).tolist() == expected, party
 
 
 def test_the_own_block_stays_exact_where_its_entries_pass_what_a_float_can_hold():
     people = 20_000
     rows = [("gold", "yes", 95.0, 1.7e308, 10.0)] * people
     statistic = grams(people, scale=LARGEST_SCALE)["insurer"]
-    assert statistic._own_block(table(rows)).tolist() == [[people * LARGEST_SCALE**2] * 3] * 3
+    assert own_block(statistic, table(rows)).tolist() == [[people * LARGEST_SCALE**2] * 3] * 3
 
 
 @given(ROWS, SCALES, st.sampled_from([Fraction(1), Fraction(1, 3)]), st.data())
@@ -264,7 +277,7 @@ def test_a_person_removed_everywhere_moves_a_gram_matrix_by_no_more_than_declare
     other = [NOTHING if index == person else row for index, row in enumerate(rows)]
     before = whole_matrix(statistics, dict.fromkeys(statistics, table(rows)), len(rows))
     after = whole_matrix(statistics, dict.fromkeys(statistics, table(other)), len(rows))
-    assert weighted_squared_difference(before, after) <= statistics["bank"].noise.moved()
+    assert weighted_squared_difference(before, after) <= statistics["bank"].joint.noise.moved()
 
 
 @given(ROWS, SCALES, st.sampled_from([Fraction(1), Fraction(1, 3)]), st.sampled_from(list(OWNERS)), st.data())
@@ -275,7 +288,7 @@ def test_a_person_removed_at_one_party_moves_a_gram_matrix_by_no_more_than_decla
     tables = dict.fromkeys(statistics, table(rows))
     before = whole_matrix(statistics, tables, len(rows))
     after = whole_matrix(statistics, {**tables, party: table(other)}, len(rows))
-    assert weighted_squared_difference(before, after) <= statistics[party].noise.moved(party)
+    assert weighted_squared_difference(before, after) <= statistics[party].joint.noise.moved(party)
 
 
 def test_the_declared_movement_is_nearly_reached_by_extreme_rows():
@@ -283,7 +296,7 @@ def test_the_declared_movement_is_nearly_reached_by_extreme_rows():
     statistics = grams(1, scale=100)
     tables = [dict.fromkeys(statistics, table([row])) for row in (("gold", "yes", 95.0, 1.7e308, 10.0), NOTHING)]
     moved = weighted_squared_difference(*(whole_matrix(statistics, one, 1) for one in tables))
-    assert moved >= 0.95 * statistics["bank"].noise.moved()
+    assert moved >= 0.95 * statistics["bank"].joint.noise.moved()
 
 
 @given(ROWS, st.data())
@@ -299,7 +312,7 @@ def test_a_person_moves_one_cell_of_each_pair_table_by_at_most_one(rows, data):
         return [np.abs(coded[a][0] @ coded[b][0].T - coded[a][1] @ coded[b][1].T) for a, b in pairs]
 
     everywhere, at_one = moves(set(statistics)), moves({"telco"})
-    noise = statistics["bank"].noise
+    noise = statistics["bank"].joint.noise
     assert all(moved.sum() <= 1 for moved in everywhere)
     assert sum(int(moved.sum()) for moved in everywhere) <= noise.moved() == 3
     assert sum(int((moved**2).sum()) for moved in at_one) <= noise.moved("telco") == 2
@@ -320,11 +333,11 @@ def test_a_party_noises_its_own_block_with_v_on_the_diagonal_and_half_of_it_else
     statistic = grams(2, scale=4, law=law)["bank"]
     empty = table([NOTHING] * 2)
     source = kit.sampler(f"own block {law}")
-    exact = statistic._own_block(empty)
+    exact = own_block(statistic, empty)
     upper = np.triu_indices(len(exact))
     drawn = np.array([statistic.own(empty, source) for _ in range(1_500)]) - exact[upper][1:]
     diagonal = (upper[0] == upper[1])[1:]
-    half = float(statistic.noise.own_variance)
+    half = float(statistic.joint.noise.own_variance)
     for entries, variance in ((drawn[:, diagonal], 2 * half), (drawn[:, ~diagonal], half)):
         assert _variance_p(entries, variance) > kit.ALPHA
         assert _variance_p(entries, variance * 0.81) < kit.ALPHA
@@ -336,8 +349,8 @@ def test_a_share_of_the_noise_between_parties_has_the_declared_variance(law):
     statistic = grams(2, scale=4, law=law)["bank"]
     drawn = statistic.cross_noise(20_000, kit.sampler(f"cross {law}"))
     assert drawn.dtype == np.int64
-    assert _variance_p(drawn, statistic.noise.share_variance) > kit.ALPHA
-    assert _variance_p(drawn, statistic.noise.share_variance * 0.81) < kit.ALPHA
+    assert _variance_p(drawn, statistic.joint.noise.share_variance) > kit.ALPHA
+    assert _variance_p(drawn, statistic.joint.noise.share_variance * 0.81) < kit.ALPHA
 
 
 @pytest.mark.parametrize("price", [Price.of(0.5), Price.of(0.5, 1e-6)])
@@ -346,7 +359,7 @@ def test_a_share_of_the_noise_of_pair_tables_has_the_declared_variance(price):
     drawn = statistic.cross_noise(60_000, kit.sampler(f"tables {price}"))
     # The fourth moment of a Pólya share is far above a normal one's, so its sample variance spreads more.
     spread = float(np.sqrt(np.var(drawn.astype(float) ** 2) / len(drawn)))
-    assert abs(float(np.mean(drawn.astype(float) ** 2)) - statistic.noise.share_variance) < 7 * spread
+    assert abs(float(np.mean(drawn.astype(float) ** 2)) - statistic.joint.noise.share_variance) < 7 * spread
     assert statistic.own(table([NOTHING] * 2), kit.sampler("unused")) is None
 
 
@@ -392,7 +405,7 @@ def test_a_gram_step_that_makes_no_sense_is_refused_before_data_is_seen(change):
 
     plan = a_plan("gram", parameters, people=3)
     with pytest.raises(ColonnadeError):
-        Gram(plan, plan.step("bank", "s"), SCHEMA)
+        PrivateGram(plan, plan.step("bank", "s"), SCHEMA)
 
 
 def test_all_parties_of_a_gram_matrix_are_offered_one_price():
@@ -401,7 +414,7 @@ def test_all_parties_of_a_gram_matrix_are_offered_one_price():
     cheap = Step(**{**_fields(bank), "price": Price.of(9.0, 1e-5)})
     changed = Plan(**{**_fields(plan), "steps": (cheap, *others)})
     with pytest.raises(PlanMismatch):
-        Gram(changed, cheap, SCHEMA)
+        PrivateGram(changed, cheap, SCHEMA)
 
 
 @pytest.mark.parametrize("parameters", [{"width": 5}, {}, {"width": 6, "scale": 2}])
@@ -411,14 +424,14 @@ def test_a_pair_table_step_that_makes_no_sense_is_refused(parameters):
         "pair-tables", lambda party, _: parameters if party == "bank" else {"width": 2}, people=3, owners=owners
     )
     with pytest.raises(ColonnadeError):
-        PairTables(plan, plan.step("bank", "s"), SCHEMA)
+        PrivatePairTables(plan, plan.step("bank", "s"), SCHEMA)
 
 
 def test_numbers_have_no_pair_tables():
     owners = {"bank": ("age",), "telco": ("flag",)}
     plan = a_plan("pair-tables", lambda *_: {"width": 2}, people=3, owners=owners)
     with pytest.raises(SchemaMismatch):
-        PairTables(plan, plan.step("bank", "s"), SCHEMA)
+        PrivatePairTables(plan, plan.step("bank", "s"), SCHEMA)
 
 
 def _fields(struct):

@@ -10,7 +10,8 @@ from colonnade.privacy.price import NANO
 from colonnade.protocol import codec
 from colonnade.report.markup import Html, figure, join, table, tag
 from colonnade.report.mechanisms import noises, proof_of
-from colonnade.steps.kind import NoiseWords
+from colonnade.steps.kind import Admission, NoiseWords
+from colonnade.steps.registry import kind_of
 
 __all__ = ["OF_A_STUDY", "is_private", "ledgers", "proofs", "versions"]
 
@@ -35,7 +36,8 @@ CODING = (
 
 def is_private(study: Any) -> bool:
     """Return whether ε is finite for a person: towards the coordinator, and towards a party to which scores were opened."""
-    told = {str(step.parameters["recipient"]) for step in study.plan_.steps if step.statistic == "predictions"}
+    opened = [step for step in study.plan_.steps if kind_of(step).admission == Admission.PREDICTION]
+    told = {str(step.parameters["recipient"]) for step in opened}
     return not any(isinf(study.privacy_.epsilon(observer=one, unit="person")) for one in ("coordinator", *sorted(told)))
 
 

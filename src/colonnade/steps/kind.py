@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from colonnade.coding.names import ColumnName
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ProtocolError
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.laws import Mechanism
@@ -291,7 +292,7 @@ class StepKind:
     @classmethod
     def in_words(cls, steps: Steps) -> str:
         """Return what the whole step is about: its title and the columns that enter."""
-        columns = [f"{party}.{column}" for party, step in steps.items() for column in step.columns]
+        columns = [str(ColumnName(party, column)) for party, step in steps.items() for column in step.columns]
         return f"{cls.title} of {_listed(columns)}" if columns else cls.title
 
 

@@ -15,9 +15,9 @@ def with_half(f: cn.Federation) -> cn.Federation:
     """Agree, at every party, to the first half of the people."""
     for party in f.parties:
         gate = gate_of(f, party)
-        whole = gate.views.alignment(f.alignment)
+        whole = gate.row_orders.alignment(f.alignment)
         half = whole.people // 2
-        gate.views.add(Alignment("ab" * 32, half, whole.order[:half], whole.ids.slice(0, half)))
+        gate.row_orders.add(Alignment("ab" * 32, half, whole.order[:half], whole.ids.slice(0, half)))
     return at(f)
 
 
@@ -52,19 +52,19 @@ def test_an_order_that_nobody_agreed_to_is_refused():
     with pytest.raises(PlanMismatch):
         study.fit(f)
     with pytest.raises(PlanMismatch):
-        gate_of(f).views.alignment("cd" * 32)
+        gate_of(f).row_orders.alignment("cd" * 32)
 
 
 def test_orders_survive_a_restart_for_this_user_alone(tmp_path):
     with federation(ledger_dir=tmp_path) as f:
         with_half(f)
-        order = gate_of(f).views.alignment("ab" * 32).order
+        order = gate_of(f).row_orders.alignment("ab" * 32).order
     files = list(tmp_path.rglob("*.alignment"))
     assert len(files) == 3
     assert all(file.stat().st_mode & 0o077 == 0 for file in files)
     with federation(ledger_dir=tmp_path) as again:
         assert at(again).people == len(order)
-        kept = gate_of(again).views.alignment("ab" * 32)
+        kept = gate_of(again).row_orders.alignment("ab" * 32)
         assert np.array_equal(kept.order, order)
         assert kept.ids.equals(pa.array(kept.ids.to_pylist(), type=kept.ids.type))
 
@@ -72,6 +72,6 @@ def test_orders_survive_a_restart_for_this_user_alone(tmp_path):
 def test_agreeing_twice_to_one_order_keeps_the_first():
     f = federation()
     with_half(f)
-    views = guards(f)["bank"]._views
-    first = views.of("ab" * 32)
-    assert views.add(Alignment("ab" * 32, 1, np.array([0]))) is first
+    orders = guards(f)["bank"]._row_orders
+    first = orders.of("ab" * 32)
+    assert orders.add(Alignment("ab" * 32, 1, np.array([0]))) is first
