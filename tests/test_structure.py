@@ -202,6 +202,9 @@ def test_every_mechanism_states_its_guarantee_and_the_tests_that_check_it(kind):
         assert re.search(rf"^{item}\b", text, flags=re.MULTILINE), item
     checked_by = text[text.index("Checked by") :]
     assert re.search(r"tests/\S+\.py", checked_by)
+    pages = re.findall(r"docs/proofs/[a-z-]+\.md", text[: text.index("Neighbours")])
+    assert pages, "the guarantee says where its proof is"
+    assert all((ROOT / page).is_file() for page in pages)
 
 
 @pytest.mark.parametrize("kind", concrete_estimators(), ids=lambda kind: kind.__name__)
