@@ -20,6 +20,7 @@ from colonnade.estimators.methods.gradient import Gradient
 from colonnade.estimators.moment import Moment
 from colonnade.estimators.pattern_count import PatternCount
 from colonnade.estimators.pca import PCA
+from colonnade.estimators.study import Study
 from colonnade.privacy.price import Budget
 from colonnade.schema import Numeric
 
@@ -45,7 +46,7 @@ class Comparison:
     """
 
     charges: dict[str, float]
-    estimator: Any
+    estimator: Study
     table: pd.DataFrame
     summary: str
 
@@ -183,7 +184,7 @@ def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federa
     return run
 
 
-def _charges(study: Any, federation: Federation) -> dict[str, float]:
+def _charges(study: Study, federation: Federation) -> dict[str, float]:
     return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
 
 
