@@ -34,6 +34,7 @@ from colonnade.party.steps.half import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import EVENT, About, Plan, Step
+from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
@@ -89,9 +90,7 @@ class Gate:
         self._randomness = randomness
         self.policy = policy
         self.terms = terms
-        self.row_orders: RowOrders | None = (
-            None  # the other orders of rows before the same ledger, once there is a guard
-        )
+        self.row_orders: RowOrders | None = None  # every order of rows before this ledger, once there is a guard
 
     # The four ways out --------------------------------------------------------------------------------------------------
 
@@ -102,8 +101,7 @@ class Gate:
         if stored is not None:
             return stored
         step = ask.plan.step(self.terms.party, ask.step)
-        half = self._admit_local(ask.plan, step)
-        law = half.law(_price_of(step))
+        half, law = self._admit_local(ask.plan, step)
         shards.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
         prepare(half, self._table)
         self._ledger.debit(request, body, law.loss, label=label_of(ask.plan, step), **self._row(ask.plan, step))
@@ -265,18 +263,19 @@ class Gate:
             return None
         if is_conversation(step):
             return self._admit_conversation(plan, step).loss
-        return self._admit_local(plan, step).law(step.price).loss
+        return self._admit_local(plan, step)[1].loss
 
     def _admit(self, plan: Plan, step: Step) -> StepKind:
         return self.policy.admit(plan, step, self.terms, private_half, self._earlier(plan))
 
-    def _admit_local(self, plan: Plan, step: Step) -> Local:
+    def _admit_local(self, plan: Plan, step: Step) -> tuple[Local, Mechanism]:
+        """Return a private release of this party's own, and the law that its price buys."""
         half = self._admit(plan, step)
         if is_conversation(step):
             raise ProtocolError("This step is opened together with other parties, in turns.")
         if step.price is None or not isinstance(half, Local):
             raise PolicyRefusal("This step has no release without differential privacy.")
-        return half
+        return half, half.law(step.price)
 
     def _admit_conversation(self, plan: Plan, step: Step) -> StepKind:
         if not is_conversation(step):
@@ -488,11 +487,6 @@ def label_of(plan: Plan, step: Step) -> str:
     """Public words for the ledger: the study, the step, the first digits of the plan's hash."""
     level = " event-level" if plan.relation == EVENT else ""
     return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
-
-
-def _price_of(step: Step) -> Any:
-    assert step.price is not None  # admitted as a private release
-    return step.price
 
 
 def _released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> Released:
