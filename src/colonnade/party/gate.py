@@ -34,7 +34,6 @@ from colonnade.party.steps.half import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import EVENT, About, Plan, Step
-from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.loss import Loss, total
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
@@ -101,7 +100,9 @@ class Gate:
         if stored is not None:
             return stored
         step = ask.plan.step(self.terms.party, ask.step)
-        half, law = self._admit_local(ask.plan, step)
+        half = self._admit_local(ask.plan, step)
+        assert step.price is not None  # or it would not have been admitted
+        law = half.law(step.price)
         shards.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
         prepare(half, self._table)
         self._ledger.debit(request, body, law.loss, label=label_of(ask.plan, step), **self._row(ask.plan, step))
@@ -263,19 +264,18 @@ class Gate:
             return None
         if is_conversation(step):
             return self._admit_conversation(plan, step).loss
-        return self._admit_local(plan, step)[1].loss
+        return self._admit_local(plan, step).law(step.price).loss
 
     def _admit(self, plan: Plan, step: Step) -> StepKind:
         return self.policy.admit(plan, step, self.terms, private_half, self._earlier(plan))
 
-    def _admit_local(self, plan: Plan, step: Step) -> tuple[Local, Mechanism]:
-        """Return a private release of this party's own, and the law that its price buys."""
+    def _admit_local(self, plan: Plan, step: Step) -> Local:
         half = self._admit(plan, step)
         if is_conversation(step):
             raise ProtocolError("This step is opened together with other parties, in turns.")
         if step.price is None or not isinstance(half, Local):
             raise PolicyRefusal("This step has no release without differential privacy.")
-        return half, half.law(step.price)
+        return half
 
     def _admit_conversation(self, plan: Plan, step: Step) -> StepKind:
         if not is_conversation(step):
