@@ -6,7 +6,6 @@ Random numbers here are numpy's: these are not for use. All take coded columns i
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from colonnade.steps.coefficient_entries import own_entries
 
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.estimation.moments import Moments
@@ -15,6 +14,7 @@ from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, empha
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.schema import Column
+from colonnade.steps.coefficients import own_entries
 
 Array = np.ndarray
 

@@ -49,7 +49,7 @@ from colonnade.estimation.regression_from_moments import linear_from_moments
 from colonnade.estimators.design import design
 from colonnade.privacy.price import Price
 from colonnade.schema import Category, Column
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 HERE = Path(__file__).parent
 SETS = "COLONNADE_FUNCTIONAL_SETS"
@@ -392,7 +392,7 @@ class Timed:
         self._federation = GRAM.a_federation(GRAM.tables(rows, columns, parties), nodes)
         self._study = cn.LinearRegression("party1.x0", method="functional", epsilon=1.0)
         self._study.fit(self._federation)  # warm
-        self.joint = Joint.read(self._study.plan_, "coefficients")
+        self.joint = read_joint(self._study.plan_, "coefficients")
         self.taken: list = []
 
     def time(self, times: int) -> None:

@@ -108,12 +108,12 @@ def echo_behind(path: Path) -> int:
 
 def relay(name: str, guard: Path, address: str, kit: Path) -> int:
     """Fork a relay; return its id."""
-    from colonnade.service.relay import Relay
+    from colonnade.service.relay import SiteRelay
 
     pid = os.fork()
     if pid:
         return pid
-    Relay(name, guard=guard, address=address, kit=kit, host=HOST)
+    SiteRelay(name, guard=guard, address=address, kit=kit, host=HOST)
     while True:
         time.sleep(60)
 

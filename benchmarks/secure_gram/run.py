@@ -38,7 +38,7 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 HERE = Path(__file__).parent
 SEED = 20_240_602
@@ -96,7 +96,7 @@ class Ours:
         self.nodes = nodes
         self.taken: list[Seconds] = []
         self.release = self._federation.moments(epsilon=EPSILON, delta=DELTA, scale=SCALE)  # warm
-        self.joint = Joint.read(self.release.plan_, "gram")
+        self.joint = read_joint(self.release.plan_, "gram")
 
     def time(self, times: int) -> None:
         for _ in range(times):

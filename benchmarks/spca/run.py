@@ -45,7 +45,7 @@ from colonnade.privacy import samplers
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.steps.joint import Joint
+from colonnade.steps.registry import read_joint
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it
@@ -102,7 +102,7 @@ def stated(problem: Problem, epsilon: float, federation: cn.Federation) -> tuple
     plan = federation.plan(
         algorithm, task="moments", method="secure", price=algorithm.price, unit="person", parameters={}
     )
-    joint = Joint.read(plan, "gram")
+    joint = read_joint(plan, "gram")
     owners = np.repeat(np.arange(1, len(joint.widths) + 1), joint.widths)
     owners = np.concatenate([[0], owners])
     kinds = np.where((owners[:, None] != owners) & (owners[:, None] > 0) & (owners > 0), 2, 0)

@@ -14,9 +14,10 @@ from scipy.linalg import eigh
 import colonnade as cn
 from colonnade.coding.features import features_of
 from colonnade.datasets.public import DATA_VARIABLE, adult, nsl_kdd
-from colonnade.party.steps.coding import Coding
+from colonnade.party.steps.coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
+from colonnade.steps.fixed_point import FixedPoint
 
 DELTA = 1e-5
 WIDE = 1_000
@@ -89,8 +90,9 @@ class Problem:
         blocks = []
         for name, schema in self.schemas(parties).items():
             bound = self.scale**2 * len(schema) if norms is None else int(self.scale**2 * norms[name] ** 2)
-            coding = Coding(tuple(schema), schema, scale=self.scale, row_bound=bound)
-            blocks.append(coding.rows(PrivateTable(Source(self.frame[list(schema)]), schema), 0, self.people))
+            coding = FixedPoint(tuple(schema), schema, scale=self.scale, row_bound=bound)
+            table = PrivateTable(Source(self.frame[list(schema)]), schema)
+            blocks.append(coded_rows(coding, table, 0, self.people))
         return np.concatenate(blocks)
 
     def plain(self, parties: int) -> np.ndarray:

@@ -1,19 +1,24 @@
-"""Structured logs with a fixed vocabulary: one JSON object a line, made of public words and figures only.
+"""What running processes say of themselves: logs with a fixed vocabulary, and small status files.
+
+A log is one JSON object per line, made of public words and figures only.
 
 Nothing that is logged can quote data, because nothing free can be logged: an event is one of `EVENTS`, a field one of `FIELDS`,
 and its value a number, a truth value or a short plain word.
 """
 
+import contextlib
 import json
 import re
 import threading
 import time
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
 
 from colonnade.errors import BadInput
 
-__all__ = ["EVENTS", "FIELDS", "Log"]
+__all__ = ["EVENTS", "FIELDS", "Event", "Log", "read_events", "read_status", "write_status"]
 
 EVENTS = frozenset(
     {
@@ -98,3 +103,70 @@ class Log:
         seconds = self._clock()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         return f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"
+
+
+# Read back -----------------------------------------------------------------------------------------------------------------
+
+NEWEST = 2_000_000
+"""How many bytes of a log are read, from its end: a dashboard shows what is going on, an archive what has been."""
+
+COMMON = frozenset({"time", "site", "process", "event"})
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of a log."""
+
+    time: str
+    site: str
+    process: str
+    event: str
+    fields: Mapping[str, Value] = field(default_factory=dict)
+
+
+def read_events(path: Path) -> list[Event]:
+    """Return the newest events of a log, oldest first. A line that is not of the vocabulary is not an event."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            end = file.tell()
+            file.seek(max(0, end - NEWEST))
+            lines = file.read().decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return list(_parsed(lines[1:] if end > NEWEST else lines))
+
+
+def _parsed(lines: list[str]) -> Iterator[Event]:
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(found, dict) or not set(found) >= COMMON or found["event"] not in EVENTS:
+            continue
+        fields = {name: value for name, value in found.items() if name in FIELDS}
+        words = [str(found[name]) for name in ("time", "site", "process", "event")]
+        yield Event(words[0], words[1], words[2], words[3], fields)
+
+
+# Status files ---------------------------------------------------------------------------------------------------------------
+
+
+def write_status(path: Path, content: Mapping[str, object]) -> None:
+    """Write what a process is doing; a reader meets all of it, or all of what was there before."""
+    part = path.with_name(f".{path.name}.part")
+    with contextlib.suppress(OSError):
+        part.write_text(json.dumps({"time": time.time(), **content}), encoding="utf-8")
+        part.replace(path)
+
+
+def read_status(path: Path, *, newer_than: float | None = None) -> dict[str, Any] | None:
+    """Read what a process last wrote of itself; ``None`` if there is nothing, or nothing of the last so many seconds."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or (newer_than is not None and time.time() - found["time"] > newer_than):
+        return None
+    return found

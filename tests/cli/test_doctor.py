@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colonnade.cli import doctor
 from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy import samplers
-from colonnade.protocol.papers import Coordinator, Papers
+from colonnade.protocol.agreement import CoordinatorAddress, FederationAgreement
+from colonnade.service import machine_checks as doctor
 from colonnade.service.party_folder import PartyFolder
 from tests.cli.studies import call
 
@@ -134,11 +134,11 @@ def old_python(patch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], check: str, tmp_path: Path) -> None:
-    examine = dict(doctor.checks(tmp_path))[check]
-    assert doctor._examined(check, examine)[1]
+    examine = dict(doctor.machine_checks(tmp_path))[check]
+    assert next(doctor.examined([(check, examine)]))[1]
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
-        name, sound, words = doctor._examined(check, examine)
+        name, sound, words = next(doctor.examined([(check, examine)]))
     assert (name, sound) == (check, False)
     assert words
 
@@ -166,8 +166,8 @@ def member(tmp_path: Path) -> PartyFolder:
     schema.write_text(schema.read_text() + "age = { lower = 18, upper = 95 }\n", encoding="utf-8")
     others = {name: PartyFolder.create(tmp_path / name, name=name, role="compute") for name in ("one", "two")}
     members = {"bank": folder.card(), **{name: other.card() for name, other in others.items()}}
-    papers = Papers(
-        name="test", coordinator=Coordinator(host="127.0.0.1", port=1), members=members, collusion=0, threshold=1
+    papers = FederationAgreement(
+        name="test", coordinator=CoordinatorAddress(host="127.0.0.1", port=1), members=members, collusion=0, threshold=1
     )
     for name, one in {"bank": folder, **others}.items():
         papers = papers.signed_by(name, one.identity())

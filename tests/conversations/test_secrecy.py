@@ -314,7 +314,7 @@ def test_sizes_of_letters_follow_from_the_plan_alone():
 
 def test_a_turns_request_says_nothing_but_the_plan_the_run_and_letters_to_a_joint_opening():
     """A coordinator has no other lever on a run: the request's fields are these, and a product takes no inputs."""
-    assert Post.__struct_fields__ == ("plan", "step", "run", "turn", "letters", "inputs")
+    assert Post.__struct_fields__ == ("plan", "step", "run", "turn", "letters", "inputs", "about")  # about: words only
     stage = constant_stage(3, 1, side=2)
     for run in stage.runs.values():
         with pytest.raises(ProtocolError):

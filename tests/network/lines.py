@@ -18,12 +18,12 @@ HOST = "localhost"
 RELAY = """
 import os, sys
 from colonnade.event_log import Log
-from colonnade.service.relay import Relay
+from colonnade.service.relay import SiteRelay
 folder, address, kits, host, *names = sys.argv[1:]
 for name in names:
     if os.fork() == 0:
         log = Log(sys.stdout, name, "relay")
-        Relay(name, guard=f"{folder}/{name}.sock", address=address, kit=f"{kits}/{name}", host=host, log=log)
+        SiteRelay(name, guard=f"{folder}/{name}.sock", address=address, kit=f"{kits}/{name}", host=host, log=log)
         break
 sys.stdin.read()
 os._exit(0)

@@ -11,7 +11,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import federation as federation_command
-from colonnade.service.party_folder import PartyFolder, read_papers
+from colonnade.protocol.agreement import read_agreement
+from colonnade.service.party_folder import PartyFolder
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.network.lines import HOST, Started, free_port, until
 
@@ -139,7 +140,7 @@ class Site:
 
     @property
     def papers(self):
-        return read_papers(self.papers_path)
+        return read_agreement(self.papers_path)
 
     def start(self, *names: str) -> Started:
         folders = [str(self.members[name].path) for name in names or self.members]

@@ -14,11 +14,11 @@ from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.party.policy import Policy
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
 from colonnade.protocol.messages import Ask, Post, Propose, Refused
-from colonnade.protocol.papers import Floor, Papers
 from colonnade.secure.keys import Identity
 from colonnade.service.opening import stricter
-from colonnade.service.party_folder import PartyFolder, read_papers
+from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Direct
 from tests.network.served import Site
 
@@ -29,7 +29,7 @@ def site(tmp_path):
 
 
 @contextmanager
-def opened(site: Site, journal: StudyJournal | None = None, papers: Papers | None = None):
+def opened(site: Site, journal: StudyJournal | None = None, papers: FederationAgreement | None = None):
     """The served parties in this process: the same folders, papers, guards and heads; only the wire is missing."""
     transport = Direct({name: member.guard() for name, member in site.members.items()})
     try:
@@ -47,8 +47,8 @@ def counts(**options) -> cn.PatternCount:
 
 def test_papers_survive_being_written_and_read(site):
     papers = site.papers
-    assert Papers.read(papers.text()) == papers
-    assert papers.check().identity == Papers.read(papers.text() + "\n# a comment\n").identity
+    assert FederationAgreement.read(papers.text()) == papers
+    assert papers.check().identity == FederationAgreement.read(papers.text() + "\n# a comment\n").identity
 
 
 CHANGES = {
@@ -108,13 +108,13 @@ def test_a_member_signs_only_papers_that_say_of_it_what_its_own_card_says(site):
 )
 def test_what_is_not_papers_is_refused_by_an_error_of_ours(text):
     with pytest.raises(BadInput, match="papers"):
-        Papers.read(text)
+        FederationAgreement.read(text)
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_papers_or_refused(text):
     with pytest.raises(BadInput):
-        Papers.read(text)
+        FederationAgreement.read(text)
 
 
 # What a party opens ---------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_a_folder_is_never_made_over_another_and_names_are_plain(tmp_path):
 
 def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"))
-    papers = read_papers(site.papers_path).check()
+    papers = read_agreement(site.papers_path).check()
     assert papers.nodes == ("coordinator",)
     assert papers.threshold == 1
     assert (site.folder / "kits" / "coordinator" / "identity.key").stat().st_mode & 0o077 == 0

@@ -14,11 +14,10 @@ import httpx
 import uvicorn
 
 import colonnade as cn
+from colonnade.event_log import read_events
 from colonnade.report.dashboard import app as application
 from colonnade.report.dashboard.app import COOKIE, Sources
-from colonnade.report.dashboard.bars import MOST_COLUMNS, PALETTE, columns_over_time, segments
-from colonnade.report.dashboard.events import read_events
-from colonnade.report.dashboard.party_view import Line, party_view
+from colonnade.report.dashboard.party_view import MOST_COLUMNS, PALETTE, Line, columns_over_time, party_view, segments
 from tests.federations import federation
 
 TOKEN = "0123456789abcdef"

@@ -4,18 +4,20 @@ import hashlib
 from functools import partial
 
 import numpy as np
-from colonnade.party.steps.aligning_part import AligningPart
 
 from colonnade.conversations import matching as matching_run
-from colonnade.party import policy
+from colonnade.party.gate import AdmittedStep
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.reservation import Reservation
+from colonnade.party.steps.alignment import MatchingPart
 from colonnade.party.table import identifiers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.union import UnionNoise
-from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.secure import matching, points
 from colonnade.secure.hidden_map import HiddenMap
 from colonnade.secure.union import UnionSide
+from colonnade.steps.gram import Gram
+from colonnade.steps.kind import RowOrder
 from tests.conversations import test_matching_run as runs
 from tests.coordinator import test_align as aligned
 from tests.coordinator import test_union_studies as unions
@@ -47,12 +49,9 @@ def _rows_at_the_front(people, places, secret):
     return np.where(order < people, order, -1)
 
 
-def _pays_again(self, label):
-    self._noise = KeyedRandomness(self._gate.randomness.bytes(32))
-    if not self._gate.ledger.knows(self._request):
-        self._gate.ledger.reserve(
-            self._request, self._body, self._statistic.loss, label=label, seed=self._gate.randomness.bytes(32)
-        )
+def _draws_again(honest, self, **options):
+    honest(self, **options)
+    return Reservation(self.fresh(32))
 
 
 BUGS = [
@@ -97,12 +96,12 @@ BUGS = [
     ),
     Bug(
         "a changed list is matched again",
-        wrapped(AligningPart, "_check_policy", lambda honest, self, fingerprint: None),
+        wrapped(MatchingPart, "_check_policy", lambda honest, self, listed: None),
         aligned.test_a_policy_bounds_how_often_a_list_is_matched,
     ),
     Bug(
         "a run taken up again draws its noise anew",
-        replaced(AligningPart, "_pay", _pays_again),
+        wrapped(AdmittedStep, "reserve", _draws_again),
         aligned.test_a_run_that_was_cut_short_is_taken_up_with_the_same_noise,
     ),
     Bug(
@@ -140,7 +139,7 @@ BUGS = [
     ),
     Bug(
         "plain moments on a union",
-        replaced(policy, "ON_ANY_ORDER", policy.ON_ANY_ORDER | {"gram"}),
+        replaced(Gram, "row_order", RowOrder.ANY),
         unions.test_a_coordinator_cannot_ask_for_plain_moments_on_a_union,
     ),
     Bug(

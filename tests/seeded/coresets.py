@@ -4,7 +4,6 @@ from contextlib import suppress
 from functools import partial
 
 import numpy as np
-from colonnade.party.steps.coreset import CoresetDraws, CoresetRows
 
 from colonnade.conversations import sums as sum_run
 from colonnade.coordinator import statement
@@ -12,9 +11,11 @@ from colonnade.coordinator.protocols import coreset_study
 from colonnade.errors import ProtocolError
 from colonnade.estimation import importance_sampling
 from colonnade.estimators import coreset_options, study
+from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps import cluster_scores, leverage, sum_part
-from colonnade.party.steps import coreset as coreset_statistic
+from colonnade.party.steps import cluster_scores, coresets, leverage
+from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetRows
+from colonnade.party.steps.scored_rows import coded_columns
 from colonnade.secure.summation import PairwiseMasks, SumRing
 from tests.conversations import test_sum_run as sums
 from tests.coordinator import test_importance_sampling as sampling
@@ -37,7 +38,7 @@ def _rank_of_the_width(honest, gram, found, rest, smallest):
 
 def _any_rows(honest, self, table, inputs, randomness):
     if "rows" in inputs:
-        return {"value": np.ascontiguousarray(self.rows.coded(table, self.rows.columns, inputs["rows"]).T)}
+        return {"value": np.ascontiguousarray(coded_columns(self.terms, table, self.columns, inputs["rows"]).T)}
     return honest(self, table, inputs, randomness)
 
 
@@ -47,7 +48,7 @@ def _as_often_as_asked(honest, *arguments):
 
 
 def _any_counts(self, inputs):
-    self._counts = [int(count) for count in inputs["counts"]]
+    self._counts = tuple(int(count) for count in inputs["counts"])
     return {"counts": inputs["counts"]}
 
 
@@ -56,9 +57,9 @@ def _without_asking(honest, given, federation, repeat):
     return honest(given, federation, repeat)
 
 
-def _price_or_not(honest, self, plan, step, terms):
+def _price_or_not(honest, self, plan, kind, step, terms):
     if step.price is not None:
-        honest(self, plan, step, terms)
+        honest(self, plan, kind, step, terms)
 
 
 def _nearest_centres(honest, blocks_, people, centres):
@@ -116,22 +117,22 @@ BUGS = [
     ),
     Bug(
         "rows gathered as the coordinator says",
-        wrapped(CoresetRows, "disclose", _any_rows),
+        wrapped(PrivateCoresetRows, "disclose", _any_rows),
         studies.test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once,
     ),
     Bug(
         "a sample that can be fixed twice",
-        wrapped(sum_part, "record", _as_often_as_asked),
+        wrapped(AdmittedStep, "record_exact", _as_often_as_asked),
         studies.test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once,
     ),
     Bug(
         "draws without a limit",
-        replaced(CoresetDraws, "accept", _any_counts),
+        replaced(PrivateCoresetDraws, "accept", _any_counts),
         partial(studies.test_parties_draw_as_many_rows_together_as_the_plan_says, [50, 50, 51]),
     ),
     Bug(
         "every party's draws side by side",
-        replaced(coreset_statistic, "_shuffled", lambda _, count: np.arange(count)),
+        replaced(coresets, "_shuffled", lambda _, count: np.arange(count)),
         studies.test_the_coordinator_sees_rows_and_not_who_drew_them,
     ),
     Bug(

@@ -2,12 +2,10 @@
 
 from functools import partial
 
-from colonnade.party.steps.aligning_part import AligningPart
-
 from colonnade.party import policy as policies
 from colonnade.party.policy import Policy
-from colonnade.party.steps import aligning_part as aligning
-from colonnade.party.steps import partial_scores
+from colonnade.party.steps import alignment
+from colonnade.steps import parameters
 from tests.party import test_forged_plans as forged
 from tests.seeded.bug import Bug, replaced
 
@@ -28,17 +26,17 @@ BUGS = [
     ),
     Bug(
         "weights of any size are taken",
-        replaced(partial_scores, "LARGEST_NUMBER", 1.7e308),
+        replaced(parameters, "LARGEST_NUMBER", 1.7e308),
         partial(forged.test_weights_that_could_overflow_past_a_clamp_are_refused, -1e300),
     ),
     Bug(
         "a list's fingerprint has no salt",
-        replaced(aligning, "_fingerprint", lambda listed, _: listed),
+        replaced(alignment, "_fingerprint", lambda listed, _: listed),
         forged.test_rows_of_one_list_have_fingerprints_of_their_own,
     ),
     Bug(
         "any order counts as a declared number of people",
-        replaced(AligningPart, "_declared", lambda self: self._gate.terms.people),
+        replaced(alignment, "_declared", lambda admitted: admitted._gate.terms.people),
         forged.test_a_declared_size_is_what_was_declared_and_never_what_was_found,
     ),
 ]

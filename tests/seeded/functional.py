@@ -3,12 +3,12 @@
 from functools import partial
 
 import numpy as np
-from colonnade.party.steps.coefficients import Coefficients
 
 from colonnade.estimation import pooled_correlations as repair
-from colonnade.party.steps import coefficients as statistic
+from colonnade.party.steps.gram import PrivateCoefficients, folded_products
 from colonnade.privacy.laws.coefficients import CoefficientNoise
-from colonnade.steps import coefficient_entries as entries
+from colonnade.steps import coefficients as kind
+from colonnade.steps.coefficients import Coefficients
 from tests.conversations import test_functional_secrecy as secrecy
 from tests.estimators import test_functional as studies
 from tests.party import test_coefficients as coefficients
@@ -46,15 +46,15 @@ def _shares_of_everybody(self):
 
 
 def _whole_loss_nowhere(self):
-    return self.noise.loss(party=self.party)
+    return self.joint.noise.loss(party=self.party)
 
 
-def _only_the_first_party_adds_noise(honest, self, count, randomness):
-    return honest(self, count, randomness) * (self.party == next(iter(self.noise.holdings)))
+def _only_the_first_party_adds_noise(honest, self, entries, sampler):
+    return honest(self, entries, sampler) * (self.party == next(iter(self.own_noise.holdings)))
 
 
-def _own_part_without_noise(self, table, randomness):
-    nonprivate = statistic.folded_products(
+def _own_part_without_noise(self, table, sampler):
+    nonprivate = folded_products(
         lambda start, stop: self.rows(table, start, stop), self.people, self.width, self.coding.scale
     )
     return nonprivate[self.entries.rows, self.entries.columns]
@@ -63,7 +63,7 @@ def _own_part_without_noise(self, table, randomness):
 def _every_entry(honest, widths, *, target):
     rows, columns = (places[1:].astype(np.int64) for places in np.triu_indices(sum(widths) + 1))
     del honest
-    return entries.Entries(rows, columns, (columns > sum(widths[:-1])) & target)
+    return kind.Entries(rows, columns, (columns > sum(widths[:-1])) & target)
 
 
 def _pulls_the_slope_too(honest, moments, target):
@@ -116,17 +116,17 @@ BUGS = [
     ),
     Bug(
         "one party alone noises what is between parties",
-        wrapped(Coefficients, "cross_noise", _only_the_first_party_adds_noise),
+        wrapped(PrivateCoefficients, "cross_noise", _only_the_first_party_adds_noise),
         partial(secrecy.test_what_is_opened_carries_the_noise_of_every_party_so_that_none_can_take_it_off, "linear"),
     ),
     Bug(
         "own coefficients leave without noise",
-        replaced(Coefficients, "own", _own_part_without_noise),
+        replaced(PrivateCoefficients, "own", _own_part_without_noise),
         coefficients.test_a_partys_own_noise_is_discrete_laplace_and_of_no_other_scale,
     ),
     Bug(
         "own coefficients that nobody was charged for",
-        wrapped(statistic, "own_entries", _every_entry),
+        wrapped(kind, "own_entries", _every_entry),
         coefficients.test_a_record_of_extremes_costs_exactly_the_price,
     ),
     Bug(

@@ -12,6 +12,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused
+from colonnade.steps import kind
 from colonnade.transport.direct import Direct
 from colonnade.transport.transcript import Recorded
 from tests.estimators import test_bad_input as bad_input
@@ -26,12 +27,14 @@ from tests.transport.test_transcript import test_rounds_messages_and_bytes_are_c
 
 def _draws_before_it_debits(self, ask):
     request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
-    self.ledger.answer_to(request, body)
+    self._ledger.answer_to(request, body)
     step = ask.plan.step(self.terms.party, ask.step)
-    statistic, mechanism = self._admit_local(ask.plan, step)
-    value = mechanism.release(statistic.compute(self.table), ExactSampler(self.randomness))
-    self.ledger.debit(request, body, mechanism.loss, label="late")
-    return self.ledger.seal(request, codec.encode(self._release(step, {"value": gate.pack(value)}, mechanism)))
+    half = self._admit_local(ask.plan, step)
+    law = half.law(step.price)
+    value = law.release(half.compute(self._table), ExactSampler(self._randomness))
+    self._ledger.debit(request, body, law.loss, label="late", **self._row(ask.plan, step))
+    released = gate._released(step, {"value": gate.pack(value)}, law.name, law.loss)
+    return self._ledger.seal(request, codec.encode(released))
 
 
 def _forgets_answers(patch):
@@ -50,7 +53,8 @@ def _hash_with_the_title(honest, message):
 
 
 def _takes_any_noise(self, table, policy, terms, ledger, randomness):
-    self.table, self.policy, self.terms, self.ledger, self.randomness = table, policy, terms, ledger, randomness
+    self._table, self._ledger, self._randomness = table, ledger, randomness
+    self.policy, self.terms, self.row_orders = policy, terms, None
 
 
 def _quotes_the_error(honest, self, data):
@@ -67,12 +71,7 @@ def _identity_without_the_repeat(honest, plan, name, step):
 
 def _quotes_without_looking(self, plan):
     losses = {step.name: self._loss(plan, step) for step in plan.steps_of(self.terms.party)}
-    return losses, tuple(losses)
-
-
-def _unknown_parameters_pass(patch):
-    for one in ("histogram", "reports", "joint"):
-        patch.setattr(f"colonnade.party.steps.{one}.only_parameters", lambda step, allowed: step.parameters)
+    return gate.Quoted(losses, tuple(losses), ())
 
 
 def _one_at_a_time(self, requests):
@@ -102,7 +101,7 @@ _CRASH = gates.test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_
 BUGS = [
     Bug(
         "debit after the draw",
-        replaced(Gate, "answer", _draws_before_it_debits),
+        replaced(Gate, "release", _draws_before_it_debits),
         gates.test_the_order_is_admit_debit_compute_draw_seal,
     ),
     Bug(
@@ -122,7 +121,7 @@ BUGS = [
     ),
     Bug(
         "the policy is not asked about a step",
-        replaced(Policy, "_check_step", lambda self, plan, step, terms: None),
+        replaced(Policy, "_check_step", lambda self, plan, kind, step, terms: None),
         partial(gates.test_a_policy_decides_what_is_answered, cn.Policy(max_epsilon=0.4), False),
     ),
     Bug(
@@ -132,7 +131,7 @@ BUGS = [
     ),
     Bug(
         "unknown parameters are ignored",
-        _unknown_parameters_pass,
+        replaced(kind, "only_parameters", lambda step, allowed: step.parameters),
         gates.test_the_noise_scale_is_never_taken_from_outside,
     ),
     Bug(

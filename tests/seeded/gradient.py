@@ -6,18 +6,18 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from colonnade.party.steps.descent_part import DescentPart
-from colonnade.steps.gradient_terms import GradientTerms
 
 from colonnade.conversations.gradient import GradientRun
+from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps.gradient import Gradient
+from colonnade.party.steps.gradient import DescentPart, PrivateGradient
 from colonnade.privacy import subsampling as sampled_gaussian
 from colonnade.privacy.laws.gradient import GradientNoise
 from colonnade.protocol.messages import unpack
 from colonnade.secure.batches import Batches
 from colonnade.secure.products import ShareProduct
 from colonnade.secure.stream import SeedStream
+from colonnade.steps.gradient import GradientTerms
 from tests.conversations import test_gradient_run as runs
 from tests.party import test_gradient as parts
 from tests.privacy import test_gradient_noise as noises
@@ -84,7 +84,7 @@ def _everyone_computes(patch):
 
 
 def _unlooked(self, key):
-    terms = self._statistic.terms
+    terms = self._half.terms
     return Batches(key, terms.people, terms.rate, terms.steps, terms.sampling)
 
 
@@ -110,20 +110,20 @@ BUGS = [
     ),
     Bug(
         "scores are not clipped",
-        replaced(Gradient, "scores", _unclipped),
+        replaced(PrivateGradient, "scores", _unclipped),
         parts.test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights,
     ),
     Bug(
         "a null record has a constant column",
-        wrapped(Gradient, "coded", _constant_for_all),
+        wrapped(PrivateGradient, "coded", _constant_for_all),
         parts.test_a_null_record_adds_nothing_to_a_step,
     ),
     Bug(
         "half the noise in a step",
         replaced(
-            Gradient,
-            "noise",
-            lambda self, sampler: sampler.discrete_gaussian(self.terms.noise.share / 4, self.terms.columns),
+            GradientNoise,
+            "draw_share",
+            lambda self, entries, sampler: sampler.discrete_gaussian(self.share / 4, entries),
         ),
         parts.test_a_partys_noise_has_the_declared_law_in_every_step,
     ),
@@ -149,7 +149,7 @@ BUGS = [
     ),
     Bug(
         "steps are shared unpaid",
-        replaced(DescentPart, "_pay", lambda self: None),
+        replaced(AdmittedStep, "reserve", lambda self, **options: None),
         _at_a_party(parts.test_all_steps_are_paid_for_before_the_first_is_shared),
     ),
     Bug(
@@ -162,7 +162,7 @@ BUGS = [
     ),
     Bug(
         "the policy does not look at peers",
-        replaced(Policy, "_check_peers", lambda self, step, statistic: None),
+        replaced(Policy, "_check_peers", lambda self, step, admitted: None),
         parts.test_a_policy_caps_what_peers_learn,
     ),
     Bug("more nodes compute than an opening needs", _everyone_computes, runs.test_redundant_nodes_do_not_compute),

@@ -27,7 +27,7 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
 def _bugs() -> list[Bug]:
     from colonnade.conversations.ledger_heads import LedgerHeads
     from colonnade.coordinator.journal import StudyJournal
-    from colonnade.protocol.papers import Papers
+    from colonnade.protocol.agreement import FederationAgreement
     from colonnade.service import opening as serving
     from tests.network import test_papers as papers
 
@@ -39,7 +39,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "papers are good without signatures",
-            replaced(Papers, "check", lambda self: self),
+            replaced(FederationAgreement, "check", lambda self: self),
             _on_a_site(
                 papers.test_papers_that_one_member_has_not_signed_are_refused_by_every_party,
                 name="telco",
@@ -47,7 +47,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "all papers have one name",
-            replaced(Papers, "identity", property(lambda self: "0" * 64)),
+            replaced(FederationAgreement, "identity", property(lambda self: "0" * 64)),
             _on_a_site(
                 papers.test_every_change_of_meaning_makes_other_papers_that_nobody_has_signed,
                 change="floor",

@@ -4,17 +4,17 @@ import math
 from functools import partial
 
 import numpy as np
-from colonnade.party.steps.histogram import Histogram
-from colonnade.party.steps.reports import Reports
 
 from colonnade.coding.cells import CategoryEncoder, NumericEncoder, flatten, numbers_in
 from colonnade.party.steps import coding
+from colonnade.party.steps.counts import PrivateHistogram, PrivateReports
 from colonnade.party.table import row_order as alignment
 from colonnade.privacy.laws.channel import best_channel
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.response import RandomizedResponse
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import NANO
+from colonnade.steps.counts import Reports
 from tests import test_record_and_replay as replay
 from tests.party import test_alignment as alignments
 from tests.party import test_statistics as statistics
@@ -98,27 +98,27 @@ BUGS = [
     ),
     Bug(
         "the missing are counted in the first cell",
-        replaced(Histogram, "compute", _counts_the_missing),
+        replaced(PrivateHistogram, "compute", _counts_the_missing),
         statistics.test_what_is_no_level_is_in_no_cell,
     ),
     Bug(
         "a histogram ends at the largest level that occurs",
-        replaced(Histogram, "compute", _ends_at_the_largest_level),
+        replaced(PrivateHistogram, "compute", _ends_at_the_largest_level),
         statistics.test_the_shape_of_a_histogram_depends_on_the_schema_alone,
     ),
     Bug(
         "a histogram counts everybody twice",
-        wrapped(Histogram, "compute", lambda honest, self, table: 2 * honest(self, table)),
+        wrapped(PrivateHistogram, "compute", lambda honest, self, table: 2 * honest(self, table)),
         statistics.test_a_person_removed_moves_one_cell_of_a_histogram_by_at_most_one,
     ),
     Bug(
         "people without a category send no report",
-        wrapped(Reports, "compute", _drops_the_missing),
+        wrapped(PrivateReports, "compute", _drops_the_missing),
         partial(replay.test_a_person_removed_changes_nothing_but_the_gates_own_outputs, "response, two parties", 57),
     ),
     Bug(
         "a sample is charged as if it were secret",
-        replaced(Reports, "mechanism", _claims_amplification),
+        replaced(Reports, "law", _claims_amplification),
         statistics.test_a_sample_buys_no_privacy,
     ),
     Bug(

@@ -3,17 +3,17 @@
 from functools import partial
 
 import numpy as np
-from colonnade.party.steps.sketch import Sketch
 
 from colonnade.coordinator.protocols.power_moments import SketchedSquare
 from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
 from colonnade.estimation import unbiased_power
 from colonnade.party.policy import Policy
-from colonnade.party.steps.values import Values
+from colonnade.party.steps.values import PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.gaussian import DiscreteGaussian
 from colonnade.privacy.laws.values import PerturbedValues, WholeValues
 from colonnade.secure.signs import Signs
+from colonnade.steps.projections import Sketch
 from tests.estimators import test_moment as moments
 from tests.estimators import test_sketch as sketches
 from tests.party import test_moment_statistics as values
@@ -65,7 +65,7 @@ BUGS = [
     ),
     Bug(
         "values outside the bounds are not clipped",
-        replaced(Values, "compute", lambda self, table: table.values(self.columns[0]).astype(np.int64) * 2),
+        replaced(PrivateValues, "compute", lambda self, table: table.values(self.columns[0]).astype(np.int64) * 2),
         values.test_values_are_rounded_and_clipped_and_a_missing_one_is_the_midpoint,
         full=True,
     ),
@@ -81,7 +81,7 @@ BUGS = [
     ),
     Bug(
         "a sketch is priced without its row of sums",
-        replaced(Sketch, "mechanism", _without_the_row_of_sums),
+        replaced(Sketch, "law", _without_the_row_of_sums),
         sketched.test_the_noise_is_that_of_the_exact_length_at_the_ledgers_own_rho,
     ),
     Bug(

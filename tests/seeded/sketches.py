@@ -5,13 +5,15 @@ from functools import partial
 import numpy as np
 
 from colonnade.estimation import sketch_tables
-from colonnade.party.steps import ledger_words, membership_sketches
-from colonnade.party.steps.membership_sketches import MembershipSketches
+from colonnade.party.steps.counts import prepare_category
+from colonnade.party.steps.membership_sketches import PrivateMembershipSketches
 from colonnade.privacy.laws import sketch_law as one_sketch
 from colonnade.privacy.laws import sketches as all_sketches
 from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import Opening
+from colonnade.steps import membership_sketches
+from colonnade.steps.membership_sketches import MembershipSketches
 from tests.audit import test_shared_keys as attacks
 from tests.coordinator import test_sketch_tables as tables
 from tests.estimators import test_kmeans_sketch as studies
@@ -120,12 +122,12 @@ BUGS = [
     ),
     Bug(
         "sketches that are paid for before there is a key",
-        replaced(MembershipSketches, "prepare", lambda self, table: self.category.prepare(table)),
+        replaced(PrivateMembershipSketches, "prepare", lambda self, table: prepare_category(self.category, table)),
         studies.test_sketches_without_a_key_are_refused_and_cost_nothing,
     ),
     Bug(
         "parties' parts of one release that count as several",
-        replaced(ledger_words, "paid_together", lambda plan, step: False),
+        replaced(MembershipSketches, "together", False),
         partial(studies.test_the_price_is_kept_towards_the_coordinator_for_either_unit, 2, "person"),
         full=True,
     ),

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from colonnade.party.steps.score_table import ScoreHistogram
-from colonnade.party.steps.split_part import SplitPart
-from colonnade.party.steps.squared_length import SquaredLength
-from colonnade.steps.score_bins import DROPPED, ScoreTable
 
 import colonnade as cn
 from colonnade.coordinator.protocols.score_gram import ScoreMoments
 from colonnade.estimators import design, loading, model_file, study
+from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps import partial_scores
-from colonnade.party.steps import sum_part as sum_parts
-from colonnade.party.steps.partial_scores import ScoreCoding
+from colonnade.party.steps import gram, partial_scores
+from colonnade.party.steps.keys import SplitPart
+from colonnade.party.steps.tables import PrivateScoreHistogram
 from colonnade.party.table import deliveries
 from colonnade.secure.summation import PairwiseMasks
+from colonnade.steps.projections import SquaredLength
+from colonnade.steps.score_table import DROPPED, ScoreTable
 from tests import test_coding as coding
 from tests.estimators import test_evaluation as evaluation
 from tests.estimators import test_prediction as prediction
@@ -65,20 +64,30 @@ def _model_bug(name, change, test, *args, folder=False):
     return Bug(name, plant(change), victim)
 
 
-def _unclamped(self, table, start, stop):
-    values = self.scores.all_values(table, start, stop)
-    return np.rint(values * (self.heights / self.largest)[:, None]).astype(np.int64)
+def _unclamped(_, coding, table, start, stop):
+    values = partial_scores.partial_scores(coding.scores, table, start, stop)
+    return np.rint(values * (coding.heights / coding.largest)[:, None]).astype(np.int64)
 
 
-def _centred(honest, self, table, start, stop):
-    return honest(self, table, start, stop) + 1 - (honest(self, table, start, stop) >= self.heights[:, None])
+def _centred(honest, coding, table, start, stop):
+    return honest(coding, table, start, stop) + 1 - (honest(coding, table, start, stop) >= coding.heights[:, None])
+
+
+def _scored_by(change):
+    """Plant another function of a party's scores where a Gram matrix takes its rows from, and where its test does."""
+
+    def plant(patch):
+        for place in (gram, scores):
+            wrapped(place, "bounded_scores", change)(patch)
+
+    return plant
 
 
 def _everybody_is_present(honest, self, table, start, stop):
     return np.maximum(honest(self, table, start, stop), 0)
 
 
-def _gives_it_away(self, table, randomness):
+def _gives_it_away(self, table, sampler):
     numbers = np.maximum(self.numbers(table, 0, table.people), 0)
     return np.zeros_like(numbers).astype("<u2").tobytes(), numbers.astype("<u2").tobytes()
 
@@ -94,7 +103,7 @@ def _wraps_into_the_histogram(self):
 
 
 def _own_key(honest, self, key):
-    return honest(self, key + self._gate.terms.party.encode())
+    return honest(self, key + self._admitted.party.encode())
 
 
 def _any_recipient(self, plan, step, terms):
@@ -120,17 +129,17 @@ BUGS = [
     ),
     Bug(
         "a score that a plan calls small is not clamped",
-        replaced(ScoreCoding, "rows", _unclamped),
+        _scored_by(_unclamped),
         scores.test_no_row_of_scores_is_longer_than_its_bound_whatever_the_plan_says,
     ),
     Bug(
         "scores are centred, so that nobody's record counts for something",
-        wrapped(ScoreCoding, "rows", _centred),
+        _scored_by(_centred),
         scores.test_no_row_of_scores_is_longer_than_its_bound_whatever_the_plan_says,
     ),
     Bug(
         "a person without a record is counted in a histogram of scores",
-        wrapped(ScoreHistogram, "numbers", _everybody_is_present),
+        wrapped(PrivateScoreHistogram, "numbers", _everybody_is_present),
         partial(
             scores.test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one,
             ("telco", "bank", "insurer"),
@@ -148,17 +157,17 @@ BUGS = [
     ),
     Bug(
         "a giver hands its numbers to the right party as they are",
-        replaced(ScoreHistogram, "give", _gives_it_away),
+        replaced(PrivateScoreHistogram, "give", _gives_it_away),
         scores.test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are,
     ),
     Bug(
         "half the noise on a histogram of scores",
-        wrapped(ScoreHistogram, "cross_noise", lambda honest, *args: honest(*args) // 2),
+        wrapped(PrivateScoreHistogram, "cross_noise", lambda honest, *args: honest(*args) // 2),
         partial(scores.test_the_noise_of_a_count_follows_its_law_and_no_other, "bank"),
     ),
     Bug(
         "scores are rounded down, all of them",
-        wrapped(ScoreHistogram, "_coins", lambda honest, *args: 0 * honest(*args)),
+        wrapped(PrivateScoreHistogram, "_coins", lambda honest, *args: 0 * honest(*args)),
         scores.test_rounding_has_no_direction,
     ),
     Bug(
@@ -170,9 +179,7 @@ BUGS = [
     ),
     Bug(
         "a sum of squares is calibrated to half its height",
-        wrapped(
-            SquaredLength, "mechanism", lambda honest, self, price: honest(_with(self, height=self.height // 2), price)
-        ),
+        wrapped(SquaredLength, "law", lambda honest, self, price: honest(_with(self, height=self.height // 2), price)),
         scores.test_a_record_zeroed_out_moves_a_sum_of_squares_by_at_most_its_height,
     ),
     Bug(
@@ -202,7 +209,7 @@ BUGS = [
     ),
     _model_bug(
         "individual scores leave without a line in the ledger",
-        lambda patch: patch.setattr(sum_parts, "record", lambda *args: None),
+        replaced(AdmittedStep, "record_exact", lambda self, fixed: None),
         prediction.test_the_output_is_a_line_of_its_own_in_every_ledger_and_outside_the_promise,
     ),
     Bug(

@@ -1,15 +1,11 @@
 """``colonnade coordinator``: run a study file over a federation of separate machines, take it up again, see where it stands."""
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from colonnade.cli import screen
-from colonnade.service.toml_parts import as_table, parse_text, refuse_unknown, text_of
 
 __all__ = ["app", "resume", "run", "status"]
 
@@ -24,18 +20,6 @@ Output = Annotated[
 Patience = Annotated[
     float | None, typer.Option("--patience", min=1.0, help="Seconds that a party may be out of reach; 45 by default.")
 ]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A study file of a coordinator: which federation, in which order of rows, and what is asked of it."""
-
-    federation: Path
-    kit: Path | None
-    state: Path
-    listen: str | None
-    align: Mapping[str, Any] | None
-    studies: tuple[Any, ...]
 
 
 @app.command()
@@ -75,15 +59,17 @@ def status(
     ] = False,
 ) -> None:
     """Show who is connected, and which step every study has reached."""
-    found = _status(state)
+    from colonnade.coordinator.journal import StudyJournal
+    from colonnade.service.status import connected_to_coordinator
+
+    found = connected_to_coordinator(state)
     if check:
         raise typer.Exit(0 if found is not None else 1)
-    from colonnade.coordinator.journal import StudyJournal
 
     journal = StudyJournal(state / "studies.sqlite")
     rows = [(one.plan[:12], one.task, one.method, one.status, one.step, one.turn) for one in journal.studies()]
     journal.close()
-    connected = "not running" if found is None else ", ".join(found["connected"]) or "nobody yet"
+    connected = "not running" if found is None else ", ".join(found) or "nobody yet"
     screen.line(f"connected {connected}")
     screen.print_table(["study", "task", "method", "status", "step", "turn"], rows)
 
@@ -92,8 +78,9 @@ def _run(path: Path, text: str, output: Path | None, patience: float | None) -> 
     from colonnade.cli.run import carry_out
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.journal import StudyJournal
+    from colonnade.service.study_file import read_for_coordinator
 
-    asked = _read(path, text)
+    asked = read_for_coordinator(path, text)
     with Federation.connect(
         asked.federation, kit=asked.kit, state=asked.state, patience=patience, listen=asked.listen
     ) as federation:
@@ -104,33 +91,3 @@ def _run(path: Path, text: str, output: Path | None, patience: float | None) -> 
             screen.line(federation.align(**asked.align).aligned_.receipt)  # type: ignore[union-attr]
         carry_out(asked.studies, federation, output)
         journal.finish_file(str(path))
-
-
-def _read(path: Path, text: str) -> Asked:
-    """Read a study file; from the text that was kept of it, where that is taken up again."""
-    from colonnade.service.study_file import align_of, studies_of
-
-    document = parse_text(text, path.name)
-    refuse_unknown(document, ("federation", "kit", "state", "listen", "align", "study"), "the file")
-    here = path.parent
-    papers = here / text_of(document, "federation", "the file")
-    return Asked(
-        federation=papers,
-        kit=here / text_of(document, "kit", "the file") if "kit" in document else None,
-        state=here / document["state"] if "state" in document else papers.parent / "coordinator-state",
-        listen=text_of(document, "listen", "the file") if "listen" in document else None,
-        align=align_of(as_table(document["align"], "align")) if "align" in document else None,
-        studies=studies_of(document),
-    )
-
-
-def _status(state: Path) -> dict[str, Any] | None:
-    """Return what a running coordinator says of itself."""
-    import msgspec
-
-    try:
-        found: dict[str, Any] = msgspec.json.decode((state / "coordinator.status").read_bytes())
-        os.kill(found["pid"], 0)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return found

@@ -11,11 +11,20 @@ from colonnade.cli import refusal, screen
 from colonnade.errors import BudgetExceeded, LedgerCorrupt
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from colonnade.cli.demo_studies import Comparison, DemoStudy
+    from colonnade.coordinator.federation import Federation
+    from colonnade.datasets.synthetic import Federated
+    from colonnade.estimators.evaluation import Evaluation
+    from colonnade.estimators.logistic_regression import LogisticRegression
+    from colonnade.estimators.study import Study
 
 __all__ = ["demo"]
 
 CAP_EPSILON, CAP_DELTA = 6.0, 1e-6
+ALIGNED_SAMPLE, ALIGNED_EPSILON = 1_500, 0.5
+ROUND_TRIP_COLUMNS = ["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"]
 
 
 def demo(
@@ -33,8 +42,6 @@ def demo(
 
 
 def _demo(people: int, report: Path | None) -> None:
-    from colonnade.cli.demo_alignment import show_alignment
-    from colonnade.cli.demo_round_trip import show_round_trip
     from colonnade.cli.demo_studies import STUDIES
     from colonnade.datasets.synthetic import three_organisations
 
@@ -45,13 +52,13 @@ def _demo(people: int, report: Path | None) -> None:
         shown = [_show(number, study, data, federation) for number, study in enumerate(STUDIES, start=1)]
         _replay(shown[0].estimator, federation)
         _overspend(federation)
-        show_alignment(data)
-        show_round_trip(data)
+        _show_alignment(data)
+        _show_round_trip(data)
         _close(federation)
         _report([found.estimator for found in shown], federation, report)
 
 
-def _federation(data: Any, ledgers: str) -> Any:
+def _federation(data: "Federated", ledgers: str) -> "Federation":
     import colonnade as cn
 
     parties = {name: cn.Party(organisation.frame, schema=organisation.schema) for name, organisation in data.items()}
@@ -59,7 +66,7 @@ def _federation(data: Any, ledgers: str) -> Any:
     return cn.Federation.simulate(parties, id=data.id, budget=cap, ledger_dir=ledgers)
 
 
-def _show(number: int, study: "DemoStudy", data: Any, federation: Any) -> "Comparison":
+def _show(number: int, study: "DemoStudy", data: "Federated", federation: "Federation") -> "Comparison":
     screen.heading(f"{number}. {study.title}")
     found = study.run(data, federation)
     screen.print_frame(found.table)
@@ -74,7 +81,7 @@ def _figures(by_party: dict[str, float]) -> str:
     return ", ".join(f"{party} ε={screen.figure(value)}" for party, value in by_party.items())
 
 
-def _replay(study: Any, federation: Any) -> None:
+def _replay(study: Any, federation: "Federation") -> None:
     """Ask the first question again: the same answer, at no price."""
     screen.heading("The first question again")
     before, counts = federation.budget(), study.counts_
@@ -85,7 +92,7 @@ def _replay(study: Any, federation: Any) -> None:
     screen.line(f"receipt   {study.receipt_}")
 
 
-def _overspend(federation: Any) -> None:
+def _overspend(federation: "Federation") -> None:
     """Ask for more than is left: refused before anything is read."""
     from colonnade.estimators.pattern_count import PatternCount
 
@@ -102,7 +109,7 @@ def _overspend(federation: Any) -> None:
         raise LedgerCorrupt("A refused question was charged for.")
 
 
-def _report(studies: list[Any], federation: Any, path: Path | None) -> None:
+def _report(studies: "list[Study]", federation: "Federation", path: Path | None) -> None:
     """Write what somebody who has to answer for all this would want to read and sign."""
     from colonnade.report import document
 
@@ -112,8 +119,80 @@ def _report(studies: list[Any], federation: Any, path: Path | None) -> None:
     screen.line(f"written: {written} ({written.stat().st_size / 1000:,.0f} kB, no network needed)")
 
 
-def _close(federation: Any) -> None:
+def _close(federation: "Federation") -> None:
     screen.heading("What every ledger shows at the end")
     screen.print_budget(federation)
     person = federation.budget(unit="person")
     screen.line(f"All parties' releases together, about one person: ε={person['spent']:.4g} at δ={person['delta']:g}.")
+
+
+def _show_alignment(data: "Federated") -> None:
+    """Align a part of every organisation's rows, and show what each member has learned beside the truth."""
+    import pandas as pd
+
+    import colonnade as cn
+
+    screen.heading("Who is in every list, without handing over the lists")
+    frames = {name: one.frame.head(ALIGNED_SAMPLE) for name, one in data.items()}
+    parties = {name: cn.Party(frames[name], schema=one.schema) for name, one in data.items()}
+    common = set.intersection(*(set(frame[data.id]) for frame in frames.values()))
+    budget = cn.Budget(epsilon=1.0)
+    with cn.Federation.simulate(parties, id=data.id, budget=budget, aligned=False) as federation:
+        federation.align(epsilon=ALIGNED_EPSILON)
+        assert federation.aligned_ is not None  # it was just aligned
+        learned = {
+            **dict.fromkeys(parties, "which of its own ids are in every list, and nothing about its other ids"),
+            "coordinator": f"{federation.people:,} people, give or take discrete Laplace noise (truly {len(common):,})",
+        }
+        screen.print_frame(pd.Series(learned, name="what it learned").to_frame())
+        screen.line("charged   " + ", ".join(f"{party} ε={ALIGNED_EPSILON:g}" for party in parties))
+        screen.line(f"receipt   {federation.aligned_.receipt}")
+
+
+def _show_round_trip(data: "Federated") -> None:
+    """Split, fit, evaluate, save, load, predict; parties with policies of their own, which allow scores for the bank alone."""
+    from colonnade.errors import NonPrivateRefused
+    from colonnade.estimators.loading import load
+    from colonnade.estimators.logistic_regression import LogisticRegression
+    from colonnade.party.policy import Policy
+    from colonnade.privacy.price import Budget
+
+    screen.heading("Split, fit, evaluate, predict")
+    policies = {name: Policy(predictions={"LogisticRegression": ["bank"]}) for name in data}
+    with data.federation(budget=Budget(epsilon=2.0, delta=1e-6), policies=policies) as federation:
+        train, test = federation.split(test=0.2)
+        screen.line(f"{train.people:,} people to fit on, {test.people:,} held out; the coordinator does not know who.")
+        model = LogisticRegression("bank.default", columns=ROUND_TRIP_COLUMNS, epsilon=1.0, delta=1e-6).fit(train)
+        found = model.evaluate(test, epsilon=0.5)
+        with tempfile.TemporaryDirectory(prefix="colonnade-demo-") as folder:
+            model.save(Path(folder, "model.json"))
+            model = load(Path(folder, "model.json"))
+        delivery = model.predict(test, to="bank")
+        told = delivery.read()
+        people = data.joined().loc[told.index]
+        screen.print_frame(_against_the_truth(found, model, people))
+        screen.line(f"receipt   {found.receipt_}")
+        same = bool((told == model.to_sklearn().predict(people)).all())
+        screen.line(
+            f"the bank was told {len(told):,} classes, {'all' if same else 'not all'} as scikit-learn has them."
+        )
+        screen.line(f"receipt   {delivery.receipt_}")
+        try:
+            model.predict(test, to="telco")
+        except NonPrivateRefused as error:
+            screen.line(f"the same for the telco: refused, {error.code}.")
+
+
+def _against_the_truth(found: "Evaluation", model: "LogisticRegression", people: "pd.DataFrame") -> "pd.DataFrame":
+    import pandas as pd
+    from sklearn.metrics import brier_score_loss, roc_auc_score
+
+    truth, chances = people[model.target] == model.classes_[1], model.predict_proba(people)[:, 1]
+    exact = {
+        "accuracy": model.score(people, people[model.target]),
+        "auc": roc_auc_score(truth, chances),
+        "brier": brier_score_loss(truth, chances),
+    }
+    table = found.table()[["value", "low", "high"]].rename(columns={"value": "estimate"})
+    table.insert(0, "true", pd.Series(exact))
+    return table

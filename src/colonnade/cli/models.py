@@ -88,14 +88,6 @@ def _opened(path: Path, part: str) -> Iterator[Any]:
     from colonnade.service import study_file
 
     asked = study_file.read(path)
-    if part not in ("all", "train", "test") or (part != "all" and asked.split is None):
-        raise BadInput(
-            "There is no such part of the people.",
-            remedy="Use --part all, or add [split] with test = 0.2 to the study file.",
-        )
+    asked.require_part(part)
     with asked.federation(spend=True) as federation:
-        if part == "all":
-            yield federation
-        else:
-            train, test = asked.parts(federation)
-            yield train if part == "train" else test
+        yield asked.part(federation, part)

@@ -1,14 +1,12 @@
 """``colonnade party``: make a member's folder, show its public card, serve it, see how it is doing."""
 
-import sys
-import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from colonnade.cli import refusal, screen
-from colonnade.errors import BadInput, ColonnadeError
+from colonnade.errors import BadInput
 
 __all__ = ["app", "card", "init", "serve", "status"]
 
@@ -17,9 +15,6 @@ app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The member's folder.")]
-
-STALE = 10.0
-"""Seconds after which a relay that writes its status every second is not running."""
 
 
 @app.command()
@@ -73,30 +68,10 @@ def serve(
     ] = False,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
-    from colonnade.event_log import Log
-    from colonnade.service import processes as serving
-    from colonnade.service.party_folder import PartyFolder, read_papers
-    from colonnade.service.supervisor import Supervisor
-    from colonnade.transport.kit import Kit, require_engine
+    from colonnade.service.party_folder import PartyFolder
+    from colonnade.service.processes import serve_member
 
-    require_engine()  # imported by the relay alone: the guard's process never has it
-    member = PartyFolder(folder.resolve())
-    log = Log(sys.stderr, member.name, "supervisor")
-    Kit(member.path / "kit").credentials("client")
-    try:
-        read_papers(member.papers).check()
-    except ColonnadeError as error:
-        log.event("papers-refused", code=error.code)
-        raise
-    supervisor = Supervisor(
-        {
-            "guard": lambda: serving.run_guard(member, change_cap=change_cap),
-            "relay": lambda: serving.run_relay(member),
-        },
-        log,
-        refusal.report,
-    )
-    raise typer.Exit(supervisor.run())
+    raise typer.Exit(serve_member(PartyFolder(folder.resolve()), change_cap=change_cap, report=refusal.report))
 
 
 @app.command()
@@ -108,55 +83,22 @@ def status(
 ) -> None:
     """Show whether guard and relay are running, who is connected, what was last asked, bytes and budget."""
     from colonnade.service.party_folder import PartyFolder
+    from colonnade.service.status import member_status
 
-    member = PartyFolder(folder.resolve())
-    account, relay = _account(member), _read(member.path / "relay.status")
-    well = account is not None and relay is not None and relay["connected"]
-    if not check:
-        _show(member, account, relay)
-    if check and not well:
-        raise typer.Exit(1)
-
-
-def _show(member: Any, account: Any, relay: dict[str, Any] | None) -> None:
-    guard = _read(member.path / "guard.status", stale=None) or {}
-    last = " ".join(f"{key}={value}" for key, value in guard.get("last", {}).items()) or "nothing yet"
-    screen.line(f"member    {member.name} ({member.role})")
-    screen.line(f"guard     {'answers' if account is not None else 'does not answer'}")
-    screen.line(f"last      {last}; {guard.get('answered', 0)} answered, {guard.get('refused', 0)} refused")
-    if relay is None:
-        screen.line("relay     not running")
+    found = member_status(PartyFolder(folder.resolve()))
+    if check:
+        raise typer.Exit(0 if found.well else 1)
+    screen.line(f"member    {found.name} ({found.role})")
+    screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
+    screen.line(f"last      {found.last or 'nothing yet'}; {found.answered} answered, {found.refused} refused")
+    if found.running:
+        screen.line(f"relay     {'connected to' if found.connected else 'waiting for'} the coordinator")
+        screen.line(f"bytes     {found.bytes_in:,} in, {found.bytes_out:,} out")
     else:
-        screen.line(f"relay     {'connected to' if relay['connected'] else 'waiting for'} the coordinator")
-        screen.line(f"bytes     {relay['bytes_in']:,} in, {relay['bytes_out']:,} out")
-    if account is not None and member.role == "data":
-        from colonnade.privacy.loss import Loss
-        from colonnade.privacy.price import NANO
-
-        spent = Loss.from_bytes(account.spent).epsilon(account.cap_delta)
-        screen.line(f"budget    ε={spent:.6g} of {account.cap_nano / NANO:.6g} spent, at δ={account.cap_delta:g}")
-
-
-def _account(member: Any) -> Any:
-    """Ask the guard for its account; any answer shows that it is well."""
-    from colonnade.protocol import codec
-    from colonnade.protocol.messages import GetAccount
-    from colonnade.transport.direct import UnixEndpoint
-
-    try:
-        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(GetAccount())))
-    except ColonnadeError:
-        return None
-
-
-def _read(path: Path, stale: float | None = STALE) -> dict[str, Any] | None:
-    import msgspec
-
-    try:
-        found: dict[str, Any] = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return None if stale is not None and time.time() - found["time"] > stale else found
+        screen.line("relay     not running")
+    if found.budget is not None:
+        spent, cap, delta = found.budget
+        screen.line(f"budget    ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}")
 
 
 def _key(text: str) -> bytes:

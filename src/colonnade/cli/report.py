@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from colonnade.cli import screen
-from colonnade.errors import BadInput
 
 __all__ = ["report"]
 
@@ -33,19 +32,7 @@ def _of_study_file(source: Path, target: Path) -> Path:
 
     asked = study_file.read(source)
     with asked.federation(spend=False) as federation, screen.progress():
-        for entry in asked.studies:
-            _, plan = entry.estimator._prepare(federation, entry.repeat)  # noqa: SLF001  # the plan, without running it
-            quote = federation.quote(plan)
-            if any(quote.disclosed.values()):  # asking again would let exact values leave again
-                raise BadInput(
-                    f"{entry.title} is not private, and would have to be asked again.",
-                    remedy="Save the fitted model with est.save(...) and report on that file.",
-                )
-            if any(quote.unpaid.values()):
-                raise BadInput(
-                    f"{entry.title} has not been run: a report would have to spend.",
-                    remedy="Run it first: colonnade run.",
-                )
+        asked.require_finished(federation)
         for entry in asked.studies:
             entry.estimator.fit(federation, repeat=entry.repeat)
         studies = [entry.estimator for entry in asked.studies]

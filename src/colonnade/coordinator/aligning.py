@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from colonnade.coordinator import driver
-from colonnade.coordinator.driver import Progress
+from colonnade.coordinator.driver import Progress, progress_bar
 from colonnade.coordinator.findings import Findings
-from colonnade.coordinator.progress import progress_bar
 from colonnade.coordinator.protocols.alignment import CohortAlgorithm, MatchingAlgorithm
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Plan
@@ -16,7 +15,7 @@ from colonnade.privacy.price import Price
 from colonnade.protocol.messages import Described, GetDescription
 from colonnade.protocol.rounds import Algorithm
 from colonnade.steps.alignment import LARGEST_CAPACITY, IdRules, ListMatching, UnionMatching
-from colonnade.transport.base import Transport
+from colonnade.transport.direct import Transport
 
 __all__ = ["TASK", "Aligned", "Aligning", "Mode", "Size", "aligning_plan"]
 

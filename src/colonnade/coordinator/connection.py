@@ -3,22 +3,19 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.ledger_heads import LedgerHeads
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.event_log import Log
+from colonnade.event_log import Log, write_status
 from colonnade.protocol import codec
-from colonnade.protocol.papers import COORDINATOR, Papers
+from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
-from colonnade.transport.base import Transport
-from colonnade.transport.beside import Beside
+from colonnade.transport.direct import Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ __all__ = ["Connection", "check_schemas", "open_connection"]
 class Connection:
     """What `Federation.connect` needs: the papers, how to reach everybody, and what must not be forgotten."""
 
-    papers: Papers
+    papers: FederationAgreement
     transport: Transport
     journal: StudyJournal
 
@@ -46,7 +43,7 @@ def open_connection(
 ) -> Connection:
     """Read a federation's papers, listen for its members, and open the coordinator's state."""
     path = Path(path)
-    papers = _read(path).check()
+    papers = read_agreement(path).check()
     require_engine()
     from colonnade.transport.flare import PATIENCE, FlareTransport
 
@@ -65,26 +62,21 @@ def open_connection(
             host=where.host,
             patience=PATIENCE if patience is None else patience,
             log=notes,
-            changed=lambda connected: _note(state / "coordinator.status", connected),
+            changed=lambda connected: write_status(
+                state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
+            ),
         )
     except BaseException:
         journal.close()
         raise
-    return Connection(papers, Beside(far, near) if near else far, journal)
+    return Connection(papers, WithLocalNodes(far, near) if near else far, journal)
 
 
-def check_schemas(papers: Papers, schemas: "Mapping[str, Schema]") -> None:
+def check_schemas(papers: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:
     """Refuse parties that describe other columns than those in the papers."""
     for party, schema in schemas.items():
         if codec.schema_digest(schema) != papers.members[party].schema:
             raise SchemaMismatch(f"Party {party!r} describes other columns than the federation's papers.")
-
-
-def _read(path: Path) -> Papers:
-    try:
-        return Papers.read(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise BadInput(f"{path.name} cannot be read.", remedy="Name the federation's signed papers.") from None
 
 
 def _kit(folder: Path) -> Path:
@@ -93,15 +85,7 @@ def _kit(folder: Path) -> Path:
     return beside if beside.is_dir() else folder / "kit"
 
 
-def _note(path: Path, connected: tuple[str, ...]) -> None:
-    """Say who is connected, for `colonnade coordinator status`."""
-    part = path.with_name(f".{path.name}.part")
-    content: dict[str, Any] = {"pid": os.getpid(), "connected": connected}
-    part.write_bytes(msgspec.json.encode(content))
-    part.replace(path)
-
-
-def _own_node(papers: Papers, kit: Path, state: Path) -> ComputeNode:
+def _own_node(papers: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
     try:
         seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
     except (OSError, ValueError):

@@ -14,7 +14,7 @@ from colonnade.errors import PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Described, GetDescription
 from colonnade.steps.keys import PARTS, part_identity
-from colonnade.transport.base import Transport
+from colonnade.transport.direct import Transport
 
 __all__ = ["Dividing"]
 

@@ -1,12 +1,15 @@
 """Drives an algorithm's rounds over a transport: agree first, then ask, and say what a failure cost."""
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
 
-from colonnade.coordinator.journal import Forgetful, Journal
+from colonnade.coordinator.journal import Journal, NoJournal
 from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
 from colonnade.plan import About, Plan
 from colonnade.privacy.loss import Loss, total
@@ -28,12 +31,30 @@ from colonnade.protocol.messages import (
 )
 from colonnade.protocol.rounds import Algorithm
 from colonnade.secure.handshake import Hello
-from colonnade.transport.base import Transport
+from colonnade.transport.direct import Transport
 from colonnade.transport.transcript import Recorded, Transcript
 
-__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "conduct"]
+__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "conduct", "progress_bar"]
 
 Progress = Callable[[str], None]
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """Yield a function that announces the step at hand: on a terminal; elsewhere nobody watches, and nothing is written.
+
+    ``COLONNADE_PROGRESS=0`` silences it, ``=lines`` forces plain lines.
+    """
+    mode = os.environ.get("COLONNADE_PROGRESS", "auto")
+    if mode == "lines":
+        yield lambda step: print(f"{title}: {step}", file=sys.stderr, flush=True)  # noqa: T201  # this is its purpose
+    elif mode == "0" or not sys.stderr.isatty():
+        yield lambda _: None
+    else:
+        from rich.console import Console
+
+        with Console(stderr=True).status(title) as status:
+            yield lambda step: status.update(f"{title}: {step}")
 
 
 @dataclass(frozen=True)
@@ -123,7 +144,7 @@ def conduct(
 
     Every party is asked to agree before any is asked to release, so that a refusal that can be foreseen costs nobody anything.
     """
-    journal = journal or Forgetful()
+    journal = journal or NoJournal()
     spent: dict[str, float] = {}
     for attempt in range(1, journal.attempts + 1):
         try:
@@ -165,7 +186,7 @@ def _conduct_once(
             tally.ask(requests)
             journal.sending(plan, requests)
             replies = _exchange(_with_words(requests, about), recorded)
-            replies |= _told(journal.untold(plan, requests, replies), recorded)
+            replies |= _told(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             tally.note(requests, replies)
             _raise_refusal(replies)
@@ -209,7 +230,7 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
-    (journal or Forgetful()).agreed(plan, cast("Mapping[str, Agreed]", replies))
+    (journal or NoJournal()).agreed(plan, cast("Mapping[str, Agreed]", replies))
     return Quote(losses, unpaid, disclosed)
 
 

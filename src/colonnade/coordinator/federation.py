@@ -29,15 +29,14 @@ from colonnade.plan import RELATION, About, Parameter, Plan, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request
-from colonnade.protocol.papers import Papers
 from colonnade.protocol.rounds import Algorithm
 from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
 from colonnade.steps.registry import uses_compute_nodes
-from colonnade.transport.base import Endpoint, Transport
-from colonnade.transport.direct import Direct
+from colonnade.transport.direct import Direct, Endpoint, Transport
 
 __all__ = ["Federation"]
 
@@ -92,7 +91,7 @@ class Federation(Aligning, Dividing):
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
         alignment: str = "",
-        papers: Papers | None = None,
+        papers: FederationAgreement | None = None,
         journal: Journal | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
@@ -214,7 +213,7 @@ class Federation(Aligning, Dividing):
                 journal=connection.journal,
             )
         except BaseException:
-            connection.transport.close()  # type: ignore[attr-defined]  # what was opened here can be closed
+            connection.transport.close()
             connection.journal.close()
             raise
 

@@ -19,10 +19,10 @@ from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
-from colonnade.protocol.papers import Papers
 
-__all__ = ["Forgetful", "Journal", "StudyJournal", "Underway"]
+__all__ = ["Journal", "NoJournal", "StudyJournal", "StudyStanding"]
 
 SMALL = 1 << 18
 """Bytes of a request that is kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS files (
 
 
 class Journal(Protocol):
-    """What the driver tells whoever keeps track of studies."""
+    """What the driver tells the object that keeps track of studies."""
 
     attempts: int
 
@@ -56,7 +56,7 @@ class Journal(Protocol):
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
         """A round is about to be sent."""
 
-    def untold(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
+    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
         """Return what members have not been told of a conversation that others have finished."""
         ...
 
@@ -64,7 +64,7 @@ class Journal(Protocol):
         """A study has ended."""
 
 
-class Forgetful:
+class NoJournal:
     """Keeps nothing: for simulations, whose parties end with the process."""
 
     attempts = 1
@@ -78,7 +78,7 @@ class Forgetful:
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
         """Keep nothing."""
 
-    def untold(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:  # noqa: ARG002
+    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:  # noqa: ARG002
         """Return nothing."""
         return {}
 
@@ -87,7 +87,7 @@ class Forgetful:
 
 
 @dataclass(frozen=True)
-class Underway:
+class StudyStanding:
     """Where one study stands."""
 
     plan: str
@@ -120,7 +120,7 @@ class StudyJournal:
     def __init__(
         self,
         path: str | Path,
-        papers: Papers | None = None,
+        papers: FederationAgreement | None = None,
         *,
         log: Log | None = None,
         clock: Callable[[], float] = time.time,
@@ -185,7 +185,7 @@ class StudyJournal:
             self._file.execute("UPDATE studies SET step = ?, turn = ?, updated = ? WHERE plan = ?", where)
             self._file.execute("COMMIT")
 
-    def untold(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
+    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
         """Return the kept letters of those who have nothing to show, where others have."""
         asked = [member for member, request in requests.items() if isinstance(request, Recall)]
         empty = [member for member in asked if isinstance(replies[member], NotKept)]
@@ -213,13 +213,13 @@ class StudyJournal:
 
     # What the command line asks -----------------------------------------------------------------------------------------
 
-    def studies(self) -> list[Underway]:
+    def studies(self) -> list[StudyStanding]:
         """Return every study that was ever begun, the latest last."""
         with self._lock:
             rows = self._file.execute(
                 "SELECT plan, task, method, status, step, turn, started, updated FROM studies ORDER BY started"
             ).fetchall()
-        return [Underway(row[0].hex(), *row[1:]) for row in rows]
+        return [StudyStanding(row[0].hex(), *row[1:]) for row in rows]
 
     def begin_file(self, name: str, text: str) -> None:
         """Keep a study file until all of it is done, so that it can be taken up again."""

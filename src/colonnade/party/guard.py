@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 import pandas as pd
 
@@ -203,7 +203,15 @@ class Guard:
         return total(losses).epsilon(ledger.budget.delta) if losses else None
 
 
-def serve(guard: Guard, path: str | Path, *, ready: Callable[[], None] | None = None) -> None:
+class Answering(Protocol):
+    """Anything that answers one request with one reply: a guard, or one whose requests are counted."""
+
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request."""
+        ...
+
+
+def serve(guard: Answering, path: str | Path, *, ready: Callable[[], None] | None = None) -> None:
     """Answer frames on a Unix socket that only this user can open, one connection at a time, until the process ends.
 
     Parameters
@@ -232,7 +240,7 @@ def serve(guard: Guard, path: str | Path, *, ready: Callable[[], None] | None = 
                 _converse(guard, cast("BinaryIO", stream))
 
 
-def _converse(guard: Guard, stream: BinaryIO) -> None:
+def _converse(guard: Answering, stream: BinaryIO) -> None:
     """Answer frames until the peer hangs up. A malformed frame ends the conversation, not the guard."""
     try:
         while (data := read_frame(stream)) is not None:

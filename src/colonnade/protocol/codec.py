@@ -94,7 +94,7 @@ def schema_digest(schema: Schema) -> str:
 def federation_digest(schemas: Mapping[str, Schema]) -> str:
     """Return the hash that names a simulated federation: its parties, in order, and what is public about their columns.
 
-    One of separate machines is named by the hash of its signed papers instead (`colonnade.protocol.papers.Papers.identity`).
+    One of separate machines is named by the hash of its signed papers instead (`FederationAgreement.identity`).
     """
     described = [(party, list(schema.items())) for party, schema in schemas.items()]
     return hashlib.sha256(b"colonnade/federation/1" + msgspec.msgpack.encode(described)).hexdigest()

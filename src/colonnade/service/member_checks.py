@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from colonnade.errors import ColonnadeError
+from colonnade.service.machine_checks import Check, Unfit
 
 __all__ = ["member_checks"]
 
@@ -16,15 +17,15 @@ RESTING = 300.0
 """Seconds by which a clock may lie before a ledger's last row: two machines that share a disk are not that far apart."""
 
 
-def member_checks(folder: Path, unfit: type[Exception]) -> list[tuple[str, Callable[[], str]]]:
-    """Return the checks of one member's folder by name; each returns words, or raises ``unfit`` with what to do."""
+def member_checks(folder: Path) -> list[tuple[str, Check]]:
+    """Return the checks of one member's folder by name; each returns words, or raises `Unfit` with what to do."""
 
-    def guarded(check: Callable[[Path], str]) -> Callable[[], str]:
+    def guarded(check: Callable[[Path], str]) -> Check:
         def run() -> str:
             try:
                 return check(folder)
             except ColonnadeError as error:
-                raise unfit(f"{error.message} {error.remedy}") from None
+                raise Unfit(f"{error.message} {error.remedy}") from None
 
         return run
 
@@ -34,13 +35,14 @@ def member_checks(folder: Path, unfit: type[Exception]) -> list[tuple[str, Calla
 def identity(folder: Path) -> str:
     """Check that the identity key is there, readable by its owner alone, and the one that the papers name."""
     from colonnade.errors import BadInput
-    from colonnade.service.party_folder import PartyFolder, read_papers
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder)
     public = member.identity().public.hex()
     if not member.papers.exists():
         return f"{member.name}: identity.key is private and sound; there are no papers yet"
-    signatory = read_papers(member.papers).members.get(member.name)
+    signatory = read_agreement(member.papers).members.get(member.name)
     if signatory is None or signatory.identity != public:
         raise BadInput("The papers name another key than identity.key.", remedy="Have the papers drawn up again.")
     return f"{member.name}: identity.key is private and sound, and the papers name it"
@@ -50,7 +52,8 @@ def schema(folder: Path) -> str:
     """Check that schema.toml says what the papers say was agreed."""
     from colonnade.errors import SchemaMismatch
     from colonnade.protocol import codec
-    from colonnade.service.party_folder import PartyFolder, read_papers
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder)
     if member.role == "compute":
@@ -58,7 +61,7 @@ def schema(folder: Path) -> str:
     described = member.schema()
     if not member.papers.exists():
         return f"{len(described)} columns are described; there are no papers yet"
-    signatory = read_papers(member.papers).members.get(member.name)
+    signatory = read_agreement(member.papers).members.get(member.name)
     if signatory is None or signatory.schema != codec.schema_digest(described):
         raise SchemaMismatch(
             "schema.toml is not the schema of the papers.",
@@ -69,12 +72,13 @@ def schema(folder: Path) -> str:
 
 def signatures(folder: Path) -> str:
     """Check that every member has signed the papers."""
-    from colonnade.service.party_folder import PartyFolder, read_papers
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder)
     if not member.papers.exists():
         return "there are no papers yet"
-    missing = read_papers(member.papers).missing()
+    missing = read_agreement(member.papers).missing()
     return "all members have signed" if not missing else f"still to sign: {', '.join(missing)}"
 
 
@@ -96,12 +100,13 @@ def ledger(folder: Path) -> str:
 
 def coordinator_port(folder: Path) -> str:
     """Report whether the coordinator's port answers from here; one that is not up yet is no fault of this machine."""
-    from colonnade.service.party_folder import PartyFolder, read_papers
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder)
     if not member.papers.exists():
         return "there are no papers yet"
-    where = read_papers(member.papers).coordinator
+    where = read_agreement(member.papers).coordinator
     try:
         with socket.create_connection((where.host, where.port), timeout=3.0):
             return f"{where.host}:{where.port} answers"

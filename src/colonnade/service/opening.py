@@ -23,7 +23,7 @@ from colonnade.party.table.row_order import Alignment, align, common_ids, read_i
 from colonnade.party.table.sources import Source
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
-from colonnade.protocol.papers import Floor, Papers, Signatory
+from colonnade.protocol.agreement import FederationAgreement, Floor, Signatory
 from colonnade.secure.keys import Identity
 
 __all__ = ["cohort_of", "serve_node", "serve_party", "stricter"]
@@ -32,7 +32,7 @@ __all__ = ["cohort_of", "serve_node", "serve_party", "stricter"]
 def serve_party(
     name: str,
     party: Party,
-    papers: Papers,
+    papers: FederationAgreement,
     *,
     identity: Identity,
     ledger: SqliteLedger,
@@ -90,7 +90,7 @@ def serve_party(
 
 
 def serve_node(
-    name: str, papers: Papers, *, identity: Identity, folder: Path, randomness: Randomness | None = None
+    name: str, papers: FederationAgreement, *, identity: Identity, folder: Path, randomness: Randomness | None = None
 ) -> ComputeNode:
     """Put a compute node without data behind its own guard, on the terms of a federation's papers."""
     _own_entry(name, "compute", papers, identity)
@@ -125,7 +125,7 @@ def _least(*caps: float | None) -> float | None:
     return min((cap for cap in caps if cap is not None), default=None)
 
 
-def _own_entry(name: str, role: str, papers: Papers, identity: Identity) -> Signatory:
+def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Identity) -> Signatory:
     papers.check()
     mine = papers.members.get(name)
     if mine is None or mine.role != role or mine.identity != identity.public.hex():
@@ -136,7 +136,7 @@ def _own_entry(name: str, role: str, papers: Papers, identity: Identity) -> Sign
     return mine
 
 
-def _in_order(ids: Any, cohort: Any, name: str, papers: Papers) -> Alignment:
+def _in_order(ids: Any, cohort: Any, name: str, papers: FederationAgreement) -> Alignment:
     if papers.alignment is None:
         return unaligned()
     if cohort is None:
@@ -147,7 +147,7 @@ def _in_order(ids: Any, cohort: Any, name: str, papers: Papers) -> Alignment:
     return alignment
 
 
-def _ledgers(papers: Papers) -> dict[str, str]:
+def _ledgers(papers: FederationAgreement) -> dict[str, str]:
     return {name: papers.members[name].ledger for name in papers.parties}
 
 

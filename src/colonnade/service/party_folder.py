@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import BadInput
 from colonnade.protocol import codec
-from colonnade.protocol.papers import Papers, Signatory
+from colonnade.protocol.agreement import Signatory, read_agreement
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
 from colonnade.service.toml_parts import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.privacy.randomness import Randomness
 
-__all__ = ["PartyFolder", "read_papers"]
+__all__ = ["PartyFolder"]
 
 SCHEMA = """\
 # What is public about the columns of {name}. Only a column that is described here is ever read.
@@ -216,7 +216,7 @@ class PartyFolder:
         from colonnade.party.party import Party
         from colonnade.service import opening as serving
 
-        papers = read_papers(self.papers)
+        papers = read_agreement(self.papers)
         randomness = self.randomness()
         if randomness.deterministic:
             randomness.bytes(32)  # the identity's: what follows is then what a simulated party would draw
@@ -241,14 +241,6 @@ class PartyFolder:
             folder=self.path,
             randomness=randomness,
         )
-
-
-def read_papers(path: Path) -> Papers:
-    """Read a federation's papers from a file."""
-    try:
-        return Papers.read(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise BadInput(f"{path.name} cannot be read.", remedy="Put the signed papers there.") from None
 
 
 def _template(column: str, kinds: Any) -> str:

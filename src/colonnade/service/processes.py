@@ -1,25 +1,50 @@
 """What a member's two processes do: the guard answers on its socket, the relay carries."""
 
-import contextlib
 import os
 import signal
 import socket
 import sys
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import msgspec
-
 from colonnade.errors import ColonnadeError
-from colonnade.event_log import Log
+from colonnade.event_log import Log, write_status
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import read_agreement
 from colonnade.protocol.messages import Refused
-from colonnade.service.party_folder import PartyFolder, read_papers
+from colonnade.service.party_folder import PartyFolder
+from colonnade.service.supervisor import Supervisor
+from colonnade.transport.direct import Endpoint
+from colonnade.transport.kit import Kit, require_engine
 
-__all__ = ["Noted", "run_guard", "run_relay", "write_status"]
+__all__ = ["MonitoredEndpoint", "run_guard", "run_relay", "serve_member"]
+
+
+def serve_member(folder: PartyFolder, *, change_cap: bool, report: Callable[[ColonnadeError], None]) -> int:
+    """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
+
+    Parameters
+    ----------
+    folder
+        The member.
+    change_cap
+        Whether policy.toml's budget is recorded as the new cap of the ledger.
+    report
+        Shows the error of a process that refuses to run.
+    """
+    require_engine()  # imported by the relay alone: the guard's process never has it
+    log = Log(sys.stderr, folder.name, "supervisor")
+    Kit(folder.path / "kit").credentials("client")
+    try:
+        read_agreement(folder.papers).check()
+    except ColonnadeError as error:
+        log.event("papers-refused", code=error.code)
+        raise
+    children = {"guard": lambda: run_guard(folder, change_cap=change_cap), "relay": lambda: run_relay(folder)}
+    return Supervisor(children, log, report).run()
 
 
 def run_guard(folder: PartyFolder, *, change_cap: bool = False) -> None:
@@ -33,18 +58,18 @@ def run_guard(folder: PartyFolder, *, change_cap: bool = False) -> None:
     except ColonnadeError as error:
         log.event("papers-refused", code=error.code)
         raise
-    noted = Noted(endpoint, log, folder.path / "guard.status")
-    signal.signal(signal.SIGTERM, noted.end)
-    serve(noted, folder.socket, ready=noted.ready)  # type: ignore[arg-type]  # anything with a handle method
+    monitored = MonitoredEndpoint(endpoint, log, folder.path / "guard.status")
+    signal.signal(signal.SIGTERM, monitored.end)
+    serve(monitored, folder.socket, ready=monitored.ready)
 
 
 def run_relay(folder: PartyFolder) -> None:
     """Be the relay: the network, a socket, and nothing else of the folder but its kit."""
-    from colonnade.service.relay import Relay
+    from colonnade.service.relay import SiteRelay
 
-    where = read_papers(folder.papers).coordinator
+    where = read_agreement(folder.papers).coordinator
     log = Log(sys.stderr, folder.name, "relay")
-    relay = Relay(
+    relay = SiteRelay(
         folder.name, guard=folder.socket, address=where.address, kit=folder.path / "kit", host=where.host, log=log
     )
     ended = threading.Event()
@@ -64,28 +89,20 @@ def run_relay(folder: PartyFolder) -> None:
     os._exit(0)  # FLARE may have left threads behind
 
 
-def write_status(path: Path, content: dict[str, Any]) -> None:
-    """Write what is going on, for `colonnade party status`; a reader meets all of it or the last."""
-    part = path.with_name(f".{path.name}.part")
-    with contextlib.suppress(OSError):
-        part.write_bytes(msgspec.json.encode({"time": time.time(), **content}))
-        part.replace(path)
-
-
-class Noted:
-    """An endpoint whose requests are noted, and which ends between two of them.
+class MonitoredEndpoint:
+    """An endpoint whose requests are counted, and which ends between two of them.
 
     Parameters
     ----------
     endpoint
         A guard or a compute node.
     log
-        Where refusals are noted.
+        Where refusals are monitored.
     status
         The file that says what it is doing.
     """
 
-    def __init__(self, endpoint: Any, log: Log, status: Path) -> None:
+    def __init__(self, endpoint: Endpoint, log: Log, status: Path) -> None:
         self._endpoint = endpoint
         self._log = log
         self._status = status
@@ -93,7 +110,7 @@ class Noted:
         self._ending = False
         self._answered = 0
         self._refused = 0
-        self._last: dict[str, Any] = {}
+        self._last: dict[str, str | int] = {}
 
     def ready(self) -> None:
         """Say that the socket accepts connections."""
@@ -111,7 +128,7 @@ class Noted:
         self._busy = False
         if self._ending:
             threading.Timer(0.5, os._exit, (0,)).start()  # once the reply is out
-        return reply  # type: ignore[no-any-return]  # every endpoint answers with bytes
+        return reply
 
     def end(self, *_: int | FrameType | None) -> None:
         """End now, or once the answer under way is out: what was paid for is not thrown away."""
@@ -135,13 +152,13 @@ class Noted:
         )
 
 
-def _kind(data: bytes) -> dict[str, Any]:
+def _kind(data: bytes) -> dict[str, str | int]:
     """Return what kind of request this is, in public words."""
     try:
         request = codec.decode_request(data)
     except ColonnadeError:
         return {"request": "malformed"}
-    found: dict[str, Any] = {"request": type(request).__name__}
+    found: dict[str, str | int] = {"request": type(request).__name__}
     plan = getattr(request, "plan", None)
     if plan is not None:
         found["study"] = codec.digest(plan).hex()[:12]

@@ -17,7 +17,7 @@ from colonnade.transport.blocks import BLOCK, Answer, Call, Status, Verb
 from colonnade.transport.engine import COORDINATOR_CELL, Line
 from colonnade.transport.kit import Kit
 
-__all__ = ["Passage", "Relay"]
+__all__ = ["Passage", "SiteRelay"]
 
 PATIENCE = 2.0
 """Seconds that one call waits for the guard before it is told to ask again."""
@@ -158,7 +158,7 @@ class Passage:
         return bool(poll.poll(max(deadline - self._clock(), 0) * 1000))
 
 
-class Relay:
+class SiteRelay:
     """A site's end of the line.
 
     Parameters

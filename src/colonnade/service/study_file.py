@@ -21,6 +21,7 @@ from colonnade.service.toml_parts import (
     budget_of,
     column_of,
     parse,
+    parse_text,
     policy_of,
     refuse_unknown,
     suggestion,
@@ -32,11 +33,11 @@ from colonnade.service.toml_parts import (
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
 
-__all__ = ["Asked", "Member", "StudyFile", "align_of", "read", "studies_of"]
+__all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
 
 
 @dataclass(frozen=True)
-class Member:
+class PartyEntry:
     """One party: its data, its public schema, its policy if it has one of its own."""
 
     data: tuple[Path, ...]
@@ -45,7 +46,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyEntry:
     """One ``[[study]]``: an estimator with its parameters, and which draw of it."""
 
     title: str
@@ -72,14 +73,43 @@ class StudyFile:
     id: str
     budget: Any
     ledger_dir: Path
-    members: Mapping[str, Member]
-    studies: tuple[Asked, ...]
+    members: Mapping[str, PartyEntry]
+    studies: tuple[StudyEntry, ...]
     align: Mapping[str, Any] | None = None
     split: float | None = None
 
     def parts(self, federation: "Federation") -> "tuple[Federation, Federation]":
         """Return whom studies are fitted on, and whom models are evaluated on: everybody, where the file has no ``[split]``."""
         return (federation, federation) if self.split is None else federation.split(test=self.split)
+
+    def require_part(self, name: str) -> None:
+        """Refuse a part of the people that the file does not have; they are ``"all"``, ``"train"`` and ``"test"``."""
+        if name not in ("all", "train", "test") or (name != "all" and self.split is None):
+            raise BadInput(
+                "There is no such part of the people.",
+                remedy="Use --part all, or add [split] with test = 0.2 to the study file.",
+            )
+
+    def part(self, federation: "Federation", name: str) -> "Federation":
+        """Return one part of the people."""
+        self.require_part(name)
+        return federation if name == "all" else self.parts(federation)[name == "test"]
+
+    def require_finished(self, federation: "Federation") -> None:
+        """Refuse unless every study was run and is private: fitting again then returns what is kept, at no price."""
+        for entry in self.studies:
+            _, plan = entry.estimator._prepare(federation, entry.repeat)  # noqa: SLF001  # the plan, without running it
+            quote = federation.quote(plan)
+            if any(quote.disclosed.values()):  # asking again would let exact values leave again
+                raise BadInput(
+                    f"{entry.title} is not private, and would have to be asked again.",
+                    remedy="Save the fitted model with est.save(...) and report on that file.",
+                )
+            if any(quote.unpaid.values()):
+                raise BadInput(
+                    f"{entry.title} has not been run: a report would have to spend.",
+                    remedy="Run it first: colonnade run.",
+                )
 
     @contextmanager
     def federation(self, *, spend: bool, change_cap: bool = False) -> "Iterator[Federation]":
@@ -158,9 +188,49 @@ def read(path: Path) -> StudyFile:
         budget=budget_of(table_of(document, "budget", "the file")),
         ledger_dir=folder / text_of(document, "ledger_dir", "the file"),
         members={name: _member(name, as_table(entry, f"parties.{name}"), folder) for name, entry in members.items()},
-        studies=studies_of(document),
-        align=align_of(as_table(document["align"], "align")) if "align" in document else None,
+        studies=_studies(document),
+        align=_align(as_table(document["align"], "align")) if "align" in document else None,
         split=_split(as_table(document["split"], "split")) if "split" in document else None,
+    )
+
+
+@dataclass(frozen=True)
+class CoordinatorFile:
+    """A checked study file of a federation of separate machines.
+
+    Parameters
+    ----------
+    federation, kit, state, listen
+        Where papers, kit and state are, and what the coordinator listens on, as `Federation.connect` takes them.
+    align
+        How rows are aligned, as `Federation.align` takes it; ``None`` keeps the order in the papers.
+    studies
+        What is asked, in order.
+    """
+
+    federation: Path
+    kit: Path | None
+    state: Path
+    listen: str | None
+    align: Mapping[str, Any] | None
+    studies: tuple[StudyEntry, ...]
+
+
+def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
+    """Read and check a coordinator's study file; from the text that was kept of it, where that is taken up again."""
+    document = parse_text(text, path.name)
+    refuse_unknown(document, ("federation", "kit", "state", "listen", "align", "study"), "the file")
+    here = path.parent
+    papers = here / text_of(document, "federation", "the file")
+    return CoordinatorFile(
+        federation=papers,
+        kit=here / text_of(document, "kit", "the file") if "kit" in document else None,
+        state=here / text_of(document, "state", "the file")
+        if "state" in document
+        else papers.parent / "coordinator-state",
+        listen=text_of(document, "listen", "the file") if "listen" in document else None,
+        align=_align(as_table(document["align"], "align")) if "align" in document else None,
+        studies=_studies(document),
     )
 
 
@@ -173,7 +243,7 @@ def _split(entry: Table) -> float:
     return share
 
 
-def align_of(entry: Table) -> dict[str, Any]:
+def _align(entry: Table) -> dict[str, Any]:
     """Read ``[align]``: what `Federation.align` takes, by the same names."""
     from colonnade.coordinator.aligning import Aligning
 
@@ -182,7 +252,7 @@ def align_of(entry: Table) -> dict[str, Any]:
     return dict(entry)
 
 
-def _member(name: str, entry: Table, folder: Path) -> Member:
+def _member(name: str, entry: Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
     refuse_unknown(entry, ("data", "columns", "policy"), where)
     paths = entry.get("data")
@@ -192,10 +262,10 @@ def _member(name: str, entry: Table, folder: Path) -> Member:
     columns = table_of(entry, "columns", where)
     schema = {column: column_of(f"{where}.columns.{column}", described) for column, described in columns.items()}
     policy = policy_of(as_table(entry["policy"], where), where) if "policy" in entry else None
-    return Member(tuple(folder / path for path in paths), within(where, lambda: Schema(schema)), policy)
+    return PartyEntry(tuple(folder / path for path in paths), within(where, lambda: Schema(schema)), policy)
 
 
-def studies_of(document: Table) -> tuple[Asked, ...]:
+def _studies(document: Table) -> tuple[StudyEntry, ...]:
     """Read every ``[[study]]`` of a file."""
     entries = document.get("study")
     if not isinstance(entries, list) or not entries:
@@ -203,7 +273,7 @@ def studies_of(document: Table) -> tuple[Asked, ...]:
     return tuple(_asked(as_table(entry, "study"), number) for number, entry in enumerate(entries, start=1))
 
 
-def _asked(entry: Table, number: int) -> Asked:
+def _asked(entry: Table, number: int) -> StudyEntry:
     where = f"study {number}"
     kinds = _estimators()
     name = text_of(entry, "estimator", where)
@@ -217,7 +287,7 @@ def _asked(entry: Table, number: int) -> Asked:
         if missing not in given:
             raise BadInput(f"{where}: {name} needs {missing}.", remedy=f"Add {missing} = … to the table.")
     title = str(entry.get("title", f"{number}. {name}"))
-    return Asked(title, within(where, lambda: kinds[name](**given)), _repeat(entry.get("repeat", 1), where))
+    return StudyEntry(title, within(where, lambda: kinds[name](**given)), _repeat(entry.get("repeat", 1), where))
 
 
 def _repeat(value: object, where: str) -> int:

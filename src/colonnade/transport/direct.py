@@ -1,16 +1,37 @@
-"""Parties that a function call reaches: in this process, or behind a Unix socket on this machine."""
+"""What carries bytes to a party and back, and the transports that need no network: a function call, and a Unix socket."""
 
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol.frames import read_frame, write_frame
-from colonnade.transport.base import Endpoint
 
-__all__ = ["Direct", "UnixEndpoint"]
+__all__ = ["Direct", "Endpoint", "Transport", "UnixEndpoint", "WithLocalNodes"]
+
+
+class Endpoint(Protocol):
+    """A party, wherever it is."""
+
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request."""
+        ...
+
+
+class Transport(Protocol):
+    """How requests reach parties: requests by party in, replies by party out, all of it bytes."""
+
+    def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Deliver every request and return every reply.
+
+        The same bytes may be delivered again after a failure: parties answer the same question once.
+        """
+        ...
+
+    def close(self) -> None:
+        """Hang up. What was released is kept by the parties."""
 
 
 class Direct:
@@ -78,3 +99,37 @@ class UnixEndpoint:
         if reply is None:
             raise ProtocolError("The party's guard did not answer.", remedy="Start it again and repeat the call.")
         return reply
+
+
+class WithLocalNodes:
+    """Carry requests to far parties by another transport, and hand the others over here, all of a round at the same time.
+
+    A coordinator that is itself a compute node reaches that node so.
+
+    Parameters
+    ----------
+    far
+        The transport to everybody else; it refuses names it does not know.
+    near
+        Endpoints in this process, by name.
+    """
+
+    def __init__(self, far: Transport, near: Mapping[str, Endpoint]) -> None:
+        self.far = far
+        self._near = dict(near)
+        self._pool = ThreadPoolExecutor(max(len(self._near), 1), thread_name_prefix="colonnade")
+
+    def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Deliver one round."""
+        here = {
+            name: self._pool.submit(self._near[name].handle, data)
+            for name, data in requests.items()
+            if name in self._near
+        }
+        there = self.far.exchange({name: data for name, data in requests.items() if name not in self._near})
+        return {name: here[name].result() if name in here else there[name] for name in requests}
+
+    def close(self) -> None:
+        """Close the far side."""
+        self._pool.shutdown()
+        self.far.close()

@@ -1,4 +1,4 @@
-"""What was said: rounds, messages, bytes and numbers in each direction and seconds a step. Wraps any other transport."""
+"""What was said: rounds, messages, bytes and numbers in each direction, and seconds per step. Wraps any other transport."""
 
 import time
 from collections import defaultdict
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from colonnade.protocol.messages import Reply, Request
 from colonnade.protocol.numbers import numbers_in
-from colonnade.transport.base import Transport
+from colonnade.transport.direct import Transport
 
 __all__ = ["Recorded", "Transcript"]
 
@@ -92,6 +92,10 @@ class Recorded:
         self.transcript.seconds[self.step] += self._clock() - start
         self._count(requests, replies)
         return replies
+
+    def close(self) -> None:
+        """Hang up."""
+        self._inner.close()
 
     def _count(self, requests: Mapping[str, bytes], replies: Mapping[str, bytes]) -> None:
         self.transcript.rounds += 1

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from colonnade.report.dashboard.events import Event, read_events
+from colonnade.event_log import Event, read_events
 
 __all__ = ["CoordinatorView", "Site", "StudyLine", "coordinator_view"]
 

@@ -10,6 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from colonnade.secure.framing import Field, digest, frame
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
 
-__all__ = ["Alignment", "Coordinator", "Floor", "Papers", "Signatory"]
+__all__ = ["AgreedAlignment", "CoordinatorAddress", "FederationAgreement", "Floor", "Signatory", "read_agreement"]
 
 COORDINATOR = "coordinator"
 _HEX_32 = re.compile(r"[0-9a-f]{64}")
@@ -59,7 +60,7 @@ class Signatory(_Part, frozen=True, kw_only=True):
             raise BadInput('A role is "data" or "compute", and a compute node has neither ledger nor schema.')
 
 
-class Coordinator(_Part, frozen=True, kw_only=True):
+class CoordinatorAddress(_Part, frozen=True, kw_only=True):
     """Where the coordinator listens; the host is also the name in its certificate."""
 
     host: str
@@ -76,7 +77,7 @@ class Coordinator(_Part, frozen=True, kw_only=True):
         return f"{self.scheme}://{self.host}:{self.port}"
 
 
-class Alignment(_Part, frozen=True, kw_only=True):
+class AgreedAlignment(_Part, frozen=True, kw_only=True):
     """Which order of rows studies start from: the hash of a public list that every party holds, and its length."""
 
     identity: str
@@ -102,7 +103,7 @@ class Floor(_Part, frozen=True, kw_only=True):
             nano_epsilon(self.max_epsilon, what="max_epsilon")
 
 
-class Papers(_Part, frozen=True, kw_only=True):
+class FederationAgreement(_Part, frozen=True, kw_only=True):
     """What every member signs.
 
     Parameters
@@ -127,12 +128,12 @@ class Papers(_Part, frozen=True, kw_only=True):
 
     version: int = 1
     name: str
-    coordinator: Coordinator
+    coordinator: CoordinatorAddress
     members: dict[str, Signatory]
     collusion: int
     threshold: int
     floor: Floor = Floor()
-    alignment: Alignment | None = None
+    alignment: AgreedAlignment | None = None
     signatures: dict[str, str] = {}
 
     def __post_init__(self) -> None:
@@ -188,7 +189,7 @@ class Papers(_Part, frozen=True, kw_only=True):
 
     # Signatures ---------------------------------------------------------------------------------------------------------
 
-    def signed_by(self, name: str, identity: Identity) -> "Papers":
+    def signed_by(self, name: str, identity: Identity) -> "FederationAgreement":
         """Return the papers with one member's signature; refuse a key that is not the member's."""
         if name not in self.members or self.members[name].identity != identity.public.hex():
             raise ProtocolError(
@@ -202,7 +203,7 @@ class Papers(_Part, frozen=True, kw_only=True):
         """Return who has not signed."""
         return tuple(name for name in self.members if name not in self.signatures)
 
-    def check(self) -> "Papers":
+    def check(self) -> "FederationAgreement":
         """Refuse papers that not every member has signed as they stand."""
         for name, identity in self.pinned().items():
             if name not in self.signatures:
@@ -223,7 +224,7 @@ class Papers(_Part, frozen=True, kw_only=True):
     # As text ------------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, text: str) -> "Papers":
+    def read(cls, text: str) -> "FederationAgreement":
         """Read papers; whether they are signed is for `check` to say."""
         try:
             return msgspec.convert(tomllib.loads(text), cls)
@@ -254,6 +255,14 @@ class Papers(_Part, frozen=True, kw_only=True):
             entries = {key: value for key, value in msgspec.structs.asdict(member).items() if value}
             lines += _table(f"members.{name}", entries)
         return "\n".join([*lines, *_table("signatures", self.signatures), ""])
+
+
+def read_agreement(path: Path) -> FederationAgreement:
+    """Read a federation's papers from a file; whether they are signed is for `FederationAgreement.check` to say."""
+    try:
+        return FederationAgreement.read(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{path.name} cannot be read.", remedy="Put the federation's signed papers there.") from None
 
 
 def _table(title: str, entries: Mapping[str, Any]) -> Iterable[str]:

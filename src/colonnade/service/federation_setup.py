@@ -1,0 +1,148 @@
+"""How a federation begins: its papers from the members' cards, one start-up kit per site, signatures, new certificates.
+
+::
+
+    FOLDER/
+    ├── federation.toml  the papers, for everybody to sign
+    ├── kits/            one folder per site, and the coordinator's
+    └── authority/       the certificate authority; kept offline
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from colonnade.errors import BadInput
+from colonnade.protocol.agreement import (
+    COORDINATOR,
+    AgreedAlignment,
+    CoordinatorAddress,
+    FederationAgreement,
+    Floor,
+    Signatory,
+    read_agreement,
+)
+from colonnade.secure.keys import Identity
+from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+from colonnade.service.party_folder import PartyFolder
+from colonnade.service.toml_parts import parse, refuse_unknown, text_of, within
+
+__all__ = ["PublicList", "draw_up", "renew_kits", "sign"]
+
+
+@dataclass(frozen=True)
+class PublicList:
+    """A public list of the people who take part: a file, and its id column."""
+
+    path: Path
+    column: str
+
+    def alignment(self) -> AgreedAlignment:
+        """Return the order of rows that the list fixes."""
+        from colonnade.party.table.row_order import align
+        from colonnade.service.opening import cohort_of
+
+        ids = cohort_of(self.path, self.column)
+        order = align(ids, ids, party="cohort", mode="cohort")
+        return AgreedAlignment(identity=order.identity, people=order.people)
+
+
+def draw_up(
+    folder: Path,
+    cards: Iterable[Path],
+    *,
+    name: str,
+    address: CoordinatorAddress,
+    collusion: int,
+    min_people: int,
+    max_epsilon: float | None,
+    people: PublicList | None,
+) -> dict[str, Path]:
+    """Write the papers and make one start-up kit per site; return the folder of each kit by site.
+
+    With two parties and no compute node among the cards, the coordinator becomes the third node, with an identity of its own.
+
+    Parameters
+    ----------
+    folder
+        Where papers, kits and the certificate authority are put.
+    cards
+        The members' cards (``colonnade party card``); parties in the order of their columns.
+    name, address, collusion
+        What the federation calls itself, where its coordinator is, and how many parties may pool what they see with it.
+    min_people, max_epsilon
+        The least that every policy asks for.
+    people
+        A public list of people; ``None`` where the parties align their rows by themselves.
+    """
+    from colonnade.service.provisioning import provision
+
+    cards = list(cards)
+    members = dict(_card(path) for path in cards)
+    if len(members) != len(cards):
+        raise BadInput("Two cards have the same name.")
+    (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
+    third = _third_node(members, folder)
+    threshold = default_threshold(len(members)) if len(members) >= FEWEST_NODES else 0
+    papers = FederationAgreement(
+        name=name,
+        coordinator=address,
+        members=members,
+        collusion=min(collusion, threshold if len(members) >= FEWEST_NODES else len(members) - 1),
+        threshold=threshold,
+        floor=Floor(min_people=min_people, max_epsilon=max_epsilon, min_collusion=min(collusion, threshold)),
+        alignment=None if people is None else people.alignment(),
+    )
+    if third is not None:
+        papers = papers.signed_by(COORDINATOR, third)
+    made = provision(
+        folder / "authority", host=address.host, port=address.port, sites=papers.sites, kits=folder / "kits"
+    )
+    (folder / "federation.toml").write_text(papers.text(), encoding="utf-8")
+    return made
+
+
+def sign(path: Path, member: PartyFolder) -> FederationAgreement:
+    """Add a member's signature to the papers, having checked that they say of it what its own card says."""
+    found = read_agreement(path)
+    if found.members.get(member.name) != member.card():
+        raise BadInput(
+            "The papers do not say of this member what its own card says.",
+            remedy="Compare with `colonnade party card`; have the papers drawn up again.",
+        )
+    signed = found.signed_by(member.name, member.identity())
+    path.write_text(signed.text(), encoding="utf-8")
+    return signed
+
+
+def renew_kits(folder: Path) -> dict[str, Path]:
+    """Make the kits of every site again; return the folder of each by site."""
+    from colonnade.service.provisioning import provision
+
+    papers = read_agreement(folder / "federation.toml")
+    where = papers.coordinator
+    return provision(folder / "authority", host=where.host, port=where.port, sites=papers.sites, kits=folder / "kits")
+
+
+def _card(path: Path) -> tuple[str, Signatory]:
+    document = parse(path)
+    refuse_unknown(document, ("name", "role", "identity", "ledger", "schema"), path.name)
+    entries = {key: text_of(document, key, path.name) for key in document if key != "name"}
+    return text_of(document, "name", path.name), within(path.name, lambda: Signatory(**entries))
+
+
+def _third_node(members: dict[str, Signatory], folder: Path) -> Identity | None:
+    """Make the coordinator the third node where there are two members; return its identity."""
+    from colonnade.privacy.randomness import SystemRandomness
+
+    if len(members) != FEWEST_NODES - 1:
+        return None
+    seed = SystemRandomness().bytes(32)
+    kit = folder / "kits" / COORDINATOR
+    kit.mkdir(mode=0o700, exist_ok=True)
+    with os.fdopen(os.open(kit / "identity.key", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(seed.hex() + "\n")
+    identity = Identity.from_seed(seed)
+    members[COORDINATOR] = Signatory(role="compute", identity=identity.public.hex())
+    return identity
