@@ -1,4 +1,5 @@
-"""The attack on shared keys succeeds against paper 001's composition and fails against ours (`privacy.md` §3.3)."""
+"""The attack on shared keys succeeds against the composition of Private vertical clustering and fails against ours
+(docs/proofs/sketches.md)."""
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_the_attack_succeeds_against_ours_with_phantoms_of_each_partys_own(monke
 
 
 def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_lacks(monkeypatch):
-    """Somebody whom only one party has a record of, where cells (a, none) have no phantoms: a maximum that only it has."""
+    """Somebody who has a record at one party only, where cells (a, none) have no phantoms: a maximum that only it has."""
     honest = sketches.phantom_values
 
     def none_for_partial_records(law, sketches, clusters, source):

@@ -1,4 +1,4 @@
-"""What one person can do to an objective's coefficients, how much Laplace noise that takes, and what it then costs whom.
+"""What one person can do to an objective's coefficients, how much Laplace noise that takes, and what it then costs each observer.
 
 Known answers are those of docs/proofs/coefficients.md.
 """

@@ -1,4 +1,4 @@
-"""How much a person moves a gradient step, how much noise covers it, and what it costs whom."""
+"""How much a person moves a gradient step, how much noise covers it, and what it costs each observer."""
 
 import math
 from fractions import Fraction

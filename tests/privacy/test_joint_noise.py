@@ -1,4 +1,4 @@
-"""How much noise a joint opening gets, and what it then costs whom.
+"""How much noise a joint opening gets, and what it then costs each observer.
 
 Known answers are those of the design's §4.4 (vii): n = 117 columns, γ = 4096, ε = 1, δ = 1e-5, rows of squared length γ²
 (truncation towards zero). They name Skellam noise of one mean μ on every entry; our diagonal has that μ, other entries half.

@@ -1,4 +1,4 @@
-"""The law of one sketch, what sketches cost, and how many phantoms a price buys (`privacy.md` §3.2 to §3.4)."""
+"""The law of one sketch, what sketches cost, and how many phantoms a price buys (docs/proofs/sketches.md)."""
 
 import math
 from fractions import Fraction

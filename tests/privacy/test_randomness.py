@@ -1,4 +1,4 @@
-"""The sources of uniform bits: nobody repeats the system's; whoever has the key repeats a keyed one, to the byte."""
+"""The sources of uniform bits: nobody repeats the system's; everyone with the key repeats a keyed one, to the byte."""
 
 import hashlib
 import hmac

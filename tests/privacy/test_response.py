@@ -32,7 +32,7 @@ SMALL = [
 ]
 
 
-# Known answers: privacy.md §2.1 -----------------------------------------------------------------------
+# Known answers: docs/proofs/randomised-response.md -----------------------------------------------------------------------
 
 
 def test_known_answers_of_the_channels() -> None:

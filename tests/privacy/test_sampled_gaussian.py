@@ -1,4 +1,4 @@
-"""Many noisy steps on secret samples: the known answers of privacy.md (§4.6, A6), and a bound that no rounding undercuts."""
+"""Many noisy steps on secret samples: the known answers of docs/proofs/gradient-steps.md, a bound that no rounding undercuts."""
 
 import math
 from fractions import Fraction

@@ -15,7 +15,7 @@ from colonnade.privacy.samplers import discrete_laplace
 from tests import kit
 
 TWO = Fraction(2)  # ε = ½ at change 1
-C = 3.917698089  # privacy.md §2.2
+C = 3.917698089  # docs/proofs/values-and-moments.md
 
 
 def mean(power: UnbiasedPower, total: int) -> tuple[float, float]:
@@ -25,7 +25,7 @@ def mean(power: UnbiasedPower, total: int) -> tuple[float, float]:
 
 
 def reference(power: float, scales: list[Fraction], g, y: int) -> float:
-    """(I - cΔ²) applied once a party, by the definition (privacy.md §8)."""
+    """(I - cΔ²) applied once per party, by the definition (docs/proofs/values-and-moments.md)."""
     for scale in scales:
         a = math.exp(-1 / scale)
         c = a / (1 - a) ** 2

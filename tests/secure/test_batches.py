@@ -38,7 +38,7 @@ def test_people_and_steps_are_drawn_independently() -> None:
 
 
 def test_the_largest_participation_is_what_counting_says_and_lies_where_the_paper_saw_it() -> None:
-    """privacy.md §4.6: with T = 5000 and b = 0.001 the mean is 5 and the largest of 100,000 people was 17."""
+    """docs/proofs/gradient-steps.md: with T = 5000 and b = 0.001 the mean is 5 and the largest of 100,000 people was 17."""
     batches = Batches(KEY, 100_000, 0.001, 5_000, "poisson")
     assert 15 <= batches.largest_participation() <= 24
     small = Batches(KEY, 300, 0.1, 40, "poisson")

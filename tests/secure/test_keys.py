@@ -64,7 +64,7 @@ def _add(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
 
 
 def _order_eight() -> tuple[int, int]:
-    # a point of order 8 doubles to one with y = 0, hence x² = -y²; the curve then says d·y⁴ + 2y² - 1 = 0
+    # a point of order 8 doubles to one with y = 0, so x² = -y²; the curve then says d·y⁴ + 2y² - 1 = 0
     d = -121665 * pow(121666, -1, P) % P
     for root in _square_roots((1 + d) % P):
         for y in _square_roots((-1 + root) * pow(d, -1, P) % P):

@@ -1,4 +1,4 @@
-"""Matching of lists: exact against sets, and silent about who shares what with whom."""
+"""Matching of lists: exact against sets, and silent about who is in which list."""
 
 import hashlib
 from itertools import combinations
@@ -117,7 +117,7 @@ def read_words() -> np.ndarray:
 
 
 def test_the_leader_cannot_tell_which_peers_hold_an_id_that_is_not_common_to_all():
-    """Whoever holds it, short of everyone: what the leader reads is uniform, word by word and added up in any way."""
+    """Of any coalition short of everyone: what the leader reads is uniform, word by word and added up in any way."""
     subsets = [some for size in range(1, 4) for some in combinations(range(3), size)]
     for read in read_words():
         for some in subsets:

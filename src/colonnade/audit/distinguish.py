@@ -41,14 +41,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     epsilon
         A lower bound on the true ε at `delta`, wrong with probability at most `alpha`; 0 if nothing was found.
     delta, alpha, samples
-        At which δ, how certainly, from how many samples a side.
+        At which δ, how certainly, from how many samples per side.
     claimed
         The ε that the mechanism's loss certifies at this δ, if there is a claim.
 
     Examples
     --------
     >>> print(Finding(epsilon=1.9, delta=0.0, alpha=1e-6, samples=1000, claimed=1.0))
-    ε ≥ 1.9 at δ=0 (1,000 samples a side, α=1e-06), claimed 1: refuted
+    ε ≥ 1.9 at δ=0 (1,000 samples per side, α=1e-06), claimed 1: refuted
     """
 
     epsilon: float
@@ -63,7 +63,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return self.claimed is not None and self.epsilon > self.claimed
 
     def __str__(self) -> str:
-        found = f"ε ≥ {self.epsilon:.4g} at δ={self.delta:g} ({self.samples:,} samples a side, α={self.alpha:g})"
+        found = f"ε ≥ {self.epsilon:.4g} at δ={self.delta:g} ({self.samples:,} samples per side, α={self.alpha:g})"
         if self.claimed is None:
             return found
         return f"{found}, claimed {self.claimed:.4g}: {'refuted' if self.caught else 'not refuted'}"
@@ -82,7 +82,7 @@ def distinguish(
     Parameters
     ----------
     first, second
-        Independent outputs on two neighbouring inputs, one a row, equally many.
+        Independent outputs on two neighbouring inputs, one per row, equally many.
     delta
         The δ at which ε is bounded.
     alpha
@@ -121,7 +121,7 @@ def audit(
     randomness
         Where the mechanism's bits come from.
     samples
-        How many outputs a side.
+        How many outputs per side.
     alpha
         The probability with which a sound mechanism may be convicted.
     deltas
@@ -160,7 +160,7 @@ class _Tables(NamedTuple):
             for side in (first, second)
         ]
         if len(sides[0]) != len(sides[1]) or len(sides[0]) < 4:
-            raise BadInput("An audit needs equally many samples a side, at least four.")
+            raise BadInput("An audit needs equally many samples per side, at least four.")
         half = len(sides[0]) // 2
         one, other = _outcomes(sides[0].reshape(len(sides[0]), -1), sides[1].reshape(len(sides[1]), -1), half)
         cells = int(max(one.max(), other.max())) + 1

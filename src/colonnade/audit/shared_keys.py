@@ -1,4 +1,7 @@
-"""The attack on sketches under shared keys (paper 001, Theorem 4), on the paper's mechanism and on ours.
+"""The attack on sketches under shared keys of Private vertical clustering (Li, Wang, Li, 2023).
+
+Theorem 4 of the paper (docs/references.md#clustering) adds up losses that rest on shared keys. The attack runs on the paper's
+mechanism and on ours; docs/proofs/sketches.md has the proof of ours.
 
 Two parties hash people with the same keys and release maxima. The victim is alone in its cluster at either party, but for
 phantoms. In the paper phantoms belong to clusters and are drawn by each party for itself, so a value that *both* release
@@ -28,7 +31,7 @@ from colonnade.privacy.samplers import ExactSampler
 __all__ = ["Certain", "MendedSketches", "PaperSketches", "attack", "certain_loss", "largest_common"]
 
 ATTACKED = 128
-"""Sketches a release in the attack; the paper's loss hardly depends on it."""
+"""Sketches per release in the attack; the paper's loss hardly depends on it."""
 Values = NDArray[np.int64]
 
 
@@ -45,7 +48,7 @@ class _TwoParties(Protocol):
 
 @dataclass(frozen=True)
 class PaperSketches:
-    """Algorithm 3 of paper 001 at two parties, with the budget of its Algorithm 1. **Not private**: for audits only.
+    """Algorithm 3 of the paper at two parties, with the budget of its Algorithm 1. **Not private**: for audits only.
 
     Parameters
     ----------
@@ -108,7 +111,7 @@ class MendedSketches:
 
 
 def largest_common(values: NDArray[np.integer]) -> Values:
-    """Return the largest value that both parties have in the same sketch, 0 for none, one a release."""
+    """Return the largest value that both parties have in the same sketch, 0 for none, one per release."""
     common = np.where(values[..., 0] == values[..., 1], values[..., 0], 0)
     return np.asarray(common.max(axis=1), dtype=np.int64)
 
@@ -123,7 +126,7 @@ def attack(two_parties: _TwoParties, *, randomness: Randomness, samples: int = 2
     randomness
         Where keys and coins come from.
     samples
-        Releases a side.
+        Releases per side.
     alpha
         The probability with which a sound mechanism may be convicted.
 

@@ -16,6 +16,7 @@ from colonnade.datasets.synthetic import Federated
 from colonnade.estimators.kmeans import KMeans
 from colonnade.estimators.linear_regression import LinearRegression
 from colonnade.estimators.logistic_regression import LogisticRegression
+from colonnade.estimators.methods.gradient import Gradient
 from colonnade.estimators.moment import Moment
 from colonnade.estimators.pattern_count import PatternCount
 from colonnade.estimators.pca import PCA
@@ -297,10 +298,9 @@ STUDIES: tuple[DemoStudy, ...] = (
             lambda: LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
-                method="gradient",
+                method=Gradient(steps=120, rate=0.02),
                 epsilon=0.5,
                 delta=1e-6,
-                descent={"steps": 120, "rate": 0.02},
             ),
             "accuracy",
         ),

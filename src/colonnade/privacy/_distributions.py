@@ -330,6 +330,6 @@ def _spans(plan: list[tuple[float, int]]) -> Spans:
 
 
 def _singletons(falling: NDArray[np.float64], reach: float) -> Spans:
-    """Lay a cell a value for as long as ln f, given outwards from the mode, is above -reach."""
+    """Lay one cell per value for as long as ln f, given outwards from the mode, is above -reach."""
     count = int(np.count_nonzero(falling >= -reach))
     return np.arange(count, dtype=np.int64), np.zeros(count, dtype=np.int64)

@@ -20,7 +20,7 @@ same words give the same output, which is tested. `SLACK` is 8 times `ACCURACY`;
 ``exp`` and of the products, which are below 2^-48 relative.
 
 **Weights.** f falls away from the mode, so on a cell it lies between its values at the two ends, each computed within
-SLACK; ``W_j = ⌈f_near·e^SLACK·2^(e_j)·scale⌉ + 1``, hence p < 1.
+SLACK; ``W_j = ⌈f_near·e^SLACK·2^(e_j)·scale⌉ + 1``, so p < 1.
 
 **Tails.** Beyond the last cell follow blocks of width ``2^h``, over each of which f at least halves (the law proves h).
 The tail's cell has ``W ≥ 2·2^h·f_edge·scale``; block g = 0, 1, … is chosen by fair coins with probability ``2^-(g+1)``

@@ -3,7 +3,7 @@
 U is an endless string of random bits. Its first b bits, read as an integer n, say that ``n ≤ U·2^b < n + 1``. Given
 integers ``low ≤ p·2^b ≤ high``: if ``n + 1 ≤ low`` then U < p, if ``n ≥ high`` then U ≥ p, and otherwise more bits are
 drawn and the enclosure is tightened. What was drawn is only ever extended, never drawn again, so the answer is "yes"
-with probability p exactly. The third case has probability at most ``(high - low + 1)/2^b``, hence the loop ends.
+with probability p exactly. The third case has probability at most ``(high - low + 1)/2^b``, so the loop ends.
 
 Enclosures come from rational arithmetic, or from mpmath's interval arithmetic with 96 guard bits. The endpoints are
 then moved outwards by one unit of 2^-b, which is 2^96 times the last place of a number near one at the working

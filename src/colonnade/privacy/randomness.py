@@ -1,7 +1,7 @@
 """Where uniform bits come from: the operating system in production, a keyed stream in tests and for regenerable shares.
 
 Both kinds expand a 32-byte key with ChaCha20. The system source has no state at all: every call takes a fresh key from
-the operating system. Hence nothing is shared between threads, nothing is inherited across a fork or restored with a
+the operating system. So nothing is shared between threads, nothing is inherited across a fork or restored with a
 snapshot of a machine, and bits that were handed out cannot be recomputed from a later dump of memory.
 """
 
@@ -42,7 +42,7 @@ class Randomness(Protocol):
 
     @property
     def deterministic(self) -> bool:
-        """Whether the bits can be repeated by whoever knows a key."""
+        """Whether the bits can be repeated with a key."""
 
     def bytes(self, count: int) -> builtins.bytes:
         """Return the next ``count`` uniform bytes."""

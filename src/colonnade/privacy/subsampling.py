@@ -1,7 +1,8 @@
 """Many steps, each with zCDP noise on a secret Poisson sample of the people: what they cost together, and what a price buys.
 
-Zhu–Wang 2019, Theorem 5, as in `colonnade.privacy.curves.poisson_subsampled_rdp` (whose factor 3 on the terms from the third is
-kept: `privacy.md` A6), arranged so that nothing cancels. With b_l the binomial weights, which add up to 1,
+Zhu–Wang 2019, Theorem 5, with its factor 3 on the terms from the third: without it the bound needs a condition that is not
+proved for discrete Gaussian noise (docs/proofs/gradient-steps.md). Arranged so that nothing cancels. With b_l the binomial
+weights, which add up to 1,
 
     E ≤ 1 + Σ_{l ≥ 2} b_l · (k_l·e^{ρl(l−1)} − 1),    k_2 = 1, k_l = 3 from l = 3 on,
 
@@ -42,7 +43,7 @@ _FEWEST = 2
 
 
 def sampled_loss(rho: Fraction, rate: float, steps: int) -> Loss:
-    """Return the loss of ``steps`` steps, each ρ-zCDP on a fresh secret Poisson sample, to whoever cannot see the samples.
+    """Return the loss of ``steps`` steps, each ρ-zCDP on a fresh sample, to an observer who cannot see the samples.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def _log_expm1(values: Array) -> Array:
 
 @lru_cache(maxsize=16)
 def _log_weights(rate: float, orders: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return ln of the binomial weights of 2 … α people drawn, one row a whole order α, and how many are drawn."""
+    """Return ln of the binomial weights of 2 … α people drawn, one row per whole order α, and how many are drawn."""
     drawn = np.arange(_FEWEST, max(orders) + 1, dtype=float)[None, :]
     alpha = np.array(orders, dtype=float)[:, None]
     outside = np.maximum(alpha - drawn, 0)

@@ -27,7 +27,7 @@ __all__ = [
 BLOCK_ROWS = 512
 """Rows whose products are summed before a reduction: their plane of residues stays in the second-level cache."""
 TILE = 4
-"""Columns a side of the register tile of a product: sixteen accumulators."""
+"""Columns on each side of the register tile of a product: sixteen accumulators."""
 LARGEST_NARROW = 2**50
 """Elements below this become float64 in one step; larger ones in two limbs."""
 
@@ -143,7 +143,7 @@ def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
 
 @numba.njit(cache=True, nogil=True)
 def _centred_wide(element: int, modulus: float, reciprocal: float, high: float) -> np.float64:
-    # Two limbs, with 2³² reduced beforehand: below 2⁵² + 2³² for a modulus below 2²¹, hence exact. The quotient's error
+    # Two limbs, with 2³² reduced beforehand: below 2⁵² + 2³² for a modulus below 2²¹, so it is exact. The quotient's error
     # is below 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the
     # modulus by one, for which the sums of products have ample room. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
     value = np.float64(np.int64(element >> _LIMB)) * high + np.float64(np.int64(element & _LOW))
@@ -237,7 +237,7 @@ def accumulate_products(
     elements
         Columns by rows.
     constants
-        One row a modulus p: p, 2³² mod p.
+        One row per modulus p: p, 2³² mod p.
     tiles
         First columns (i, j) of the tiles to compute.
     plane, sums

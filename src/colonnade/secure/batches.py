@@ -41,7 +41,7 @@ def batches_a_round(rate: float) -> int:
 
 
 def batch_capacity(people: int, rate: float, steps: int, sampling: Sampling) -> int:
-    """Return how many rows a step shares, whoever takes part.
+    """Return how many rows a step shares; it does not depend on who takes part.
 
     For Poisson batches by Bernstein's inequality: with expectation m, P(size > m + z) ≤ exp(-z²/(2(m + z/3))), and a union
     over the steps.
@@ -101,7 +101,7 @@ class Batches:
         return chosen
 
     def largest_participation(self) -> int:
-        """Return in how many steps whoever takes part most often takes part; looks at every Poisson batch."""
+        """Return in how many steps the person who takes part most often does; looks at every Poisson batch."""
         if self._sampling == "balanced":
             return math.ceil(self._steps / batches_a_round(self._rate))
         counts = np.zeros(self._people, dtype=np.int32)

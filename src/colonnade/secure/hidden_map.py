@@ -9,7 +9,7 @@ linear map of full rank make each table equally likely. Reading with a key that 
 slots, which looks like any other value.
 
 *Failing tells nothing*: peeling fails for a small part of key sets (`SLACK` is above the threshold 1.222 of three slots) and is
-then tried again with the next salt. Callers pass keys that are pseudo-random to whoever reads the table, and always equally
+then tried again with the next salt. Callers pass keys that are pseudo-random to a reader of the table, and always equally
 many of them, so how many salts were needed says nothing about whose keys they were.
 """
 
@@ -28,7 +28,7 @@ SPARE = 96
 MOST_SALTS = 128
 
 Words = NDArray[np.uint64]
-"""n × 2 words: a key or a value of 128 bits a row."""
+"""n × 2 words: a key or a value of 128 bits per row."""
 
 
 def slots_for(keys: int) -> int:

@@ -13,12 +13,12 @@ Privacy
 -------
 Guarantee
     Nobody sees more than the ids common to *all* parties and the public sizes, if hashing is a random oracle and Diffie–Hellman
-    pairs in the group look random (DDH). [proof] *The other parties* see the leader's ids times a random multiplier: under
+    pairs in the group look random (DDH). *The other parties* see the leader's ids times a random multiplier: under
     DDH, random points. They see tags of ids that they have, and random words. *The leader*: values under F_p(y) for an id y
     it does not have are masked by a hash of a point that it cannot compute. For an id x of its own that p has, s_p(x) holds words
     under a key of p and every party q that is neither p nor the leader. If some such q lacks x, its word appears in no other map,
     so what the leader reads for x in p's map is uniform, as it is where p lacks x. Only if all have x do the shares cancel. All
-    values are uniform but for these sums, hence so are the tables (`colonnade.secure.hidden_map`), whatever the keys.
+    values are uniform but for these sums, and so are the tables (`colonnade.secure.hidden_map`), whatever the keys.
 Neighbours
     None: the ids in common are shown, to the parties, and that is not differentially private.
 Adversary

@@ -107,7 +107,7 @@ class Products:
 
     def _checked_rows(self, chunk: Sequence[Elements]) -> int:
         if len(chunk) != len(self.widths):
-            raise ProtocolError("A chunk has one array of shares an owner.")
+            raise ProtocolError("A chunk has one array of shares per owner.")
         rows = {part.shape[1] for part in chunk if isinstance(part, np.ndarray) and part.ndim == 2}
         if len(rows) != 1 or any(part.shape[0] != width for part, width in zip(chunk, self.widths, strict=True)):
             raise ProtocolError("The shares of a chunk have the plan's columns and equally many rows.")
@@ -140,7 +140,7 @@ class ShareProduct:
         self._products = Products(arithmetic, widths, within=within)
 
     def add(self, chunk: Sequence[Elements]) -> None:
-        """Add one chunk of rows: this node's shares, an array an owner, columns along the first axis."""
+        """Add one chunk of rows: this node's shares, an array per owner, columns along the first axis."""
         self._products.add(chunk)
 
     def masked(self, noise_shares: Sequence[Elements]) -> Elements:

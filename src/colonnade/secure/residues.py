@@ -157,7 +157,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """Return independent uniform elements.
 
         A word at or above ⌊2⁶⁴/M⌋·M is replaced by the next words of the source until one is below; the others are
-        reduced. What remains is exactly uniform modulo M, hence jointly uniform modulo the primes.
+        reduced. What remains is exactly uniform modulo M, and so jointly uniform modulo the primes.
         """
         elements = np.empty(count, dtype=np.uint64)
         self.fill_uniform(source, elements)
@@ -260,7 +260,7 @@ def _is_prime(number: int) -> bool:
 
 
 def noise_tail(variance: int) -> int:
-    """Return a bound that noise of this total variance exceeds with probability below 2·e⁻¹²⁸, an entry.
+    """Return a bound that noise of this total variance exceeds with probability below 2·e⁻¹²⁸ per entry.
 
     Discrete Gaussian and Skellam sums both satisfy Bernstein's inequality P(|noise| > z) ≤ 2·exp(-z² / (2(V + z/3))):
     the former because it is sub-Gaussian with its parameter V; the latter because its cumulant V(cosh λ - 1) is at most

@@ -9,16 +9,16 @@ What a coalition sees
 Fix the coalition's own vectors, and let H be the honest parties, h of them. The masks between pairs in H are independent and
 uniform, and unknown to the coalition. The masked vectors of any h − 1 of them are jointly uniform and independent of the data:
 order the h parties as a path; each mask along the path is added to one of them and to no earlier one. The last masked vector
-follows from these and from the sum over H. So whoever sees *every* message learns the sum over H and nothing else, whatever the
+follows from these and from the sum over H. So an observer of *every* message learns the sum over H and nothing else, whatever the
 size of the coalition: there is no threshold to exceed, unlike with shares among compute nodes, and no third node is needed.
-If h = 1 the sum is that party's vector. Hence with two data parties a recipient that is one of them learns the other's vector:
+If h = 1 the sum is that party's vector. So with two data parties a recipient that is one of them learns the other's vector:
 it is the difference of what it is told and what it knows, under any protocol. With the coordinator as recipient each of two
 parties stays hidden as long as neither colludes with it.
 
 The price of having no threshold is that every party must answer: the masks of a missing one do not cancel. All of them are
 needed anyhow, since the sum is over all.
 
-Masks are used once. They follow from the session's keys, hence from fresh ephemeral keys in every run, and from the position of
+Masks are used once. They follow from the session's keys (fresh ephemeral keys in every run) and from the position of
 the vector in the run.
 """
 

@@ -19,13 +19,13 @@ Mohassel, Sengupta, Taubeneck and Vlaskin, "Private Matching for Compute", 2020)
 Privacy
 -------
 Guarantee
-    Neither party learns which of its ids the other has. Both learn the length of the union, or nothing where it is filled up to
-    the sum of the lists' public lengths; the second party sees in either case how many pseudonyms coincide, hence the *number* of
-    people in common. [proof] Under DDH a list times a fresh secret multiplier is a list of random points. The first party sees
-    r₂·P(y), e₂·u(y) and k₂r₁·P(x), all under multipliers it does not know, and then names: its own, and random ones in random
-    order. The second party sees e₁·u(x) and e₁e₂·u(y), both shuffled by the first: equal points tell it how many are equal; which
-    of its own these are it could only tell with e₁. The names come in an order drawn by the first party, so the
-    second cannot tell which places it had found twice.
+    Neither party learns which of its ids the other has. Both learn the length of the union, or nothing where it is filled up
+    to the sum of the lists' public lengths; the second party sees in either case how many pseudonyms coincide, which is the
+    *number* of people in common. Proof: docs/proofs/alignment.md. Under DDH a list times a fresh secret multiplier is a list
+    of random points. The first party sees r₂·P(y), e₂·u(y) and k₂r₁·P(x), all under multipliers it does not know, and then
+    names: its own, and random ones in random order. The second party sees e₁·u(x) and e₁e₂·u(y), both shuffled by the first:
+    equal points tell it how many are equal; which of its own these are it could only tell with e₁. The names come in an order
+    drawn by the first party, so the second cannot tell which places it had found twice.
 Neighbours
     None: the number of people in common is exact towards the second party.
 Adversary

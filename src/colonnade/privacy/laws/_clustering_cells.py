@@ -60,7 +60,7 @@ class Tree:
     Parameters
     ----------
     halves
-        One a level.
+        One per level.
     children
         For every node its two children; −1 for a leaf. Node 0 is the root.
     """
@@ -95,7 +95,7 @@ def fold(
     labels
         The cell of each row.
     references
-        One point a cell.
+        One point per cell.
     radius
         No displacement is longer than this.
     squared

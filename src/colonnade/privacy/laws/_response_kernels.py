@@ -3,7 +3,7 @@
 A uniform word is compared with ``T = ⌊p·2^64⌋``: below T means "yes", above T means "no". Given "yes" it is uniform
 below T and given "no" uniform above, so dividing what it exceeds the range's start by ``step = ⌊range/n⌋`` gives each
 number below n for exactly ``step`` words. What is left, a tie or one of the fewer than n words too many, is *unsure*:
-the person is listed, and the caller decides with further bits. Its probability is below ``(n+1)/2^64`` a word.
+the person is listed, and the caller decides with further bits. Its probability is below ``(n+1)/2^64`` per word.
 
 Each person takes a fixed number of words, whatever their category; a code outside the categories is a null record.
 """
@@ -36,7 +36,7 @@ def response_codes(
     reports: NDArray[np.uint16],
     unsure: NDArray[np.int64],
 ) -> int:
-    """Report one category a person, from one word; a null record reports any. Return how many are unsure."""
+    """Report one category per person, from one word; a null record reports any. Return how many are unsure."""
     doubts = 0
     others = np.uint64(categories - 1)
     for person in range(len(codes)):
@@ -164,7 +164,7 @@ def coin_sets(
     reports: NDArray[np.uint8],
     unsure: NDArray[np.int64],
 ) -> int:
-    """Report a set by one coin a category, from ``categories + 1`` words, null's category first.
+    """Report a set by one coin per category, from ``categories + 1`` words, null's category first.
 
     The true category's coin is fair. Return how many are unsure.
     """

@@ -1,7 +1,7 @@
-"""Local randomisers as public objects: what a report looks like and with which probabilities. Paper 000, Algorithm 1.
+"""Local randomisers as public objects: what a report looks like and with which probabilities.
 
-A person has one of K categories; the report is a set of categories. Whoever reads it knows only two numbers: the
-probability p that the set contains the true category, and the probability q that it contains any other given one.
+A person has one of K categories; the report is a set of categories. What is known about it is two numbers: the probability p
+that the set contains the true category, and the probability q that it contains any other given one.
 
 ========  =======================================  =======================  =====================================
 kind      the set                                  p                        q
@@ -11,9 +11,10 @@ subset    exactly k categories, 2 ≤ k < K          ke^ε/(ke^ε+K-k)          
 oue       each category by a coin of its own       1/2                      1/(1+e^ε)
 ========  =======================================  =======================  =====================================
 
-We differ from the paper, whose unary encoding with p, q = ½ ± ε/16 has a quarter of the permitted ε and at least four
-times the variance. The coordinator and every party derive the same channel from the same price: probabilities are
-computed with correctly rounded decimal arithmetic, so no two machines can disagree on the best one.
+Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives), Algorithm 1, with one change: the paper's
+unary encoding with p, q = ½ ± ε/16 has a quarter of the permitted ε and at least four times the variance. The coordinator and
+every party derive the same channel from the same price: probabilities are computed with correctly rounded decimal arithmetic,
+so no two machines can disagree on the best one.
 """
 
 from decimal import Context, Decimal, localcontext
@@ -111,7 +112,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def report_width(self) -> int:
-        """Bytes a person: a code (one byte up to 256 categories, else two), or one bit a category."""
+        """Bytes per person: a code (one byte up to 256 categories, else two), or one bit per category."""
         if self.kind == "grr":
             return 1 if self.categories <= 256 else 2
         return -(-self.categories // 8)
@@ -122,7 +123,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Parameters
         ----------
         reports
-            One row of `report_width` bytes a person. Codes are little-endian; in a set, bit ``k % 8`` of byte
+            One row of `report_width` bytes per person. Codes are little-endian; in a set, bit ``k % 8`` of byte
             ``k // 8`` is category k.
 
         Examples
@@ -152,7 +153,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def codes_of(rows: NDArray[np.uint8]) -> NDArray[np.uint8] | NDArray[np.uint16]:
-    """Return reports of one or two bytes as one number a person."""
+    """Return reports of one or two bytes as one number per person."""
     return rows[:, 0] if rows.shape[1] == 1 else rows.view("<u2")[:, 0]
 
 

@@ -1,17 +1,19 @@
-"""How much Laplace noise the coefficients of a quadratic objective need when several parties open them together: paper 003.
+"""The Laplace noise of the coefficients of a quadratic objective that several parties open together.
+
+Functional mechanism across parties (Xu, Yuan, Wu; docs/references.md#functional). Proof: docs/proofs/coefficients.md.
 
 The objective of a linear or (to second order) a logistic regression is a quadratic in the weights. Its coefficients are sums of
 products of two coded columns: *curvature* (features times features, squares of numbers, sums of features) and *slope* (features
 times the target, the target's sum). Public mathematics: the parties and the coordinator compute the same figures from one plan.
 
-We differ from the paper (privacy.md §1.5, §5.2, §5.3). Every symmetric pair is measured once. What the coding already says is not
+We differ from the paper. Every symmetric pair is measured once. What the coding already says is not
 measured at all: two levels of one category never meet, and an indicator is its own square. The target's square is not needed. A
 person is charged by what the schema says about a row, not by the number of coded columns. Curvature may carry ``emphasis`` times
 the noise of slope, at the same ε. Each block of coefficients, of one party or of a pair of parties, costs the sum of its own
 moves, so a party's part is what its own blocks cost, and a person's whole record is the sum over all blocks, each counted once.
 
 Letters: γ the fixed-point scale, b the scale of the Laplace noise of curvature, b/r that of slope. In a coded row a number or a
-sign has magnitude at most γ, and a one-hot group is 0 or has a single entry γ. Hence any product of two of them, summed over
+sign has magnitude at most γ, and a one-hot group is 0 or has a single entry γ. So any product of two of them, summed over
 their levels, has magnitude at most γ²: one *move*. A block with m moves of curvature and s of slope costs (m + r·s)·γ²/b.
 """
 
@@ -112,7 +114,8 @@ class CoefficientNoise:
     Privacy
     -------
     Guarantee
-        Pure ε-DP: Σ over blocks of (m + r·s)·γ²/b for a whole record, the same over the blocks of a party for its part.
+        Pure ε-DP with ε = Σ over blocks of (m + r·s)·γ²/b for a whole record, and the same sum over the blocks of a party for
+        its part. Proof: docs/proofs/coefficients.md.
     Neighbours
         Zero-out; `replaced_loss` gives the figure for replacement beside it.
     Adversary
@@ -299,7 +302,8 @@ class CoefficientNoise:
 def emphasis_for(holdings: Mapping[str, Holding]) -> int:
     """Return r by default: the cube root of the ratio of all moves of curvature to those of slope, at least 1.
 
-    Error in the weights is that of slope plus that of curvature times weights, which in coded units are of the order of one.
+    Error in the weights is that of slope plus that of curvature times weights, which are of the order of one after columns are
+    scaled to [−1, 1].
     Minimising the sum of both variances, 2(b/r)² + 2b², at a fixed cost m/b + r·s/b gives r = (m/s)^(1/3).
 
     Examples

@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise on integers: zero-concentrated differential privacy."""
+"""Discrete Gaussian noise on integers: zero-concentrated differential privacy. Proof: docs/proofs/discrete-gaussian.md."""
 
 import math
 from fractions import Fraction
@@ -50,11 +50,12 @@ class DiscreteGaussian:
     Privacy
     -------
     Guarantee
-        ρ-zCDP with ρ = Δ₂²/2σ², hence (ε, δ)-DP at the price by the ledger's conversion (proof above).
+        ρ-zCDP with ρ = Δ₂²/2σ², and so (ε, δ)-DP at the price by the ledger's conversion.
+        Proof: docs/proofs/discrete-gaussian.md.
     Neighbours
         Those for which Δ₂ was computed; in this library zero-out.
     Adversary
-        Whoever reads the released vector.
+        Anybody who reads the released vector.
     Numerics
         Integer noise on integers; σ² is an exact rational, rounded up, and the sampler exact. Sums wrap at 64 bits,
         which is post-processing.

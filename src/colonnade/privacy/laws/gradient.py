@@ -1,7 +1,8 @@
-"""How much noise the steps of a gradient descent need, and what they then cost whom (paper 002, SLR; `privacy.md` §4.6).
+"""The noise of the steps of a gradient descent, and what they cost each observer. Proof: docs/proofs/gradient-steps.md.
 
-Public mathematics: the parties and the coordinator compute the same figures from the same plan. Paper 002 releases three vectors
-a step; here they are one, and the factor 3 of the sampling theorem that the paper lacks is kept.
+Public mathematics: the parties and the coordinator compute the same figures from the same plan. Secure PCA (its SLR;
+docs/references.md#secure-pca) releases three vectors per step; here they are one, and the factor 3 of the sampling theorem that
+the paper lacks is kept.
 
 Letters: x is one person's integer row over all parties, x_q party q's part of it, ‖x_q‖² ≤ R_q², R² = Σ R_q². v_q is what party q
 makes of its part and of the public weights (its part of the score, with the label folded in where the label is), clipped by q
@@ -35,7 +36,7 @@ UNLIKELY = 2.0**-64
 
 @lru_cache(maxsize=256)
 def participation_bound(rate: float, steps: int) -> int:
-    """Return in how many steps nobody takes part more often, but for a probability below 2⁻⁶⁴ a person.
+    """Return in how many steps nobody takes part more often, but for a probability below 2⁻⁶⁴ per person.
 
     Examples
     --------
@@ -67,7 +68,7 @@ class GradientNoise:
     secret
         Whether the promise counts on batches that the observer does not know (Poisson), or not (balanced).
     price, unit
-        What is offered, and for whom.
+        What is offered, and what it protects: a whole record, or one party's part of it.
     collusion
         c: how many data parties may pool their shares of the noise with the coordinator; only balanced batches promise it.
 
@@ -76,7 +77,8 @@ class GradientNoise:
     Guarantee
         All T steps together are within the price: towards the coordinator alone by Theorem 5 of Zhu–Wang 2019 with its factor
         3 (Poisson; for a part of a record by the argument in `colonnade.privacy.subsampling`); towards the coordinator
-        with c parties by zCDP over a person's participations (balanced).
+        with c parties by zCDP over a person's participations, ρ = participations·Δ₂²/(2·s²·shares) (balanced).
+        Proof: docs/proofs/gradient-steps.md.
     Neighbours
         Zero-out: a null record has x = 0 and v = 0, the constant column included, so it adds nothing to any batch.
     Adversary

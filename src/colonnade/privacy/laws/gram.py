@@ -47,7 +47,7 @@ class GramNoise:
     columns
         How many coded columns there are over all parties, the constant one not counted.
     price, unit
-        What is offered, and for whom.
+        What is offered, and what it protects: a whole record, or one party's part of it.
     collusion
         c: how many data parties may pool their shares of the noise with the coordinator.
     family
@@ -56,8 +56,8 @@ class GramNoise:
     Privacy
     -------
     Guarantee
-        ρ-zCDP with ρ = (‖v‖⁴ − ‖a‖⁴)/(4·s²·shares) up to the discreteness of the shares ("gaussian"), or the Rényi curve of
-        Skellam noise ("skellam"). The statement and its proof are in docs/proofs/gram.md.
+        ρ-zCDP with ρ = (‖v‖⁴ − ‖a‖⁴)/(4·s²·shares) up to the correction for sums of discrete Gaussians ("gaussian"), or the
+        Rényi curve of Skellam noise ("skellam"). Proof: docs/proofs/gram.md.
     Neighbours
         Zero-out of a whole record, or of one party's part of it. `replaced_loss` gives the figure for a replaced record.
     Adversary

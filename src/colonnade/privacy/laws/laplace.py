@@ -1,4 +1,4 @@
-"""Discrete Laplace noise on integers: pure differential privacy."""
+"""Discrete Laplace noise on integers: pure differential privacy. Proof: docs/proofs/discrete-laplace.md."""
 
 from fractions import Fraction
 from typing import Any
@@ -44,11 +44,11 @@ class DiscreteLaplace:
     Privacy
     -------
     Guarantee
-        Pure ε-DP at the price's ε (proof above).
+        Pure ε-DP with ε = Δ₁/scale, which is the price's ε. Proof: docs/proofs/discrete-laplace.md.
     Neighbours
         Those for which Δ₁ was computed; in this library zero-out.
     Adversary
-        Whoever reads the released vector.
+        Anybody who reads the released vector.
     Numerics
         Integer noise on integers; the scale is an exact rational and the sampler exact. Sums wrap at 64 bits, which is
         post-processing.

@@ -1,8 +1,9 @@
-"""Private clustering of one party's block: DP-Lloyd, with an LSH forest to start from where it pays (paper 001, §3.5).
+"""Private clustering of one party's block: DP-Lloyd, with an LSH forest to start from where it pays.
 
-Differences from the paper: Gaussian noise where δ > 0, since each party can bound its own block (`privacy.md` §3.7); integer
-noise on integer sums; displacements from released reference points, clipped to the measured spread of the data, instead of
-whole rows; a last few sweeps of Lloyd's algorithm, which repair what the forest's random cuts tore apart.
+Private vertical clustering (Li, Wang, Li, 2023), §3.5 (docs/references.md#clustering), with differences: Gaussian noise at a
+positive δ, because each party can bound its own block (docs/proofs/local-clustering.md); integer noise on integer sums;
+displacements from released reference points, clipped to the measured spread of the data, instead of whole rows; a last few
+sweeps of Lloyd's algorithm, which repair what the forest's random cuts tore apart.
 """
 
 import math
@@ -53,7 +54,7 @@ class LocalClustering:
     Notes
     -----
     The release is a conversation. An `Analyst`, who has public facts only, asks questions; each is a partition of the people
-    that follows from earlier *answers*, a reference point a cell and a radius. The answer is the number of people in each cell
+    that follows from earlier *answers*, a reference point per cell and a radius. The answer is the number of people in each cell
     and the sum of their displacements from its reference, clipped to the radius, both with integer noise. Under zero-out one
     person leaves one cell: one count changes by 1, and that cell's sum by a vector of length at most the radius (twice its
     square with the squares of the first question, which are no longer than the displacements), whatever the earlier answers
@@ -70,11 +71,12 @@ class LocalClustering:
     Privacy
     -------
     Guarantee
-        Pure ε-DP at δ = 0; otherwise ρ-zCDP, hence (ε, δ)-DP at the price by the ledger's conversion (proof above).
+        Pure ε-DP at δ = 0: the shares wᵢε of all questions add up to ε. Otherwise ρ-zCDP, Σwᵢρ = ρ, and so (ε, δ)-DP at the
+        price by the ledger's conversion. Proof: docs/proofs/local-clustering.md.
     Neighbours
         Zero-out: a person's row against no row at all. A missing record (0 in the first column) is in no cell.
     Adversary
-        Whoever reads the released centres, or all noisy answers.
+        Anybody who reads the released centres, or all noisy answers.
     Numerics
         Integer noise on integers; scales are exact rationals, rounded up, and the samplers exact. Rows are clamped and clipped
         here, in integers, whatever was handed in.
@@ -111,7 +113,7 @@ class LocalClustering:
     def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
         """Return k′ integer centres in units of 1/γ.
 
-        ``nonprivate`` has a row a person: 1 or 0 for whether there is a record, then the coded columns.
+        ``nonprivate`` has a row per person: 1 or 0 for whether there is a record, then the coded columns.
         """
         rows = self._checked(nonprivate)
         rounds = self.analyst(sampler).rounds()
@@ -176,7 +178,9 @@ class LocalClustering:
     def _checked(self, nonprivate: NDArray[Any]) -> NDArray[Any]:
         shape = (self.people, self.block.width + 1)
         if nonprivate.shape != shape or nonprivate.dtype.kind != "i":
-            raise BadInput("Clustering takes whole numbers, one row a person, with whether there is a record in front.")
+            raise BadInput(
+                "Clustering takes whole numbers, one row per person, with whether there is a record in front."
+            )
         low, high = [0, *self.block.lower], [1, *([self.block.scale] * self.block.width)]
         return np.asarray(np.clip(nonprivate, low, high).astype(nonprivate.dtype, copy=False))
 

@@ -1,4 +1,8 @@
-"""Randomised response on categories: the party's half of `colonnade.estimation.response_counts`. Paper 000, Algorithm 1."""
+"""Randomised response on categories, person by person; `colonnade.estimation.response_counts` reads the reports.
+
+Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong), Algorithm 1, with other channels (docs/references.md#primitives). Proof:
+docs/proofs/randomised-response.md.
+"""
 
 import math
 from collections.abc import Callable
@@ -59,16 +63,16 @@ class RandomizedResponse:
     Privacy
     -------
     Guarantee
-        Pure ε-DP, ε = ``channel.nano``·10⁻⁹: ``P(report | x) ≤ e^ε · P(report | x′)`` for all categories, null included
-        (proof above). Across parties, with independent coins, the ε add up.
+        Pure ε-DP, ε = ``channel.nano``·10⁻⁹: ``P(report | x) ≤ e^ε · P(report | x′)`` for all categories, null included.
+        Across parties, with independent coins, the ε add up. Proof: docs/proofs/randomised-response.md.
     Neighbours
-        One party's part of one record replaced by any other category or by null (party-block); hence zero-out and
-        replace of a whole record for the composition over parties. The number of people is public.
+        One party's part of one record replaced by any other category or by null (party-block). The composition over
+        parties covers zero-out and replace of a whole record. The number of people is public.
     Adversary
-        Whoever reads all reports: local differential privacy, no trust in the coordinator or in peers.
+        Anybody who reads all reports: local differential privacy; the coordinator and peers are not trusted.
     Numerics
         Exact: random bits are compared with real probabilities to whatever precision it takes; no floating point. Which
-        bits a person uses does not depend on data, save with a probability below ``(sets+1)/2^64`` each.
+        bits a person uses does not depend on data, except with a probability below ``(sets+1)/2^64`` each.
     Checked by
         tests/privacy/test_mechanisms.py, tests/privacy/test_response.py, tests/audit/test_distinguish.py
     """
@@ -84,17 +88,17 @@ class RandomizedResponse:
         self._words, self._fill = _filler(channel, self._threshold.floor)
 
     def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> Reports:
-        """Return one report of ``channel.report_width`` bytes a person.
+        """Return one report of ``channel.report_width`` bytes per person.
 
         Parameters
         ----------
         nonprivate
-            One code a person, of an integer type; whatever is not in ``0, …, K-1`` is a null record.
+            One code per person, of an integer type; whatever is not in ``0, …, K-1`` is a null record.
         sampler
             Where the coins come from.
         """
         if nonprivate.ndim != 1 or nonprivate.dtype.kind not in "iu":
-            raise BadInput("Randomised response takes one whole-number code a person.")
+            raise BadInput("Randomised response takes one whole-number code per person.")
         reports = np.zeros((len(nonprivate), self.channel.report_width), dtype=np.uint8)
         for start in range(0, len(nonprivate), self.block):
             part = nonprivate[start : start + self.block]
@@ -168,7 +172,7 @@ def _threshold(channel: Channel) -> Threshold:
 
 
 def _filler(channel: Channel, floor: int) -> tuple[int, Callable[[Codes, Words, Reports], Codes]]:
-    """Return how many words a person takes, and what fills reports from them and returns who is unsure."""
+    """Return how many words each person takes, and what fills reports from them and returns who is unsure."""
     K, k, threshold = channel.categories, channel.size, np.uint64(floor)
     any_step = np.uint64(_FULL // K)
     if channel.kind == "grr":
@@ -195,7 +199,7 @@ def _filler(channel: Channel, floor: int) -> tuple[int, Callable[[Codes, Words, 
 
 
 def _by_code(rows: Reports, fill: Callable[[NDArray[np.uint16], Codes], int]) -> Codes:
-    """Let ``fill`` write one number a person, then store it in one or two bytes."""
+    """Let ``fill`` write one number per person, then store it in one or two bytes."""
     out = np.empty(len(rows), dtype=np.uint16)
     unsure = _listed(rows, lambda unsure: fill(out, unsure))
     rows[:, 0] = out & 255

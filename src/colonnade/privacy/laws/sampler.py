@@ -1,4 +1,4 @@
-"""What a law needs in order to draw: a sampler, given to it by whoever may draw.
+"""What a law needs in order to draw: a sampler, given to it by code that may draw.
 
 Laws import no sampler and no source of randomness. The coordinator can therefore know a law, its loss and its variance without
 being able to draw from it. The one implementation is `colonnade.privacy.samplers.ExactSampler`; a party's gate constructs it.
@@ -35,7 +35,7 @@ Size = int | tuple[int, ...]
 
 
 class KeyedStream(Protocol):
-    """A stream of uniform words that follows from a key: whoever has the key reads the same words."""
+    """A stream of uniform words that follows from a key: everyone who has the key reads the same words."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return the next ``count`` uniform 64-bit words."""

@@ -1,7 +1,8 @@
 """Flajolet–Martin sketches of partitions, mended: the law of one sketch, what it costs, and how many phantoms a price buys.
 
-Paper 001, Algorithms 2 and 3, with the differences that `privacy.md` §3.3 requires and a few that pay. A *sketch* hashes every
-person to a geometric value, ``P(H > a) = (1+γ)^-a``, and keeps the largest of each cell; phantoms are n_p further values a cell.
+Private vertical clustering (Li, Wang, Li, 2023), Algorithms 2 and 3 (docs/references.md#clustering), with the differences that
+docs/proofs/sketches.md requires and a few that pay. A *sketch* hashes every person to a geometric value, ``P(H > a) =
+(1+γ)^-a``, and keeps the largest of each cell; phantoms are n_p further values per cell.
 
 *Cells.* Two parties with k′ clusters each divide the people into cells (a, b), where a or b may be "no record". The paper gives
 phantoms to clusters, party by party, and adds the parties' losses although they hash with the same keys; equal maxima then give
@@ -11,7 +12,7 @@ are cells of their own, (a, none) and (none, b): without phantoms there, a maxim
 
 *One cell, one element more or fewer.* Let F be the distribution function of a value (any: the proof does not use its form),
 N ≥ n_p the number of elements, and outcomes be floored at ``α_min``. At a > α_min, with x = F(a) and y = F(a-1),
-``(x^(N+1) - y^(N+1)) / (x^N - y^N)`` lies between x and x(N+1)/N; at the floor the ratio is F(α_min). Hence a log ratio between
+``(x^(N+1) - y^(N+1)) / (x^N - y^N)`` lies between x and x(N+1)/N; at the floor the ratio is F(α_min). So the log ratio is between
 ``-down = ln F(α_min)`` and ``up = ln(1 + 1/n_p)``. A ratio R with mean 1 and values in an interval is, for every convex function,
 at most as bad as the two-point one at its ends; so a sketch is dominated by that pair in Rényi divergence at every order and in
 δ at every ε, and so is a composition of sketches with independent values. With up = down this is the optimal composition
@@ -39,7 +40,7 @@ from colonnade.privacy.price import Price
 __all__ = ["GAMMA", "SKETCHES", "SketchLaw", "Sketching", "least_floor", "least_phantoms", "sketch_law", "sketching"]
 
 SKETCHES = 4_096
-"""M: sketches a pair of parties."""
+"""M: sketches per pair of parties."""
 GAMMA_BITS = 10
 GAMMA = 2.0**-GAMMA_BITS
 """γ. Smaller is more accurate and costs nothing: two different people then hardly ever share a value by chance."""
@@ -71,7 +72,7 @@ def least_floor(epsilon_each: float, gamma: float) -> int:
 
 @dataclass(frozen=True)
 class SketchLaw:
-    """One sketch with n_p phantoms a cell: its distribution in 64-bit integers, and the range of its log ratio.
+    """One sketch with n_p phantoms per cell: its distribution in 64-bit integers, and the range of its log ratio.
 
     Parameters
     ----------
@@ -159,12 +160,12 @@ class Sketching:
         return sketch_law(self.phantoms)
 
     def loss(self, unit: Unit) -> Loss:
-        """Return what all sketches of all parties cost together, towards whoever holds no key.
+        """Return what all sketches of all parties cost together, towards an observer without a key.
 
         A person's whole record against none: one element of one cell of each of the M·S(S-1)/2 sketches. One party's part of it
         against none: an element moves from (a, b) to (none, b), two cells, in each of the M·(S-1) sketches in which the party
-        takes part. With two or three parties the second is the dearer, and whoever promises a person's whole record promises its
-        parts too, so a person's loss is the larger of both.
+        takes part. With two or three parties the second costs more. A promise about a person's whole record includes its
+        parts, so a person's loss is the larger of both.
         """
         part = 2 * (self.parties - 1)
         whole = max(math.comb(self.parties, 2), part)

@@ -1,7 +1,7 @@
-"""One party's sketches of who is in which of its clusters: the party's half of `colonnade.privacy.laws.sketch_law`.
+"""One party's sketches of who is in which of its clusters.
 
-Paper 001, Algorithm 3, with phantoms per cell of a pair of parties, a raised floor and the exact composition of
-`colonnade.privacy.laws.sketch_law`, where the proof is.
+Private vertical clustering (Li, Wang, Li, 2023), Algorithm 3 (docs/references.md#clustering), with phantoms per cell of a pair
+of parties, a raised floor and the exact composition of `colonnade.privacy.laws.sketch_law`. Proof: docs/proofs/sketches.md.
 """
 
 from collections.abc import Callable
@@ -72,14 +72,14 @@ class PartitionSketches:
     (position, sketch) has a uniform 64-bit word, a function of ChaCha20 streams under keys derived (HKDF-SHA256) from the
     group's, a pair's and a block of people's: whether the word is below 2^-b, the floor's power of two, and if so its other bits
     (see `_screen`). ChaCha20 with a secret key is a pseudorandom function of the position in its
-    stream, so for whoever has no key the words of different people, sketches, pairs and of phantoms are independent and
+    stream, so without the key the words of different people, sketches, pairs and of phantoms are independent and
     uniform. The keys stay with the parties, and each serves one plan. All parties of a pair read the same streams: nothing
     that is read depends on a party's data.
 
     *Proof.* Let X_c be the largest value of the people and phantoms in cell c of a pair, floored; c = (a, b), (a, none) or
     (none, b). Party one releases ``max_b X_(a,b)`` over b and none, party two the same over a. Both derive the same values from
-    the same key, hence everything that is released of a sketch is a function of the X_c, which are independent of each other
-    since cells are disjoint. Under zero-out a person leaves one cell of each pair, and the loss is that of one X_c with an
+    the same key. So everything that is released of a sketch is a function of the X_c, which are independent of each other
+    because cells are disjoint. Under zero-out a person leaves one cell of each pair, and the loss is that of one X_c with an
     element more or fewer in each of the M·S(S-1)/2 sketches: `colonnade.privacy.laws.sketch_law`. It holds for **all
     parties' releases together**: the parties' debits are one loss, not several.
 
@@ -87,11 +87,12 @@ class PartitionSketches:
     -------
     Guarantee
         The curve of `colonnade.privacy.laws.sketch_law.Sketching.loss`: M·S(S-1)/2 log ratios between ln F(α_min) and
-        ln(1 + 1/n_p), composed exactly at every order of the ledger; computational, since coins come from a keyed function.
+        ln(1 + 1/n_p), composed exactly at every order of the ledger. Computational, because coins come from a keyed function.
+        Proof: docs/proofs/sketches.md.
     Neighbours
         Zero-out of a whole record (unit ``"person"``), or of one party's part of it (``"party"``). A record replaced: twice.
     Adversary
-        The coordinator, or whoever reads all parties' sketches **without the key**. Every party of the plan has it: towards a
+        The coordinator, or anybody who reads all parties' sketches **without the key**. Every party of the plan has it: towards a
         party that sees sketches, alone or with the coordinator, nothing is guaranteed. A key that leaks later uncovers what was
         released under it; a key serves one plan, and is kept for no other.
     Numerics
@@ -125,7 +126,7 @@ class PartitionSketches:
         self._key = key
 
     def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> Values:
-        """Return α, one array of M × k′ values a pair.
+        """Return α, one array of M × k′ values per pair.
 
         Parameters
         ----------
@@ -136,7 +137,7 @@ class PartitionSketches:
             that hides a person.
         """
         if nonprivate.ndim != 1 or nonprivate.dtype.kind != "i" or np.any(nonprivate >= self.clusters):
-            raise BadInput("Sketches take one cluster a person.")
+            raise BadInput("Sketches take one cluster per person.")
         codes = np.ascontiguousarray(nonprivate, dtype=np.int32)
         group = sampler.keyed(self._key())
         return np.stack([self._one(codes, group.spawn(f"pair {side.pair}"), first=side.first) for side in self.sides])
@@ -152,7 +153,7 @@ class PartitionSketches:
         return Description("", "")
 
     def __repr__(self) -> str:
-        return f"PartitionSketches({self.sketches} sketches, {self.law.phantoms} phantoms a cell, <key hidden>)"
+        return f"PartitionSketches({self.sketches} sketches, {self.law.phantoms} phantoms per cell, <key hidden>)"
 
 
 def phantom_values(law: SketchLaw, sketches: int, clusters: int, source: KeyedStream) -> Values:

@@ -40,8 +40,8 @@ class TableNoise:
     Privacy
     -------
     Guarantee
-        Pure ε-DP with ε = moved/scale at δ = 0, otherwise ρ-zCDP with ρ = moved/(2·s²·shares) up to the discreteness of the
-        shares. The statement and its proof are in docs/proofs/pair-tables.md.
+        Pure ε-DP with ε = moved/scale at δ = 0, otherwise ρ-zCDP with ρ = moved/(2·s²·shares) up to the correction for sums of
+        discrete Gaussians. Proof: docs/proofs/pair-tables.md.
     Neighbours
         Zero-out of a whole record, or of one party's part of it. `replaced_loss` gives the figure for a replaced record.
     Adversary

@@ -1,7 +1,7 @@
-"""How much noise moments of the people in common need, when nobody may learn who they are.
+"""The noise of moments of the people in common, when nobody may learn who they are.
 
 Letters as in `colonnade.privacy.laws.gram`: a person who is in both lists has the integer row v = (γ, x₁, x₂);
-whoever is in one list only contributes nothing. All products of v are opened through shares, in three steps: between the
+a person in one list only contributes nothing. All products of v are opened through shares, in three steps: between the
 parties' columns and indicators (*cross*: γ², γx₁, γx₂, x₁x₂), and each party's own products times the other's indicator (*own*).
 """
 
@@ -39,7 +39,7 @@ class UnionNoise:
     constant
         γ².
     price, unit
-        What the three steps together offer, and for whom.
+        What the three steps together offer, and what it protects.
     collusion
         c: 0 or 1.
     part
@@ -48,14 +48,15 @@ class UnionNoise:
     Privacy
     -------
     Guarantee
-        Zero-concentrated differential privacy; the three steps together keep within the price. [proof] With variance V for γ² and
+        ρ-zCDP with ρ = moved/(4·s²·shares) for each step, up to the correction for sums of discrete Gaussians; the three steps
+        together keep within the price. With variance V for γ² and
         for squares and V/2 for all other entries, the squared sensitivity in units of V/2 is half of
         c² + 2ca + 2cb + 2ab (*cross*) plus a² plus b² (*own*), where c = γ², a = ‖x₁‖² ≤ R₁², b = ‖x₂‖² ≤ R₂²: as in
         `colonnade.privacy.laws.gram`, Σ_i x_i⁴/V + Σ_{i<j} x_i²x_j²/(V/2) = a²/V. The bounds are attained together,
         so parts add up to (a + b + c)² and nothing is lost by opening them one by one. Each of the two parties adds a share
-        that suffices alone if c = 1.
+        that suffices alone if one party may collude. Proof: docs/proofs/union-moments.md.
     Neighbours
-        Zero-out of a record. A record at one party alone removes the person from the people in common, hence costs the same.
+        Zero-out of a record. A record at one party alone removes the person from the people in common, so it costs the same.
     Adversary
         The coordinator, with up to c of the parties. Towards a party the other's share of the noise is what counts.
     Numerics

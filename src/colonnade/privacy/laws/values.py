@@ -145,18 +145,19 @@ class PerturbedValues:
     Notes
     -----
     A person's value decides one entry and no other, and that entry is `DiscreteLaplace` with Δ₁ the largest change, so its
-    proof is the proof here. The noise is drawn before the value is looked at (``draw``, then ``apply``), so whoever holds some of
+    proof is the proof here. The noise is drawn before the value is looked at (``draw``, then ``apply``), so a holder of some of
     the rows can perturb them alone.
 
     Privacy
     -------
     Guarantee
-        Pure ε-DP at the price's ε, for each entry by itself: local differential privacy.
+        Pure ε-DP with ε = Δ₁/scale, the price's ε, for each entry by itself: local differential privacy.
+        Proof: docs/proofs/values-and-moments.md.
     Neighbours
-        One person's value at one party changes by at most the stated amount (event); with the width of the bounds, it is
-        replaced by any other, hence zero-out.
+        One person's value at one party changes by at most the stated amount (event). With the width of the bounds it is
+        replaced by any other, which includes zero-out.
     Adversary
-        Whoever reads all entries; no trust in the coordinator or in peers.
+        Anybody who reads all entries; the coordinator and peers are not trusted.
     Numerics
         Integer noise on integers, scale rational, sampler exact. What travels is clipped beyond 48 scales, which is
         post-processing and moves a mean by less than 10⁻¹⁹ scales.
@@ -195,7 +196,7 @@ class PerturbedValues:
     def apply(self, nonprivate: NDArray[Any], coins: NDArray[np.int64], sampler: Sampler) -> NDArray[Any]:  # noqa: ARG002
         """Add noise that was drawn before."""
         if nonprivate.ndim != 1 or nonprivate.dtype.kind not in "iu":
-            raise BadInput("Discrete noise is added to one whole number a person.")
+            raise BadInput("Discrete noise is added to one whole number per person.")
         return self.carrier.pack(nonprivate.astype(np.int64) + coins)
 
     def describe(self) -> Description:
