@@ -26,11 +26,11 @@ from colonnade.protocol import codec
 from colonnade.protocol.frames import read_frame, write_frame
 from colonnade.protocol.messages import (
     Accounted,
+    AccountLine,
     Agreed,
     Ask,
     Conclude,
     Described,
-    Entry,
     GetAccount,
     GetDescription,
     NotKept,
@@ -165,7 +165,7 @@ class Guard:
     def _account(self, _: GetAccount) -> Accounted:
         ledger = self._gate.ledger
         entries = tuple(
-            Entry(
+            AccountLine(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,

@@ -17,6 +17,7 @@ from colonnade.plan import About, Plan
 from colonnade.schema import Column
 
 __all__ = [
+    "AccountLine",
     "Accounted",
     "Agreed",
     "Array",
@@ -24,7 +25,6 @@ __all__ = [
     "Blob",
     "Conclude",
     "Described",
-    "Entry",
     "GetAccount",
     "GetDescription",
     "Greeted",
@@ -185,7 +185,7 @@ class Described(Message, frozen=True, tag="described"):
     union: bool = False
 
 
-class Entry(Message, frozen=True):
+class AccountLine(Message, frozen=True):
     """One line of a party's account. ``joint`` names the opening that several parties paid for together."""
 
     label: str
@@ -202,7 +202,7 @@ class Accounted(Message, frozen=True, tag="accounted"):
     cap_nano: int
     cap_delta: float
     spent: bytes
-    entries: tuple[Entry, ...]
+    entries: tuple[AccountLine, ...]
 
 
 class Agreed(Message, frozen=True, tag="agreed"):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from colonnade.errors import ProtocolError
 
-__all__ = ["BLOCK", "LARGEST_BLOCK", "Answer", "Call", "Status", "Verb"]
+__all__ = ["BLOCK", "LARGEST_BLOCK", "BlockAnswer", "BlockCall", "Status", "Verb"]
 
 BLOCK = 1 << 20
 """Bytes of a message that travel at a time: large enough for the line's full rate, small beside any process."""
@@ -52,7 +52,7 @@ class Status(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Call:
+class BlockCall:
     """One block on its way to a relay, or a question for one.
 
     Parameters
@@ -87,7 +87,7 @@ class Call:
         return b"".join((head, self.data))
 
     @classmethod
-    def decode(cls, data: bytes | memoryview) -> "Call":
+    def decode(cls, data: bytes | memoryview) -> "BlockCall":
         """Read a call, or refuse."""
         view = _checked(data, _CALL)
         mark, ticket, verb, session, message, total, offset = _CALL.unpack(view[: _CALL.size])
@@ -102,7 +102,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Answer:
+class BlockAnswer:
     """What a relay says to one call; ``total`` and ``offset`` describe the reply where there is a block of it."""
 
     ticket: int
@@ -116,7 +116,7 @@ class Answer:
         return b"".join((_ANSWER.pack(_MARK, self.ticket, self.status, self.total, self.offset), self.data))
 
     @classmethod
-    def decode(cls, data: bytes | memoryview) -> "Answer":
+    def decode(cls, data: bytes | memoryview) -> "BlockAnswer":
         """Read an answer, or refuse."""
         view = _checked(data, _ANSWER)
         mark, ticket, status, total, offset = _ANSWER.unpack(view[: _ANSWER.size])

@@ -21,10 +21,10 @@ from colonnade.party.ledger.rows import (
 )
 from colonnade.party.ledger.state import LedgerState, folded
 
-__all__ = ["Chain"]
+__all__ = ["RowChain"]
 
 
-class Chain:
+class RowChain:
     """The rows of one ledger. Every method runs inside a transaction of the caller.
 
     Parameters

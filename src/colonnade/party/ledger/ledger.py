@@ -23,7 +23,7 @@ from typing import Self, Unpack
 import msgspec
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
-from colonnade.party.ledger.chain import Chain
+from colonnade.party.ledger.chain import RowChain
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import (
@@ -77,7 +77,7 @@ class SqliteLedger:
     def __init__(self, file: LedgerFile, clock: Callable[[], float]) -> None:
         self._file = file
         self._clock = clock
-        self._chain = Chain(file)
+        self._chain = RowChain(file)
 
     @classmethod
     def create(

@@ -9,7 +9,7 @@ from colonnade.event_log import Event, read_events
 from colonnade.party.ledger.ledger import Entry, SqliteLedger
 from colonnade.privacy.loss import total
 
-__all__ = ["PALETTE", "Column", "Line", "PartyView", "Segment", "columns_over_time", "party_view", "segments"]
+__all__ = ["PALETTE", "Column", "PartyView", "ReleaseLine", "Segment", "columns_over_time", "party_view", "segments"]
 
 WENT_BACK = "A ledger does not check, or a peer's has gone back"
 ALERTS = {
@@ -27,7 +27,7 @@ MOST_COLUMNS = 40
 
 
 @dataclass(frozen=True)
-class Line:
+class ReleaseLine:
     """One release: when, what, what it added to the total, and the total after it."""
 
     when: str
@@ -48,7 +48,7 @@ class PartyView:
     delta: float
     spent: float
     remaining: float
-    lines: Sequence[Line]
+    lines: Sequence[ReleaseLine]
     refusals: Sequence[Event]
     alerts: Sequence[tuple[str, Event]]
     trouble: str = ""
@@ -85,8 +85,8 @@ def _alert(event: Event) -> str:
     return ALERTS.get(event.event, "")
 
 
-def _lines(entries: Sequence[Entry], delta: float) -> list[Line]:
-    lines: list[Line] = []
+def _lines(entries: Sequence[Entry], delta: float) -> list[ReleaseLine]:
+    lines: list[ReleaseLine] = []
     losses = []
     before = 0.0
     for entry in entries:
@@ -97,7 +97,9 @@ def _lines(entries: Sequence[Entry], delta: float) -> list[Line]:
         after = total(losses).epsilon(delta) if losses else 0.0
         study = entry.label.partition(" ")[0]
         lines.append(
-            Line(f"{entry.when:%Y-%m-%d %H:%M:%S}", entry.label, study, after - before, after, entry.loss is not None)
+            ReleaseLine(
+                f"{entry.when:%Y-%m-%d %H:%M:%S}", entry.label, study, after - before, after, entry.loss is not None
+            )
         )
         before = after
     return lines
@@ -135,7 +137,7 @@ def segments(studies: Mapping[str, float], cap: float) -> list[Segment]:
     return result
 
 
-def columns_over_time(lines: Sequence[Line], cap: float) -> list[Column]:
+def columns_over_time(lines: Sequence[ReleaseLine], cap: float) -> list[Column]:
     """Return the stack after each release; of many releases, evenly chosen ones and the last."""
     stack: dict[str, float] = dict.fromkeys((line.study for line in lines), 0.0)  # fixes the colours
     columns = []
