@@ -6,7 +6,7 @@ import typer
 from mkdocs.structure.files import File
 from typer.testing import CliRunner
 
-from colonnade import errors
+from colonnade import NotFittedError, errors
 from colonnade.cli import app
 
 
@@ -50,6 +50,7 @@ def every_error() -> str:
     )
     parts = ["# Errors", intro]
     kinds = [kind for kind in (getattr(errors, name) for name in errors.__all__) if inspect.isclass(kind)]
+    kinds.append(NotFittedError)  # which knows scikit-learn, as the tree of errors does not
     for kind in sorted(kinds, key=lambda one: one.code):
         meaning = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0]
         parts.append(f"## `{kind.code}`\n\n`cn.{kind.__name__}`. {meaning}\n\n**What to do.** {kind.default_remedy}")

@@ -21,7 +21,9 @@ STUDIES = {
     "response, two columns of one party": cn.PatternCount(
         ["bank.segment", "bank.default", "telco.plan"], method="response", epsilon=1.0
     ),
-    "response, sampled": cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0, sample=0.5),
+    "response, sampled": cn.PatternCount(
+        ["bank.segment", "telco.plan"], method=cn.methods.Response(sample=0.5), epsilon=1.0
+    ),
     "independent": cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0),
 }
 

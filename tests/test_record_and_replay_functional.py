@@ -24,7 +24,7 @@ STUDIES = {
     "linear": cn.LinearRegression("telco.bill", method="functional", epsilon=1.0),
     "logistic": cn.LogisticRegression("bank.default", method="functional", epsilon=1.0),
     "bottom-up": cn.LogisticRegression(
-        "insurer.product", method="functional", budgets={"bank": 0.5, "telco": 1.0, "insurer": 0.3}
+        "insurer.product", method=cn.methods.Functional(budgets={"bank": 0.5, "telco": 1.0, "insurer": 0.3})
     ),
 }
 
@@ -36,7 +36,7 @@ def record(study, tables, monkeypatch):
     silent(monkeypatch)
     with federation(tables=tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
-        type(study)(**study.get_params()).fit(f)
+        type(study)(**study.get_params(deep=False)).fit(f)
     monkeypatch.undo()
     return recorded.exchanges, opened["result"]
 

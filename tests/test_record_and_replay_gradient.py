@@ -46,7 +46,7 @@ def record(tables, monkeypatch):
     with federation(200, tables=tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         study = cn.LogisticRegression(
-            "bank.default", method="gradient", epsilon=1.0, delta=1e-5, descent={"steps": STEPS, "rate": 0.5}
+            "bank.default", method=cn.methods.Gradient(steps=STEPS, rate=0.5), epsilon=1.0, delta=1e-5
         ).fit(f)
     monkeypatch.undo()
     return recorded.exchanges, shared, GradientTerms.read(study.plan_, STEP)

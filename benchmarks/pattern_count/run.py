@@ -63,9 +63,9 @@ def a_federation(codes: list[np.ndarray], budget: float) -> cn.Federation:
     return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=budget))
 
 
-def study(parties: int, **options) -> cn.PatternCount:
+def study(parties: int, *, sample: float = 1.0, epsilon: float = EPSILON) -> cn.PatternCount:
     columns = [f"party{number + 1}.kind" for number in range(parties)]
-    return cn.PatternCount(columns, method="response", unit="party", **{"epsilon": EPSILON, **options})
+    return cn.PatternCount(columns, method=cn.methods.Response(sample=sample), unit="party", epsilon=epsilon)
 
 
 def true_counts(codes: list[np.ndarray]) -> np.ndarray:

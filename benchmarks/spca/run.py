@@ -189,7 +189,8 @@ def coarseness(problem: Problem, gammas: tuple[int, ...]) -> list[dict]:
     rows, n = [], problem.width
     with problem.federation(4) as federation:
         for gamma in gammas:
-            fit = cn.PCA(problem.k, epsilon=BAR_EPSILON, delta=DELTA, scale=gamma).fit(federation)
+            method = cn.methods.Secure(scale=gamma)
+            fit = cn.PCA(problem.k, method=method, epsilon=BAR_EPSILON, delta=DELTA).fit(federation)
             rows.append(
                 {
                     "gamma": gamma,

@@ -13,10 +13,11 @@ class or the command line's help does not wait for numerical libraries, and type
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import colonnade.report  # noqa: F401  # enters itself as what shows results; light until something is shown
 from colonnade._version import __version__
 
 if TYPE_CHECKING:
-    from colonnade import datasets
+    from colonnade import datasets, methods
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.release import MomentsRelease
     from colonnade.errors import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         SchemaMismatch,
     )
     from colonnade.estimators.coreset import Coreset
+    from colonnade.estimators.fitted import NotFittedError
     from colonnade.estimators.kmeans import KMeans
     from colonnade.estimators.kmedian import KMedian
     from colonnade.estimators.linear_regression import LinearRegression
@@ -68,6 +70,7 @@ __all__ = [
     "MomentsRelease",
     "NonPrivateRefused",
     "NotEnoughComputeNodes",
+    "NotFittedError",
     "Numeric",
     "Party",
     "PartyAway",
@@ -83,6 +86,7 @@ __all__ = [
     "__version__",
     "datasets",
     "load",
+    "methods",
 ]
 
 _HOMES = {
@@ -104,6 +108,7 @@ _HOMES = {
         "SchemaMismatch",
     ),
     "estimators.coreset": ("Coreset",),
+    "estimators.fitted": ("NotFittedError",),
     "estimators.kmeans": ("KMeans",),
     "estimators.kmedian": ("KMedian",),
     "estimators.linear_regression": ("LinearRegression",),
@@ -123,8 +128,8 @@ _HOME_OF = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for (PEP 562)."""
-    if name == "datasets":
-        return import_module("colonnade.datasets")
+    if name in ("datasets", "methods"):
+        return import_module(f"colonnade.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

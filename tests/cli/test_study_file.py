@@ -6,6 +6,7 @@ import pytest
 
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.schema import Category, Numeric
+from colonnade.service import study_file
 from colonnade.service.study_file import read
 from tests.cli.studies import STUDY, edited, rewrite
 
@@ -43,6 +44,17 @@ def test_several_files_of_one_party_follow_one_another(tmp_path: Path) -> None:
 def test_a_policy_is_read(tmp_path: Path) -> None:
     text = edited(("[parties.telco]\n", "[parties.bank.policy]\nmax_epsilon = 0.5\n[parties.telco]\n"))
     assert read(rewrite(tmp_path, text)).members["bank"].policy.max_epsilon == 0.5
+
+
+def test_a_method_may_be_a_table_with_its_own_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Taking:
+        def __init__(self, columns: list[str], *, method: object = "response", epsilon: float) -> None:
+            self.columns, self.method, self.epsilon = columns, method, epsilon
+
+    monkeypatch.setattr(study_file, "_estimators", lambda: {"PatternCount": Taking})
+    text = edited(('method = "response"', 'method = {name = "gradient", steps = 500, rate = 0.01}'))
+    (asked,) = read(rewrite(tmp_path, text)).studies
+    assert asked.estimator.method == {"name": "gradient", "steps": 500, "rate": 0.01}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ STUDIES = {
     "logistic": cn.LogisticRegression("bank.default", method="functional", epsilon=1.0),
     "several classes": cn.LogisticRegression("insurer.product", method="functional", epsilon=1.0),
     "prices of their own": cn.LinearRegression(
-        "telco.bill", method="functional", budgets={"bank": 0.5, "telco": 1.0, "insurer": 0.25}
+        "telco.bill", method=cn.methods.Functional(budgets={"bank": 0.5, "telco": 1.0, "insurer": 0.25})
     ),
 }
 
@@ -38,7 +38,7 @@ class Watched:
         self._watch(monkeypatch, silent)
         with federation(tables=frames(PEOPLE), epsilon=10.0) as f:
             f.transport = recorded = Recorded(f.transport, keep=True)
-            study = type(study)(**study.get_params()).fit(f)
+            study = type(study)(**study.get_params(deep=False)).fit(f)
         self.joint, self.opened = self._joint, self._cross
         self.received = {party: [] for party in SCHEMAS}
         self.coordinator: list[bytes] = []

@@ -8,7 +8,6 @@ import pytest
 
 from colonnade.coding.features import Feature, coefficients_to_own_units, features_of
 from colonnade.datasets.public import PublicData, adult, nsl_kdd
-from colonnade.estimation.expected_error import gram_variance
 from colonnade.estimation.logistic_from_moments import logistic_from_moments
 from colonnade.estimation.moments import Moments, noise_variance, row_bound
 from colonnade.estimation.pca_from_moments import pca_from_moments
@@ -37,7 +36,7 @@ def study(data: PublicData, *, signed: tuple[str, ...] = (), without: tuple[str,
 
 
 def release(rows, features, owners, rho, rng):
-    variance = noise_variance(owners, gram_variance(row_bound(features), rho), parties=4, collusion=1)
+    variance = noise_variance(owners, row_bound(features) ** 2 / (2 * rho), parties=4, collusion=1)
     upper = np.triu(rng.standard_normal(variance.shape))
     noise = np.sqrt(variance) * (upper + np.triu(upper, 1).T)
     return Moments.of_release(rows.T @ rows + noise, variance, len(rows), features)

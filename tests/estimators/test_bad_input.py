@@ -72,11 +72,11 @@ def test_columns_that_are_not_there_are_refused_by_name(columns, error):
     [
         {"method": "magic"},
         {"unit": "household"},
-        {"sample": 0},
-        {"sample": 1.5},
-        {"sample": math.nan},
-        {"sample": "half"},
-        {"method": "independent", "sample": 0.5},
+        {"method": {"name": "response", "sample": 0}},
+        {"method": {"name": "response", "sample": 1.5}},
+        {"method": {"name": "response", "sample": math.nan}},
+        {"method": {"name": "response", "sample": "half"}},
+        {"method": {"name": "independent", "sample": 0.5}},
     ],
 )
 def test_parameters_that_cannot_be_meant_are_refused(parameters):

@@ -34,16 +34,22 @@ def refuse(f: cn.Federation, study, error: type[cn.ColonnadeError] = cn.BadInput
     return refusal.value
 
 
+def by(options: dict) -> dict:
+    """The same with the method's own options on the method."""
+    own = {name: options.pop(name) for name in ("noise", "scale", "row_norms") if name in options}
+    return {**PRICE, **options} | ({"method": {"name": options.get("method", "secure"), **own}} if own else {})
+
+
 def pca(n_components=2, **options):
-    return cn.PCA(n_components, **{**PRICE, **options})
+    return cn.PCA(n_components, **by(options))
 
 
 def linear(target="bank.age", **options):
-    return cn.LinearRegression(target, **{**PRICE, **options})
+    return cn.LinearRegression(target, **by(options))
 
 
 def logistic(target="bank.default", **options):
-    return cn.LogisticRegression(target, **{**PRICE, **options})
+    return cn.LogisticRegression(target, **by(options))
 
 
 EVERY = pytest.mark.parametrize("study", [pca, linear, logistic])

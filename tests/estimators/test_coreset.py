@@ -112,7 +112,7 @@ def test_importance_has_a_smaller_spread_than_a_uniform_choice():
 
 def test_scores_of_a_party_are_leverage_scores_with_a_constant_and_its_target():
     federation = a_federation()
-    study = regression_coreset()._nonprivate_algorithm(federation)
+    study = regression_coreset()._prepare(federation, 1)[0]
     assert study.maxima() == {"bank": 6.0, "telco": 4.0, "insurer": 3.0}
     plan = federation.plan(study, task="coreset", method="importance", price=None, unit="person", parameters={})
     scores = scores_of(federation, plan, "bank")
@@ -163,7 +163,7 @@ def test_a_regression_on_a_coreset_is_close_to_that_on_everybody_in_its_own_obje
     rows, target = coded()
     alpha = 1e-4
     model = cn.LinearRegression(
-        TARGET, columns=COLUMNS, method="coreset", penalty=penalty, alpha=alpha, size=300, **CONSENT
+        TARGET, columns=COLUMNS, method=cn.methods.Coreset(alpha=alpha), penalty=penalty, size=300, **CONSENT
     ).fit(a_federation())
     halves = np.array([50, 1, 1, 1, 50, 50])
     theta = model.coef_ * halves / 200
@@ -179,7 +179,9 @@ def test_a_regression_on_a_coreset_is_close_to_that_on_everybody_in_its_own_obje
 def test_training_without_gathering_reaches_the_weighted_solution(options):
     """SAGA on the sample that stays with the parties, against a direct solution on the same rows and weights."""
     federation = a_federation()
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method="coreset", size=200, gather=False, **options, **CONSENT)
+    method = cn.methods.Coreset(gather=False, alpha=options.get("alpha", 1.0))
+    penalty = options.get("penalty")
+    model = cn.LinearRegression(TARGET, columns=COLUMNS, method=method, penalty=penalty, size=200, **CONSENT)
     captured = []
     original = CoresetStudy.rounds
 
@@ -212,7 +214,8 @@ def test_k_means_of_a_coreset_is_close_to_that_of_everybody():
     points = rows[:, [0, 4, 5]]
     best = ((points[:, None] - weighted_kmeans(points, np.ones(400), 3, seed=0)) ** 2).sum(axis=2).min(axis=1).sum()
     for gather, slack in ((True, 1.15), (False, 1.6)):
-        model = cn.KMeans(3, columns=columns, method="coreset", size=250, gather=gather, **CONSENT).fit(a_federation())
+        method = cn.methods.Coreset(gather=gather)
+        model = cn.KMeans(3, columns=columns, method=method, size=250, **CONSENT).fit(a_federation())
         cost = ((points[:, None] - model.cluster_centers_ / 50) ** 2).sum(axis=2).min(axis=1).sum()
         assert cost <= slack * best
         frame = pd.DataFrame({name: 50 * points[:, place] for place, name in enumerate(columns)})
@@ -238,9 +241,9 @@ def estimators() -> dict[str, object]:
         "coreset for k-means": cn.Coreset(50, task="kmeans", n_clusters=2, columns=columns),
         "uniform": cn.Coreset(50, target=TARGET, columns=columns, method="uniform"),
         "regression": cn.LinearRegression(TARGET, columns=columns, method="coreset", size=50),
-        "saga": cn.LinearRegression(TARGET, columns=columns, method="coreset", size=50, gather=False),
+        "saga": cn.LinearRegression(TARGET, columns=columns, method=cn.methods.Coreset(gather=False), size=50),
         "k-means": cn.KMeans(2, columns=columns, method="coreset", size=50),
-        "distdim": cn.KMeans(2, columns=columns, method="coreset", size=50, gather=False),
+        "distdim": cn.KMeans(2, columns=columns, method=cn.methods.Coreset(gather=False), size=50),
     }
 
 
@@ -313,8 +316,8 @@ def test_a_party_that_is_not_asked_gives_nothing():
         (cn.LinearRegression(TARGET, method="coreset", size=50, epsilon=1.0), BadInput),
         (cn.LinearRegression(TARGET, method="coreset", size=50, ridge=1.0), BadInput),
         (cn.LinearRegression(TARGET, method="coreset", size=50, penalty="l3"), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=50, penalty="l1", gather=False), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=50, alpha=-1.0), BadInput),
+        (cn.LinearRegression(TARGET, method=cn.methods.Coreset(gather=False), size=50, penalty="l1"), BadInput),
+        (cn.LinearRegression(TARGET, method=cn.methods.Coreset(alpha=-1.0), size=50), BadInput),
         (cn.LinearRegression(TARGET, method="coreset"), BadInput),
         (cn.LinearRegression(TARGET, method="coreset", size=401), BadInput),
         (cn.LinearRegression(TARGET, epsilon=1.0, delta=1e-5, penalty="l2"), BadInput),
@@ -477,13 +480,14 @@ class Dropping:
 @pytest.mark.parametrize(("step", "turn"), [("key", 2), ("draws", 1), ("sample", 0), ("sample", 1), ("train", 5)])
 def test_a_study_that_was_cut_short_is_taken_up_again(step, turn):
     federation = a_federation()
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method="coreset", size=100, gather=False, **CONSENT)
+    method = cn.methods.Coreset(gather=False)
+    model = cn.LinearRegression(TARGET, columns=COLUMNS, method=method, size=100, **CONSENT)
     federation.transport = Dropping(federation.transport, step, turn)
     with pytest.raises(ProtocolError, match="Lost"):
         model.fit(federation)
     model.fit(federation)
     federation.transport = federation.transport.inner
-    again = cn.LinearRegression(**model.get_params()).fit(federation)
+    again = cn.LinearRegression(**model.get_params(deep=False)).fit(federation)
     assert np.allclose(again.coef_, model.coef_)
     assert federation.budget()["nonprivate"].tolist() == [4, 4, 4]
 
@@ -500,7 +504,8 @@ def test_a_party_that_is_fed_other_residuals_makes_no_more_sums(monkeypatch):
         return posts
 
     monkeypatch.setattr(Relay, "_posts", fed)
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method="coreset", size=100, gather=False, **CONSENT)
+    method = cn.methods.Coreset(gather=False)
+    model = cn.LinearRegression(TARGET, columns=COLUMNS, method=method, size=100, **CONSENT)
     with pytest.raises(ProtocolError, match="cancel"):
         model.fit(a_federation())
 

@@ -17,11 +17,12 @@ from tests.estimators.moment_samples import federation, numbers, split
 from tests.federations import SCHEMAS, frames, joined
 
 STUDIES = {
-    "linear": lambda **more: cn.LinearRegression("telco.bill", method="functional", **more),
-    "logistic": lambda **more: cn.LogisticRegression("bank.default", method="functional", **more),
-    "several": lambda **more: cn.LogisticRegression("insurer.product", method="functional", **more),
+    "linear": lambda **more: cn.LinearRegression("telco.bill", **{"method": "functional", **more}),
+    "logistic": lambda **more: cn.LogisticRegression("bank.default", **{"method": "functional", **more}),
+    "several": lambda **more: cn.LogisticRegression("insurer.product", **{"method": "functional", **more}),
 }
 BUDGETS = {"bank": 0.5, "telco": 1.0, "insurer": 0.25}
+NAMED = cn.methods.Functional(budgets=BUDGETS)
 every_study = pytest.mark.parametrize("name", STUDIES)
 
 
@@ -87,7 +88,8 @@ def test_two_and_four_parties_have_the_noise_of_one_apart_from_the_stated_factor
         with split(8, parties, 300, name="functional parties", collusion=0, policies=_lenient(parties)) as f:
             columns = f.describe()
             release = FunctionalRelease(columns, "p0.c00", dict.fromkeys(f.parties, Price.of(1.0)))
-            found[parties] = cn.LinearRegression("p0.c00", method="functional", epsilon=1.0)._entry_variance(release, f)
+            study = cn.LinearRegression("p0.c00", method="functional", epsilon=1.0)._checked()
+            found[parties] = study.method.entry_variance(study, release, f)
     np.testing.assert_allclose(np.sort(found[2], axis=None), np.sort(found[4], axis=None))
 
 
@@ -126,7 +128,7 @@ def test_a_delta_that_is_named_is_not_spent(name):
 @every_study
 def test_bottom_up_every_ledger_is_debited_what_its_party_named(name):
     with federation(budget=cn.Budget(epsilon=10.0)) as f:
-        study = STUDIES[name](budgets=BUDGETS).fit(f)
+        study = STUDIES[name](method=NAMED).fit(f)
         assert f.budget().spent.to_dict() == BUDGETS
         composed = f.budget(unit="person").spent
     statement = study.privacy_
@@ -148,7 +150,7 @@ def test_the_party_unit_promises_epsilon_for_the_largest_part(name):
     )
 
 
-@pytest.mark.parametrize("price", [{"epsilon": 1.0}, {"budgets": BUDGETS}], ids=["top-down", "bottom-up"])
+@pytest.mark.parametrize("price", [{"epsilon": 1.0}, {"method": NAMED}], ids=["top-down", "bottom-up"])
 @every_study
 def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name, price):
     with federation() as f:
@@ -189,8 +191,8 @@ def test_two_parties_take_the_coordinator_as_third():
 
 
 def test_it_behaves_like_a_scikit_learn_estimator():
-    study = cn.LogisticRegression("bank.default", method="functional", budgets=BUDGETS)
-    assert clone(study).budgets == BUDGETS
+    study = cn.LogisticRegression("bank.default", method=NAMED)
+    assert clone(study).method.budgets == BUDGETS
     assert "budgets" in repr(study)
 
 
@@ -201,22 +203,22 @@ def test_it_behaves_like_a_scikit_learn_estimator():
     "parameters",
     [
         {},
-        {"epsilon": 1.0, "budgets": BUDGETS},
-        {"budgets": {"bank": 1.0}},
-        {"budgets": {**BUDGETS, "stranger": 1.0}},
-        {"budgets": {}},
-        {"budgets": "bank"},
-        {"budgets": {**BUDGETS, "bank": -1.0}},
-        {"budgets": {**BUDGETS, "bank": None}},
-        {"epsilon": 1.0, "noise": "skellam"},
-        {"epsilon": 1.0, "row_norms": {"bank": 1.0}},
-        {"epsilon": 1.0, "scale": 0},
-        {"epsilon": 1.0, "scale": 1.5},
-        {"epsilon": 1e-9, "scale": 1 << 20},
+        {"epsilon": 1.0, "method": NAMED},
+        {"method": {"name": "functional", "budgets": {"bank": 1.0}}},
+        {"method": {"name": "functional", "budgets": {**BUDGETS, "stranger": 1.0}}},
+        {"method": {"name": "functional", "budgets": {}}},
+        {"method": {"name": "functional", "budgets": "bank"}},
+        {"method": {"name": "functional", "budgets": {**BUDGETS, "bank": -1.0}}},
+        {"method": {"name": "functional", "budgets": {**BUDGETS, "bank": None}}},
+        {"epsilon": 1.0, "method": {"name": "functional", "noise": "skellam"}},
+        {"epsilon": 1.0, "method": {"name": "functional", "row_norms": {"bank": 1.0}}},
+        {"epsilon": 1.0, "method": {"name": "functional", "scale": 0}},
+        {"epsilon": 1.0, "method": {"name": "functional", "scale": 1.5}},
+        {"epsilon": 1e-9, "method": {"name": "functional", "scale": 1 << 20}},
         {"epsilon": 1.0, "columns": ["telco.plan"]},
         {"epsilon": 1.0, "ridge": -1.0},
-        {"method": "secure", "delta": 1e-5, "budgets": BUDGETS},
-        {"method": "sketch", "delta": 1e-5, "epsilon": 1.0, "budgets": BUDGETS},
+        {"method": {"name": "secure", "budgets": BUDGETS}, "delta": 1e-5},
+        {"method": {"name": "sketch", "budgets": BUDGETS}, "delta": 1e-5, "epsilon": 1.0},
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_paid(parameters):
@@ -234,9 +236,9 @@ def test_a_study_file_names_the_parties_prices(tmp_path):
     )
     path.write_text(
         f'id = "id"\nledger_dir = "ledgers"\n[budget]\nepsilon = 2.0\n{parties}\n[[study]]\nestimator = "LinearRegression"\n'
-        'target = "a.x"\nmethod = "functional"\nbudgets = { a = 0.5, b = 1.0 }\n'
+        'target = "a.x"\nmethod = { name = "functional", budgets = { a = 0.5, b = 1.0 } }\n'
     )
-    assert study_file.read(path).studies[0].estimator.budgets == {"a": 0.5, "b": 1.0}
+    assert study_file.read(path).studies[0].estimator.method["budgets"] == {"a": 0.5, "b": 1.0}
 
 
 # The repair -----------------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def named(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def study(epsilon: float = 4.0, **descent: object) -> cn.LogisticRegression:
     facts = {"steps": 60, "rate": 0.05} | descent
-    return cn.LogisticRegression("bank.default", method="gradient", epsilon=epsilon, delta=1e-5, descent=facts)
+    return cn.LogisticRegression("bank.default", method=cn.methods.Gradient(**facts), epsilon=epsilon, delta=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_the_statement_tells_the_coordinator_from_those_who_hold_the_key(tables)
 def test_one_partys_record_can_be_the_unit(tables) -> None:
     with simulated(tables) as f:
         model = cn.LogisticRegression(
-            "bank.default", method="gradient", epsilon=1.0, delta=1e-5, unit="party", descent={"steps": 10, "rate": 0.1}
+            "bank.default", method=cn.methods.Gradient(steps=10, rate=0.1), epsilon=1.0, delta=1e-5, unit="party"
         ).fit(f)
         assert 0.99 < model.privacy_.epsilon(unit="party") <= 1.0
         assert model.privacy_.epsilon() <= f.budget(unit="person").spent
@@ -167,20 +167,20 @@ def test_one_partys_record_can_be_the_unit(tables) -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"descent": {"steps": 0}}, BadInput),
-        ({"descent": {"rate": 0}}, BadInput),
-        ({"descent": {"rate": 2.0}}, BadInput),
-        ({"descent": {"epochs": 3}}, BadInput),
-        ({"descent": {"optimiser": "lbfgs"}}, BadInput),
-        ({"descent": {"learning_rate": -1.0}}, BadInput),
-        ({"descent": {"sampling": "fair"}}, BadInput),
-        ({"descent": {"tolerance": math.nan}}, BadInput),
-        ({"descent": 5}, BadInput),
+        ({"method": {"name": "gradient", "steps": 0}}, BadInput),
+        ({"method": {"name": "gradient", "rate": 0}}, BadInput),
+        ({"method": {"name": "gradient", "rate": 2.0}}, BadInput),
+        ({"method": {"name": "gradient", "epochs": 3}}, BadInput),
+        ({"method": {"name": "gradient", "optimiser": "lbfgs"}}, BadInput),
+        ({"method": {"name": "gradient", "learning_rate": -1.0}}, BadInput),
+        ({"method": {"name": "gradient", "sampling": "fair"}}, BadInput),
+        ({"method": {"name": "gradient", "tolerance": math.nan}}, BadInput),
+        ({"method": 5}, BadInput),
         ({"delta": 0.0}, BadInput),
         ({"ridge": 1.0}, BadInput),
-        ({"scale": 1 << 16}, BadInput),
+        ({"method": {"name": "gradient", "scale": 1 << 16}}, BadInput),
         ({"columns": ["bank.age"]}, BadInput),
-        ({"method": "secure", "descent": {}}, BadInput),
+        ({"method": {"name": "secure", "steps": 500}}, BadInput),
         ({"target": "bank.segment"}, SchemaMismatch),
     ],
 )
@@ -198,7 +198,7 @@ def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
     data = cn.datasets.three_organisations(people=5_000)
 
     def asked(epsilon: float) -> cn.LogisticRegression:
-        facts = {"method": "gradient", "epsilon": epsilon, "delta": 1e-6, "descent": {"steps": 40, "rate": 0.05}}
+        facts = {"method": cn.methods.Gradient(steps=40, rate=0.05), "epsilon": epsilon, "delta": 1e-6}
         return cn.LogisticRegression("bank.default", columns=columns, **facts)
 
     with data.federation(budget=cn.Budget(epsilon=9_000.0, delta=1e-3), test_key=TEST_KEY) as f:
@@ -231,10 +231,9 @@ def test_a_study_file_can_ask_for_it(tmp_path, tables) -> None:
         [[study]]
         estimator = "LogisticRegression"
         target = "bank.default"
-        method = "gradient"
+        method = { name = "gradient", steps = 8, rate = 0.1, optimiser = "adam" }
         epsilon = 1.0
         delta = 1e-5
-        descent = { steps = 8, rate = 0.1, optimiser = "adam" }
         """
     )
     read = study_file.read(tmp_path / "study.toml")
@@ -295,7 +294,7 @@ def test_the_coordinator_sees_neither_an_exact_gradient_nor_who_is_in_a_batch(mo
 # Cut short
 
 
-SITE = {"columns": ["bank.age", "telco.plan", "insurer.product"], "method": "gradient", "epsilon": 2.0, "delta": 1e-5}
+SITE = {"columns": ["bank.age", "telco.plan", "insurer.product"], "epsilon": 2.0, "delta": 1e-5}
 
 
 class _Descending(Site):
@@ -307,7 +306,8 @@ class _Descending(Site):
 
 
 def _at_site(**descent: object) -> cn.LogisticRegression:
-    return cn.LogisticRegression("bank.default", descent={"steps": 12, "rate": 0.3} | descent, **SITE)
+    method = cn.methods.Gradient(**({"steps": 12, "rate": 0.3} | descent))
+    return cn.LogisticRegression("bank.default", method=method, **SITE)
 
 
 def _steps_shared(site: Site) -> dict[str, list[int]]:

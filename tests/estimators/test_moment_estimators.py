@@ -166,9 +166,11 @@ def test_attributes_follow_the_order_of_parties_and_schemas_with_every_level():
 @every_study
 def test_they_behave_like_scikit_learn_estimators(name):
     study = STUDIES[name](**PRICE)
-    copy = clone(study).set_params(epsilon=2.0, noise="skellam")
-    assert (study.epsilon, study.noise, copy.epsilon, copy.noise) == (1.0, "gaussian", 2.0, "skellam")
-    assert {"columns", "delta", "epsilon", "method", "noise", "row_norms", "scale", "unit"} < set(study.get_params())
+    copy = clone(study).set_params(epsilon=2.0, method__noise="skellam")
+    assert (study.epsilon, study.method, copy.epsilon, copy.method.noise) == (1.0, "secure", 2.0, "skellam")
+    assert {"columns", "delta", "epsilon", "method", "unit"} < set(study.get_params())
+    nested = {"method__noise", "method__row_norms", "method__scale"}
+    assert set(copy.get_params()) == set(study.get_params()) | nested
     assert "epsilon=1.0" in repr(study)
     assert name in repr(study)
 
@@ -397,7 +399,7 @@ def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(name):
 @every_study
 def test_skellam_noise_keeps_the_promise_and_costs_a_little_more_noise(name):
     with federation() as f:
-        study = STUDIES[name](noise="skellam", **PRICE).fit(f)
+        study = STUDIES[name](method=cn.methods.Secure(noise="skellam"), **PRICE).fit(f)
         skellam, gaussian = (f.moments(noise=noise, **PRICE).moments.variance for noise in ("skellam", "gaussian"))
         assert study.preview(f).statement.epsilon() == study.privacy_.epsilon()
     assert 0.999 < study.privacy_.epsilon() <= 1.0 + 1e-9
@@ -409,7 +411,9 @@ def test_shorter_rows_take_less_noise():
         norms = dict.fromkeys(("p0", "p1", "p2"), 1.0)
         free, short = (f.moments(row_norms=given, **PRICE).moments.variance[1, 1] for given in (None, norms))
         assert short / free == pytest.approx((4**2 - 1) / (13**2 - 1), rel=1e-6)
-        assert (cn.PCA(2, row_norms=norms, **PRICE).fit(f).privacy_.epsilon()) == pytest.approx(1.0, rel=1e-6)
+        assert (
+            cn.PCA(2, method=cn.methods.Secure(row_norms=norms), **PRICE).fit(f).privacy_.epsilon()
+        ) == pytest.approx(1.0, rel=1e-6)
 
 
 # The baseline ---------------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_the_errors_of_the_unbiased_counts_are_as_large_as_stderr_says():
 def test_sampling_scales_the_counts_up_and_charges_the_full_price():
     tables = frames(5_000)
     with federation(tables=tables, epsilon=100) as f:
-        study = cn.PatternCount(TWO, method="response", epsilon=20.0, sample=0.25).fit(f)
+        study = cn.PatternCount(TWO, method=cn.methods.Response(sample=0.25), epsilon=20.0).fit(f)
         whole = cn.PatternCount(TWO, method="response", epsilon=20.0).fit(f)
         assert f.budget("bank").spent == pytest.approx(20.0)
     np.testing.assert_allclose(study.unbiased_.sum(), 5_000, rtol=0.1)
@@ -146,7 +146,7 @@ def test_it_behaves_like_a_scikit_learn_estimator():
     copy = clone(study).set_params(epsilon=2.0)
     assert (study.epsilon, copy.epsilon) == (1.0, 2.0)
     assert "epsilon=1.0" in repr(study)
-    assert set(study.get_params()) == {"columns", "delta", "epsilon", "method", "sample", "unit"}
+    assert set(study.get_params()) == {"columns", "delta", "epsilon", "method", "unit"}
 
 
 def test_no_learned_attribute_is_a_row():

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.estimators.outlook import FACTORS
+from colonnade.estimators.preview import FACTORS
 from tests import federations
 
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-5}
 STUDIES = {
     "counts secure": lambda: cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0),
     "counts response": lambda: cn.PatternCount(["bank.segment", "insurer.product"], method="response", epsilon=1.0),
-    "counts sampled": lambda: cn.PatternCount(["bank.segment"], method="response", epsilon=1.0, sample=0.5),
+    "counts sampled": lambda: cn.PatternCount(["bank.segment"], method=cn.methods.Response(sample=0.5), epsilon=1.0),
     "counts independent": lambda: cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0),
     "pca secure": lambda: cn.PCA(1, columns=["bank.age", "telco.bill", "insurer.product"], **GAUSSIAN),
     "pca sketch": lambda: cn.PCA(1, columns=["bank.age", "telco.bill"], method="sketch", **GAUSSIAN),

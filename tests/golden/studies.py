@@ -138,7 +138,8 @@ def fits(name: str, make: Callable[[], Any], open_: Callable[[], cn.Federation] 
     def fit(federation: cn.Federation) -> Results:
         return fitted(make().fit(federation))
 
-    title = f"{type(made).__name__}:{made.method}{', ' if name else ''}{name}"
+    method = made.method if isinstance(made.method, str) else made.method.name
+    title = f"{type(made).__name__}:{method}{', ' if name else ''}{name}"
     assert title not in STUDIES, f"two studies are called {title!r}"
     STUDIES[title] = (open_ or opened(), fit)
 
@@ -166,12 +167,13 @@ SHARING = {
     "five parties, collusion 2": opened(FIVE, collusion=2),
 }
 ACROSS = ["bank.segment", "telco.plan"]
+SKELLAM, CLIPPED = cn.methods.Secure(noise="skellam"), cn.methods.Secure(row_norms={"bank": 0.8}, scale=512)
 
 # Counts -------------------------------------------------------------------------------------------------------------------
 
 fits("", lambda: cn.PatternCount(ACROSS, method="response", epsilon=2.0))
 fits("three parties", lambda: cn.PatternCount([*ACROSS, "insurer.product"], method="response", epsilon=4.0))
-fits("sampled", lambda: cn.PatternCount(ACROSS, method="response", epsilon=2.0, sample=0.5))
+fits("sampled", lambda: cn.PatternCount(ACROSS, method=cn.methods.Response(sample=0.5), epsilon=2.0))
 fits("unit party", lambda: cn.PatternCount(ACROSS, method="response", epsilon=2.0, unit="party"))
 fits("", lambda: cn.PatternCount(["bank.segment", "bank.default", "telco.plan"], method="independent", epsilon=2.0))
 fits("one party", lambda: cn.PatternCount(["bank.segment", "bank.default"], method="secure", epsilon=2.0))
@@ -198,7 +200,7 @@ fits("", lambda: cn.Moment(WHOLE, 2, method="sketch", change="bounds", **GAUSSIA
 
 for unit in ("person", "party"):
     fits(f"unit {unit}", lambda unit=unit: cn.PCA(2, columns=MIXED, unit=unit, **GAUSSIAN))
-    fits(f"skellam, unit {unit}", lambda unit=unit: cn.PCA(2, columns=MIXED, unit=unit, noise="skellam", **GAUSSIAN))
+    fits(f"skellam, unit {unit}", lambda unit=unit: cn.PCA(2, columns=MIXED, unit=unit, method=SKELLAM, **GAUSSIAN))
     fits(f"unit {unit}", lambda unit=unit: cn.LinearRegression("telco.bill", columns=MIXED[:3], unit=unit, **GAUSSIAN))
     fits(f"unit {unit}", lambda unit=unit: cn.LogisticRegression("bank.default", columns=MIXED, unit=unit, **GAUSSIAN))
     for kind, target in ((cn.LinearRegression, "telco.bill"), (cn.LogisticRegression, "bank.default")):
@@ -210,7 +212,7 @@ for unit in ("person", "party"):
         )
 fits("", lambda: cn.PCA(2, columns=NUMBERS, method="sketch", **GAUSSIAN))
 fits("", lambda: cn.PCA(2, columns=MIXED, method="local", epsilon=8.0, delta=1e-6))
-fits("clipped", lambda: cn.PCA(2, columns=NUMBERS, row_norms={"bank": 0.8}, scale=512, **GAUSSIAN))
+fits("clipped", lambda: cn.PCA(2, columns=NUMBERS, method=CLIPPED, **GAUSSIAN))
 fits("", lambda: cn.LinearRegression("telco.bill", columns=NUMBERS[:2], method="sketch", **GAUSSIAN))
 fits("ridge", lambda: cn.LinearRegression("telco.bill", columns=MIXED[:3], ridge=5.0, **GAUSSIAN))
 fits("three classes", lambda: cn.LogisticRegression("bank.segment", columns=NUMBERS, **GAUSSIAN))
@@ -219,8 +221,7 @@ fits(
     lambda: cn.LogisticRegression(
         "bank.default",
         columns=["telco.bill", "insurer.drift"],
-        method="functional",
-        budgets={"bank": 4.0, "telco": 6.0, "insurer": 3.0},
+        method=cn.methods.Functional(budgets={"bank": 4.0, "telco": 6.0, "insurer": 3.0}),
     ),
 )
 fits(
@@ -267,9 +268,8 @@ for sampling in ("poisson", "balanced"):
             lambda sampling=sampling, unit=unit: cn.LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "telco.bill", "insurer.drift"],
-                method="gradient",
+                method=cn.methods.Gradient(steps=6, rate=0.25, sampling=sampling),
                 unit=unit,
-                descent={"steps": 6, "rate": 0.25, "sampling": sampling},
                 **GAUSSIAN,
             ),
         )
@@ -278,8 +278,7 @@ fits(
     lambda: cn.LogisticRegression(
         "bank.default",
         columns=["telco.bill", "clinic.pressure", "shop.basket"],
-        method="gradient",
-        descent={"steps": 4, "rate": 0.5, "optimiser": "adam"},
+        method=cn.methods.Gradient(steps=4, rate=0.5, optimiser="adam"),
         **GAUSSIAN,
     ),
     opened(FIVE, collusion=2),
@@ -305,10 +304,10 @@ for gather in (True, False):
     fits(
         where,
         lambda gather=gather: cn.LinearRegression(
-            "telco.bill", columns=NUMBERS[:2], method="coreset", gather=gather, **OPEN
+            "telco.bill", columns=NUMBERS[:2], method=cn.methods.Coreset(gather=gather), **OPEN
         ),
     )
-    fits(where, lambda gather=gather: cn.KMeans(2, columns=NUMBERS, method="coreset", gather=gather, **OPEN))
+    fits(where, lambda gather=gather: cn.KMeans(2, columns=NUMBERS, method=cn.methods.Coreset(gather=gather), **OPEN))
 for method in ("importance", "uniform"):
     fits("regression", lambda method=method: cn.Coreset(60, target="telco.bill", method=method, allow_nonprivate=True))
     fits(

@@ -40,7 +40,7 @@ def _plan(people: int = PEOPLE, **descent: object):
     """A real plan for the test federation, and the study behind it."""
     with federation(people) as f:
         study = cn.LogisticRegression(
-            TARGET, method="gradient", epsilon=1.0, delta=1e-5, descent={"steps": 20, "rate": 0.2, **descent}
+            TARGET, method=cn.methods.Gradient(**{"steps": 20, "rate": 0.2, **descent}), epsilon=1.0, delta=1e-5
         )
         return study._prepare(f, 1)[1]
 
@@ -264,7 +264,7 @@ def test_a_policy_caps_what_peers_learn() -> None:
     for cap, refused in ((peer * 1.01, False), (peer * 0.99, True)):
         with federation(PEOPLE, policies={"bank": cn.Policy(max_peer_epsilon=cap)}) as f:
             study = cn.LogisticRegression(
-                TARGET, method="gradient", epsilon=1.0, delta=1e-5, descent={"steps": 20, "rate": 0.2}
+                TARGET, method=cn.methods.Gradient(steps=20, rate=0.2), epsilon=1.0, delta=1e-5
             )
             if refused:
                 with pytest.raises(PolicyRefusal, match="max_peer_epsilon"):

@@ -1,4 +1,4 @@
-"""One door: in real studies of every channel, nothing but the gate writes to a ledger, and nothing but the gate makes a sampler.
+"""One door: in real studies of every channel nothing but the gate writes to a ledger, or makes a sampler for what it paid for.
 
 `tests/test_structure.py` says the same of the source. Here it is watched while it happens, whatever the source looks like.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import colonnade as cn
-from colonnade.party import gate
+from colonnade.party import gate, reservation
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.samplers import ExactSampler
 from tests.coordinator.test_align import unaligned
@@ -19,7 +19,9 @@ WRITES = (
     "debit",
     "reserve",
     "keep_key",
+    "keep_plan",
     "record_alignment",
+    "record_list",
     "record_nonprivate",
     "record_opening",
     "seal",
@@ -90,8 +92,8 @@ def _caller() -> str:
 
 
 def through_the_gate(watch: Watch) -> bool:
-    door = Path(gate.__file__).name
-    return watch.makers <= {door} and {place for _, place in watch.writers} == {door}
+    door, handle = (Path(one.__file__).name for one in (gate, reservation))
+    return watch.makers <= {door, handle} and {place for _, place in watch.writers} == {door}
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -117,6 +119,8 @@ def test_these_studies_write_in_every_way_there_is(monkeypatch):
     with federation(200, epsilon=100.0) as f:
         for study in (local, shares, gradient, sums):
             study(f)
+    with unaligned() as f:
+        f.align(size="public")
     monkeypatch.undo()
     assert {method for method, _ in watch.writers} == set(WRITES)
     assert watch.makers

@@ -22,7 +22,9 @@ SCHEMA = cn.Schema(
 STUDIES = {
     "counts": cn.PatternCount(["clinic.kind", "shop.kind"], method="response", epsilon=1.0),
     "wide counts": cn.PatternCount(["clinic.many", "shop.kind"], method="response", epsilon=0.5),
-    "sampled counts": cn.PatternCount(["clinic.kind", "shop.kind"], method="response", epsilon=1.0, sample=0.3),
+    "sampled counts": cn.PatternCount(
+        ["clinic.kind", "shop.kind"], method=cn.methods.Response(sample=0.3), epsilon=1.0
+    ),
     "moments": cn.Moment(["clinic.visits", "shop.visits"], 2, epsilon=1.0),
     "whole values": cn.Moment(["clinic.visits", "shop.visits"], 3, epsilon=1.0, change="bounds"),
     "totals": cn.Moment(["clinic.visits", "shop.visits"], 1, epsilon=1.0),
@@ -53,7 +55,7 @@ def fitted(study, clinic, shop):
     with cn.Federation.simulate(
         parties, id="id", budget=cn.Budget(epsilon=9.0, delta=1e-5), test_key=TEST_KEY
     ) as federation:
-        return type(study)(**study.get_params()).fit(federation)
+        return type(study)(**study.get_params(deep=False)).fit(federation)
 
 
 def learned(study):

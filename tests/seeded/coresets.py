@@ -10,7 +10,7 @@ from colonnade.coordinator import statement
 from colonnade.coordinator.protocols import coreset_study
 from colonnade.errors import ProtocolError
 from colonnade.estimation import importance_sampling
-from colonnade.estimators import coreset_options, study
+from colonnade.estimators.methods import coresets as methods
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
 from colonnade.party.steps import cluster_scores, coresets, leverage
@@ -50,11 +50,6 @@ def _as_often_as_asked(honest, *arguments):
 def _any_counts(self, inputs):
     self._counts = tuple(int(count) for count in inputs["counts"])
     return {"counts": inputs["counts"]}
-
-
-def _without_asking(honest, given, federation, repeat):
-    given.allow_nonprivate = True
-    return honest(given, federation, repeat)
 
 
 def _price_or_not(honest, self, plan, kind, step, terms):
@@ -137,7 +132,7 @@ BUGS = [
     ),
     Bug(
         "consent that nobody gave",
-        wrapped(study, "prepare_nonprivate", _without_asking),
+        replaced(methods, "require_consent", lambda *_: None),
         partial(studies.test_nothing_runs_without_the_users_consent, "regression"),
     ),
     Bug(
@@ -153,7 +148,7 @@ BUGS = [
     Bug(
         "a theoretical size that is cut down in silence",
         wrapped(
-            coreset_options,
+            methods,
             "regression_size",
             lambda honest, *rest, **more: min(honest(*rest, **more), 400),
         ),

@@ -16,9 +16,11 @@ from colonnade.datasets.synthetic import Federated
 from colonnade.estimators.kmeans import KMeans
 from colonnade.estimators.linear_regression import LinearRegression
 from colonnade.estimators.logistic_regression import LogisticRegression
+from colonnade.estimators.methods.gradient import Gradient
 from colonnade.estimators.moment import Moment
 from colonnade.estimators.pattern_count import PatternCount
 from colonnade.estimators.pca import PCA
+from colonnade.estimators.study import Study
 from colonnade.privacy.price import Budget
 from colonnade.schema import Numeric
 
@@ -44,7 +46,7 @@ class Comparison:
     """
 
     charges: dict[str, float]
-    estimator: Any
+    estimator: Study
     table: pd.DataFrame
     summary: str
 
@@ -182,7 +184,7 @@ def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federa
     return run
 
 
-def _charges(study: Any, federation: Federation) -> dict[str, float]:
+def _charges(study: Study, federation: Federation) -> dict[str, float]:
     return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
 
 
@@ -296,10 +298,9 @@ STUDIES: tuple[DemoStudy, ...] = (
             lambda: LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
-                method="gradient",
+                method=Gradient(steps=120, rate=0.02),
                 epsilon=0.5,
                 delta=1e-6,
-                descent={"steps": 120, "rate": 0.02},
             ),
             "accuracy",
         ),

@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colonnade.cli import screen
 from colonnade.errors import BadInput
+
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+    from colonnade.service.study_file import StudyEntry
 
 __all__ = ["evaluate", "predict", "save_all"]
 
@@ -71,7 +75,7 @@ def predict(
         screen.print_budget(federation)
 
 
-def save_all(finished: list[Any], folder: Path) -> None:
+def save_all(finished: "list[StudyEntry]", folder: Path) -> None:
     """Save every fitted model of a study file, by its number and estimator."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +88,7 @@ def save_all(finished: list[Any], folder: Path) -> None:
 
 
 @contextmanager
-def _opened(path: Path, part: str) -> Iterator[Any]:
+def _opened(path: Path, part: str) -> "Iterator[Federation]":
     from colonnade.service import study_file
 
     asked = study_file.read(path)

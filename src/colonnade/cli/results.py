@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 
 from colonnade.errors import BadInput
+from colonnade.estimators.study import Study
 from colonnade.protocol import codec
+from colonnade.service.study_file import StudyEntry
 
 __all__ = ["ROWS", "document", "shown", "write"]
 
@@ -24,7 +26,7 @@ ROWS = 20
 _APART = ("privacy_", "transcript_", "receipt_", "plan_")
 
 
-def learned(estimator: Any) -> dict[str, Any]:
+def learned(estimator: Study) -> dict[str, Any]:
     """Return what an estimator learned, by attribute."""
     return {
         name: value
@@ -33,8 +35,8 @@ def learned(estimator: Any) -> dict[str, Any]:
     }
 
 
-def shown(estimator: Any) -> pd.DataFrame:
-    """Return the result as a table: columns with one index side by side, largest first; else one row an attribute."""
+def shown(estimator: Study) -> pd.DataFrame:
+    """Return the result as a table: columns with one index side by side, largest first; else one row per attribute."""
     attributes = learned(estimator)
     series = {name: value for name, value in attributes.items() if isinstance(value, pd.Series)}
     if not series:
@@ -45,7 +47,7 @@ def shown(estimator: Any) -> pd.DataFrame:
     return frame.sort_values(first.rstrip("_"), ascending=False, kind="stable")
 
 
-def document(entry: Any) -> dict[str, Any]:
+def document(entry: StudyEntry) -> dict[str, Any]:
     """Return one finished study as plain JSON values."""
     estimator = entry.estimator
     transcript = estimator.transcript_

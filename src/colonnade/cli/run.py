@@ -1,13 +1,19 @@
 """``colonnade run study.toml`` and ``colonnade preview study.toml``."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colonnade.cli import refusal, screen
 from colonnade.cli.models import save_all
 from colonnade.errors import ColonnadeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from colonnade.coordinator.federation import Federation
+    from colonnade.service.study_file import StudyEntry
 
 __all__ = ["carry_out", "preview", "run"]
 
@@ -53,7 +59,9 @@ def run(
         carry_out(asked.studies, fit_on, output, models)
 
 
-def carry_out(studies: Any, federation: Any, output: Path | None, models: Path | None = None) -> None:
+def carry_out(
+    studies: "Sequence[StudyEntry]", federation: "Federation", output: Path | None, models: Path | None = None
+) -> None:
     """Preview all studies, run them in order, print and write what they found; raise what stopped them, if anything did."""
     with screen.progress():
         for entry in studies:
@@ -69,9 +77,11 @@ def carry_out(studies: Any, federation: Any, output: Path | None, models: Path |
         raise failure
 
 
-def _fit_all(studies: Any, federation: Any) -> tuple[list[Any], ColonnadeError | None]:
+def _fit_all(
+    studies: "Sequence[StudyEntry]", federation: "Federation"
+) -> "tuple[list[StudyEntry], ColonnadeError | None]":
     """Run studies in order until one fails; what the earlier ones paid for is kept."""
-    finished: list[Any] = []
+    finished: list[StudyEntry] = []
     for entry in studies:
         try:
             entry.estimator.fit(federation, repeat=entry.repeat)
@@ -82,7 +92,7 @@ def _fit_all(studies: Any, federation: Any) -> tuple[list[Any], ColonnadeError |
     return finished, None
 
 
-def _show(entry: Any) -> None:
+def _show(entry: "StudyEntry") -> None:
     from colonnade.cli import results
 
     screen.heading(entry.title)
@@ -93,7 +103,7 @@ def _show(entry: Any) -> None:
     screen.line(f"receipt: {entry.estimator.receipt_}")
 
 
-def _write(output: Path, finished: list[Any], failure: ColonnadeError | None) -> None:
+def _write(output: Path, finished: "list[StudyEntry]", failure: ColonnadeError | None) -> None:
     from colonnade.cli import results
 
     document = {

@@ -34,15 +34,17 @@ from colonnade.privacy.loss import Loss
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
 
-__all__ = ["SPLITS", "ClusteringPrices", "WeightMethod", "automatic_clusters", "clustering_prices", "weight_noise"]
+__all__ = [
+    "RULES",
+    "ClusteringPrices",
+    "WeightMethod",
+    "WeightRule",
+    "automatic_clusters",
+    "clustering_prices",
+    "weight_noise",
+]
 
 WeightMethod = Literal["secure", "sketch", "response", "independent"]
-SPLITS: dict[WeightMethod, Fraction] = {
-    "secure": Fraction(4, 5),
-    "sketch": Fraction(1, 2),
-    "response": Fraction(1, 4),
-    "independent": Fraction(4, 5),
-}
 FINEST = 2
 BLURRED = 0.25
 SKETCH_CONSTANT = 1.04
@@ -55,6 +57,34 @@ class ClusteringPrices:
 
     centres: Price
     weights: Price
+
+
+@dataclass(frozen=True)
+class WeightRule:
+    """What differs between the ways of finding weights, where there is more than one party.
+
+    Parameters
+    ----------
+    split
+        The centres' share of the budget by default.
+    cell_noise
+        From (clusters, people, parties, price, unit, collusion) to the standard deviation of an average cell.
+    joint
+        Whether all parties' weights are one release, which costs once.
+    paired
+        Whether a cell belongs to a pair of parties.
+    own_price
+        From (price, spent on centres, parties, unit) to the price of the weights, where it does not follow from what is left.
+    most
+        The largest number of local clusters that can be decoded.
+    """
+
+    split: Fraction
+    cell_noise: Callable[[int, int, int, Price, Unit, int], float]
+    joint: bool = False
+    paired: bool = True
+    own_price: Callable[[Price, Loss, int, Unit], Price] | None = None
+    most: int | None = None
 
 
 def clustering_prices(
@@ -71,7 +101,7 @@ def clustering_prices(
     method
         How weights are found.
     split
-        The centres' share of the budget; by default `SPLITS`.
+        The centres' share of the budget; by default that of the method's rule.
 
     Examples
     --------
@@ -79,11 +109,12 @@ def clustering_prices(
     >>> prices.centres.epsilon, prices.weights.epsilon
     (0.4, 0.2)
     """
-    share = _share(split, method)
+    rule = RULES[method]
+    share = rule.split if split is None else _share(split)
     times = parties if unit == "person" else 1
-    joint = method in ("secure", "sketch") and parties > 1
+    joint = rule.joint and parties > 1
     if price.delta == 0:
-        if joint and method == "sketch":
+        if joint and rule.own_price is not None:
             raise BadInput(
                 "Sketches need a positive delta: thousands of small losses add up to little only with one.",
                 remedy="For example delta=1e-6, below 1/people; or method='secure', which has a pure form.",
@@ -94,8 +125,8 @@ def clustering_prices(
     centres = _price_of_rho(ledger_rho(price) * share / times, price.delta)
     spent = Loss.of_zcdp(ledger_rho(centres)) * times
 
-    if joint and method == "sketch":
-        return ClusteringPrices(centres, _sketch_price(price, spent, parties, unit))
+    if joint and rule.own_price is not None:
+        return ClusteringPrices(centres, rule.own_price(price, spent, parties, unit))
 
     def fits(nano: int) -> bool:
         weights = Loss.of_zcdp(ledger_rho(Price(nano, price.delta))) if joint else Loss.of_pure(nano) * times
@@ -109,18 +140,8 @@ def weight_noise(
     method: WeightMethod, clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int
 ) -> float:
     """Return the standard deviation of an average cell of a pair table (of a histogram, for ``"independent"``)."""
-    if method == "response" and parties > 1:
-        return math.sqrt(people) * best_channel(clusters, price).v0
-    if method == "sketch" and parties > 1:
-        bought = sketching(price, parties, unit)
-        cell = people / clusters**2 + bought.phantoms
-        row = people / clusters + (clusters + 1) * bought.phantoms
-        return SKETCH_CONSTANT * math.sqrt(cell * (2 * row - cell) / SKETCHES)
-    if method == "secure" and parties > 1:
-        names = tuple(f"party{number}" for number in range(parties))
-        noise = TableNoise(names, price, unit, min(collusion, parties - 1), math.comb(parties, 2) * clusters**2)
-        return math.sqrt(noise.opened_variance)
-    return math.sqrt(discrete_laplace_variance(laplace_scale(price, 1)))
+    noise = RULES[method].cell_noise if parties > 1 else _histogram_noise
+    return noise(clusters, people, parties, price, unit, collusion)
 
 
 def automatic_clusters(
@@ -134,11 +155,11 @@ def automatic_clusters(
     collusion: int,
 ) -> int:
     """Return k′: as many local clusters as the weights and the centres can bear."""
-    parties = len(widths)
+    parties, rule = len(widths), RULES[method]
     fewest: int = max(2, math.ceil(float(n_clusters) ** (1.0 / parties) - 1e-9))
-    pairs = 2 if parties > 1 and method != "independent" else 1
+    pairs = 2 if parties > 1 and rule.paired else 1
     best: int = fewest
-    most = min(FINEST * n_clusters, LARGEST_SKETCHED if method == "sketch" else FINEST * n_clusters)
+    most = FINEST * n_clusters if rule.most is None else min(FINEST * n_clusters, rule.most)
     for clusters in range(fewest, max(fewest, most) + 1):
         noise = weight_noise(method, clusters, people, parties, prices.weights, unit, collusion)
         if 2 * noise * clusters**pairs > people or _blur(widths, people, clusters, prices.centres) > BLURRED:
@@ -155,6 +176,27 @@ def _blur(widths: Sequence[int], people: int, clusters: int, price: Price) -> fl
     )
 
 
+def _table_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
+    names = tuple(f"party{number}" for number in range(parties))
+    noise = TableNoise(names, price, unit, min(collusion, parties - 1), math.comb(parties, 2) * clusters**2)
+    return math.sqrt(noise.opened_variance)
+
+
+def _sketch_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
+    bought = sketching(price, parties, unit)
+    cell = people / clusters**2 + bought.phantoms
+    row = people / clusters + (clusters + 1) * bought.phantoms
+    return SKETCH_CONSTANT * math.sqrt(cell * (2 * row - cell) / SKETCHES)
+
+
+def _response_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
+    return math.sqrt(people) * best_channel(clusters, price).v0
+
+
+def _histogram_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
+    return math.sqrt(discrete_laplace_variance(laplace_scale(price, 1)))
+
+
 def _sketch_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
     """Return what the sketches that still fit cost: the price by which a party finds the same number of phantoms."""
     bought = sketching(price, parties, unit, besides=spent)
@@ -163,9 +205,7 @@ def _sketch_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
     return Price(_positive(nano), price.delta)
 
 
-def _share(split: float | None, method: WeightMethod) -> Fraction:
-    if split is None:
-        return SPLITS[method]
+def _share(split: float) -> Fraction:
     if isinstance(split, bool) or not isinstance(split, int | float) or not 0 < split < 1:
         raise BadInput("split is the centres' share of the budget, between 0 and 1.", remedy="For example split=0.8.")
     return Fraction(repr(float(split)))
@@ -193,3 +233,11 @@ def _largest(fits: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
+
+
+RULES: dict[WeightMethod, WeightRule] = {
+    "secure": WeightRule(Fraction(4, 5), _table_noise, joint=True),
+    "sketch": WeightRule(Fraction(1, 2), _sketch_noise, joint=True, own_price=_sketch_price, most=LARGEST_SKETCHED),
+    "response": WeightRule(Fraction(1, 4), _response_noise),
+    "independent": WeightRule(Fraction(4, 5), _histogram_noise, paired=False),
+}

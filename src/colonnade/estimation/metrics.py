@@ -1,11 +1,14 @@
 """A figure about a model, with an interval that covers the noise it was released with."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import NormalDist
+
+import pandas as pd
 
 from colonnade.errors import BadInput
 
-__all__ = ["Metric", "between", "reach"]
+__all__ = ["Measured", "Metric", "between", "reach"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,14 @@ class Metric:
     def covers(self, value: float) -> bool:
         """Return whether a figure lies within the interval."""
         return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluation found: figures in order, and figures that are tables, such as calibration, by name."""
+
+    metrics: tuple[Metric, ...]
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
 def reach(level: float, *, among: int = 1) -> float:

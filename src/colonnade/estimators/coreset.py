@@ -1,20 +1,19 @@
 """`Coreset`: a weighted sample of rows that stands for all of them. Not differentially private."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
-from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
-from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimators.coreset_options import CORESET_TASK, automatic_size, checked_size, coreset_outlook
-from colonnade.estimators.preview import Expectation
+from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
+from colonnade.estimators.methods.coresets import CORESET_TASK, Importance, Uniform
+from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import Study
 from colonnade.plan import Unit
-from colonnade.schema import Column, Numeric
 
 __all__ = ["Coreset"]
 
 LARGEST_CLUSTERS = 4_096
+LARGEST_SEED = 2**31 - 1
+SHARE = Real(0, 1, closed="neither")
 
 
 class Coreset(Study):
@@ -77,8 +76,18 @@ class Coreset(Study):
     """
 
     task: ClassVar[str] = CORESET_TASK  # the user's task= is set on the instance
-    methods: ClassVar[tuple[str, ...]] = ("importance", "uniform")
-    disclosing_methods: ClassVar[tuple[str, ...]] = methods
+    offers = (Importance, Uniform)
+    constraints = {
+        "size": Either(Whole(1), OneOf(("auto",))),
+        "task": OneOf(("regression", "kmeans")),
+        "columns": Optional(ColumnList()),
+        "target": Optional(OneColumn()),
+        "n_clusters": Optional(Whole(1, LARGEST_CLUSTERS)),
+        "error": SHARE,
+        "outliers": SHARE,
+        "failure": SHARE,
+        "random_state": Whole(0, LARGEST_SEED),
+    }
     learned: ClassVar[tuple[str, ...]] = ("rows_", "weights_", "counts_")
     essential: ClassVar[tuple[str, ...]] = learned
     epsilon: ClassVar[None] = None  # type: ignore[misc]  # no budget measures a coreset
@@ -93,7 +102,7 @@ class Coreset(Study):
         columns: Sequence[str] | None = None,
         target: str | None = None,
         n_clusters: int | None = None,
-        method: str = "importance",
+        method: GivenMethod = "importance",
         error: float = 0.1,
         outliers: float = 0.1,
         failure: float = 0.05,
@@ -111,70 +120,3 @@ class Coreset(Study):
         self.failure = failure
         self.allow_nonprivate = allow_nonprivate
         self.random_state = random_state
-
-    def _nonprivate_algorithm(self, federation: Federation) -> CoresetStudy:
-        if self.task not in ("regression", "kmeans"):
-            raise BadInput("task must be 'regression' or 'kmeans'.")
-        columns = self._columns_for(federation)
-        clusters = self._clusters()
-        return CoresetStudy(
-            columns=columns,
-            task=self.task,  # type: ignore[arg-type]  # one of the two
-            size=self._rows(columns, federation.people, clusters),
-            people=federation.people,
-            target=self.target,
-            clusters=clusters,
-            uniform=self.method == "uniform",
-            seed=_seed(self.random_state),
-        )
-
-    def _columns_for(self, federation: Federation) -> dict[str, Column]:
-        if self.task == "kmeans":
-            if self.target is not None:
-                raise BadInput("k-means has no target.", remedy="Leave it out, or use task='regression'.")
-            return federation.describe(self.columns)
-        if self.target is None:
-            raise BadInput("A coreset for a regression needs the target.", remedy="For example target='bank.income'.")
-        if not isinstance(federation.column(self.target)[2], Numeric):
-            raise SchemaMismatch(f"The target {self.target!r} is a category.", remedy="Name a numeric column.")
-        wanted = self.columns
-        if wanted is None:
-            return federation.describe()
-        if isinstance(wanted, str) or not isinstance(wanted, Sequence) or self.target in wanted:
-            raise BadInput("columns takes a list of the explaining columns, without the target.")
-        return federation.describe([*wanted, self.target])
-
-    def _clusters(self) -> int:
-        if self.task == "regression":
-            return 1
-        if type(self.n_clusters) is not int or not 1 <= self.n_clusters <= LARGEST_CLUSTERS:
-            raise BadInput(f"n_clusters must be a whole number from 1 to {LARGEST_CLUSTERS}.")
-        return self.n_clusters
-
-    def _rows(self, columns: Mapping[str, Column], people: int, clusters: int) -> int:
-        if self.size != "auto":
-            return checked_size(self.size, people)
-        return automatic_size(
-            columns,
-            self.task,  # type: ignore[arg-type]  # one of the two
-            people,
-            target=self.target,
-            clusters=clusters,
-            error=self.error,
-            outliers=self.outliers,
-            failure=self.failure,
-        )
-
-    def _learn(self, federation: Federation, value: CoresetFindings) -> None:  # noqa: ARG002
-        self.rows_ = value.coreset.rows
-        self.weights_ = value.coreset.weights
-        self.counts_ = value.coreset.counts
-
-    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
-        return coreset_outlook(algorithm, federation)
-
-
-def _seed(value: object) -> int:
-    if type(value) is not int or not 0 <= value < 2**31:
-        raise BadInput("random_state must be a whole number from 0 to 2147483647.")
-    return value

@@ -12,11 +12,11 @@ from colonnade.estimation.metrics import Metric
 from colonnade.plan import Unit
 from colonnade.schema import Column
 
-__all__ = ["Asked", "Evaluation"]
+__all__ = ["Evaluation", "EvaluationTerms"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluationTerms:
     """How an evaluation was asked for: for whom ε is promised, at which level intervals hold, which draw, of how many people."""
 
     unit: Unit

@@ -1,21 +1,16 @@
 """`KMeans`: groups of people by columns that different parties hold."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.features import features_of, to_own_units
-from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.coreset_study import CoresetStudy
-from colonnade.estimators.clustering_study import LARGEST_SEED, ClusteringStudy, whole
-from colonnade.estimators.coreset_clustering import clustering_coreset, coreset_centres
-from colonnade.estimators.coreset_options import coreset_outlook
+from colonnade.constraints import Optional, Whole
+from colonnade.estimators.clustering_study import ClusteringStudy
 from colonnade.estimators.export import nearest_pipeline
-from colonnade.estimators.preview import Expectation
-from colonnade.estimators.study import require_fitted
-from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
+from colonnade.estimators.fitted import require_fitted
+from colonnade.estimators.methods.coresets import ClusterCoreset
+from colonnade.estimators.methods.method import GivenMethod
 from colonnade.privacy.neighbours import Unit
 
 __all__ = ["KMeans"]
@@ -53,10 +48,7 @@ class KMeans(ClusteringStudy):
     random_state
         Seeds public choices (half-spaces, starting points), never noise.
     size
-        With ``method="coreset"``: how many rows to draw.
-    gather
-        With ``method="coreset"``: whether the drawn rows are sent to the coordinator and clustered there; otherwise each party
-        clusters its own columns of them and sends centres and each row's local cluster (DISTDIM).
+        With ``method="coreset"`` (not differentially private; its options are on `cn.methods.Coreset`): how many rows to draw.
     allow_nonprivate
         Your consent to ``method="coreset"``.
 
@@ -95,15 +87,15 @@ class KMeans(ClusteringStudy):
     """
 
     task: ClassVar[str] = "clustering"
-    methods: ClassVar[tuple[str, ...]] = (*ClusteringStudy.methods, "coreset")
-    disclosing_methods: ClassVar[tuple[str, ...]] = ("coreset",)
+    offers = (*ClusteringStudy.offers, ClusterCoreset)
+    constraints = {**ClusteringStudy.constraints, "size": Optional(Whole(1))}
 
     def __init__(
         self,
         n_clusters: int,
         *,
         columns: Sequence[str] | None = None,
-        method: str = "secure",
+        method: GivenMethod = "secure",
         n_local_clusters: int | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
@@ -111,7 +103,6 @@ class KMeans(ClusteringStudy):
         split: float | None = None,
         random_state: int = 0,
         size: int | None = None,
-        gather: bool = True,
         allow_nonprivate: bool = False,
     ) -> None:
         super().__init__(
@@ -126,27 +117,7 @@ class KMeans(ClusteringStudy):
             random_state=random_state,
         )
         self.size = size
-        self.gather = gather
         self.allow_nonprivate = allow_nonprivate
-
-    def _nonprivate_algorithm(self, federation: Federation) -> CoresetStudy:
-        clusters = whole(self.n_clusters, "n_clusters", 1, LARGEST_CLUSTERS)
-        return clustering_coreset(self, federation, clusters, whole(self.random_state, "random_state", 0, LARGEST_SEED))
-
-    def _learn(self, federation: Federation, value: Any) -> None:
-        if self.method != "coreset":
-            super()._learn(federation, value)
-            return
-        self._columns = dict(federation.describe(self.columns))
-        self._coded = features_of(self._columns)[1:]
-        self._coded_centres = coreset_centres(value, self.n_clusters, self.random_state)
-        self.feature_names_in_ = np.array([feature.name for feature in self._coded], dtype=object)
-        self.cluster_centers_ = to_own_units(self._coded_centres, self._coded)
-
-    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
-        if self.method == "coreset":
-            return coreset_outlook(algorithm, federation)
-        return super()._expect(algorithm, federation)
 
     def to_sklearn(self) -> Pipeline:
         """Return the fitted centres as a plain scikit-learn pipeline that takes the same frame and gives the same clusters."""

@@ -9,46 +9,31 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.features import Feature, coefficients_to_own_units
+from colonnade.coding.features import Feature
+from colonnade.constraints import ColumnList, OneColumn, Optional, Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.classification_metrics import ClassifierEvaluation
-from colonnade.coordinator.protocols.gradient_descent import Descent, GradientDescent
 from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.coordinator.protocols.score_histogram import ScoreHistogramRelease, bins_for
-from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.errors import SchemaMismatch
 from colonnade.estimation.additive_scores import coded_weights, party_scores
-from colonnade.estimation.expected_error import CoefficientError
 from colonnade.estimation.histogram_prices import histogram_price
 from colonnade.estimation.logistic_from_moments import LogisticFit, logistic_from_moments
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.evaluation import EvaluationTerms
 from colonnade.estimators.export import logistic_pipeline
-from colonnade.estimators.functional_study import (
-    columns_once,
-    drowned,
-    functional_price,
-    functional_release,
-    functional_unit,
-    refuse_budgets,
-    repaired,
-)
-from colonnade.estimators.gradient_study import (
-    descent_expectation,
-    descent_model,
-    descent_parameters,
-    gradient_descent,
-)
-from colonnade.estimators.moment_study import MomentStudy, coefficient_errors, require_ridge
+from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.methods.functional import Functional
+from colonnade.estimators.methods.gradient import Gradient
+from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.methods.moments import Secure
+from colonnade.estimators.moment_study import MomentStudy, expected_regression
 from colonnade.estimators.preview import Expectation
-from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
-from colonnade.plan import Parameter
-from colonnade.privacy.laws import NoiseFamily
+from colonnade.estimators.study import COMMON
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Category, Column
-from colonnade.steps.gradient import STEP, GradientTerms
 
 __all__ = ["LogisticRegression"]
 
@@ -65,10 +50,13 @@ class LogisticRegression(MomentStudy):
     method
         ``"secure"``: one noisy Gram matrix computed on secret shares; the direction by a solve that takes the noise into
         account, scale and intercept from the same moments;
-        ``"functional"``: pure ε, δ = 0 (paper 003): Laplace noise in shares on the coefficients of the objective's expansion to
-        second order, each pair once, then the same with weak correlations pulled towards none;
-        ``"gradient"``: noisy gradient steps on secret batches (paper 002, SLR), for a target of two levels. Its ε is promised
+        ``"functional"``: pure ε, δ = 0 (*Functional mechanism across parties*): Laplace noise in shares on the
+        coefficients of the objective's expansion to second order, each pair once, then the same with weak correlations
+        pulled towards none;
+        ``"gradient"``: noisy gradient steps on secret batches (*Secure PCA*, SLR), for a target of two levels. Its ε is promised
         against the coordinator alone; what parties learn, who know the batches, is in ``privacy_``.
+        Options of a method are given on its object: `cn.methods.Secure`, `cn.methods.Functional` (such as ``budgets``),
+        `cn.methods.Gradient` (such as ``steps`` and ``rate``).
     ridge
         Penalty on the squared weights of the coded columns in the solve.
     epsilon, delta
@@ -76,21 +64,6 @@ class LogisticRegression(MomentStudy):
         default for ε.
     unit
         For whom ε is promised: ``"person"`` or ``"party"``.
-    noise
-        ``"gaussian"`` or ``"skellam"`` (paper 002).
-    scale
-        γ, the fixed-point scale; by default 4,096 (64 for Skellam noise).
-    row_norms
-        Party to the length to which it clips its coded rows; less noise, some bias.
-    budgets
-        With ``method="functional"`` and instead of ``epsilon``: party to the ε that it names for its own part of a record
-        ("bottom-up"). Each ledger is debited exactly that; ``privacy_`` composes what it means for a whole record.
-    descent
-        With ``method="gradient"``: how it runs, for example ``{"steps": 500, "rate": 0.01, "optimiser": "adam"}``. By default 500
-        steps (``steps``), in each of which a person takes part with probability 0.01 (``rate``), by secret coins
-        (``sampling="poisson"``; with ``"balanced"`` everyone takes part equally often, without amplification). Also
-        ``score_bound``, ``learning_rate``, ``weight_norm`` and ``tolerance`` (stop early; nothing is refunded):
-        `colonnade.coordinator.protocols.gradient_descent.Schedule`.
 
     Attributes
     ----------
@@ -138,14 +111,20 @@ class LogisticRegression(MomentStudy):
 
     >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
     >>> model = cn.LogisticRegression(
-    ...     "bank.default", columns=columns, method="gradient", epsilon=2.0, delta=1e-5, descent={"steps": 20, "rate": 0.05}
+    ...     "bank.default", columns=columns, method=cn.methods.Gradient(steps=20, rate=0.05), epsilon=2.0, delta=1e-5
     ... ).fit(federation)
     >>> model.privacy_.epsilon() <= 2.0 < model.privacy_.epsilon(observer="telco")
     True
     """
 
     task: ClassVar[str] = "moments"
-    methods: ClassVar[tuple[str, ...]] = ("secure", "functional", "gradient")
+    offers = (Secure, Functional, Gradient)
+    constraints = {
+        **COMMON,
+        "target": OneColumn(),
+        "columns": Optional(ColumnList()),
+        "ridge": Real(0, closed="left"),
+    }
     learned: ClassVar[tuple[str, ...]] = (
         "coef_",
         "intercept_",
@@ -170,16 +149,11 @@ class LogisticRegression(MomentStudy):
         target: str,
         *,
         columns: Sequence[str] | None = None,
-        method: str = "secure",
+        method: GivenMethod = "secure",
         ridge: float = 0.0,
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
-        noise: NoiseFamily = "gaussian",
-        scale: int | None = None,
-        row_norms: Mapping[str, float] | None = None,
-        budgets: Mapping[str, float] | None = None,
-        descent: Mapping[str, Any] | None = None,
     ) -> None:
         self.target = target
         self.columns = columns
@@ -188,11 +162,6 @@ class LogisticRegression(MomentStudy):
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
-        self.noise = noise
-        self.scale = scale
-        self.row_norms = row_norms
-        self.budgets = budgets
-        self.descent = descent
 
     def predict_proba(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the probability of every class.
@@ -212,6 +181,7 @@ class LogisticRegression(MomentStudy):
         if isinstance(X, Federation):
             return self._deliver(X, to, "chances")
         refuse_recipient(to)
+        require_fitted(self)
         return self._model.probabilities(design(X, self._coded, self._columns, coded=False))
 
     def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
@@ -232,6 +202,7 @@ class LogisticRegression(MomentStudy):
         if isinstance(X, Federation):
             return self._deliver(X, to, "classes")
         refuse_recipient(to)
+        require_fitted(self)
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
 
     def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
@@ -247,7 +218,7 @@ class LogisticRegression(MomentStudy):
         weights, intercepts = coded_weights(self._columns, self.coef_, self.intercept_)
         return Prediction(party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist())
 
-    def _evaluator(self, price: Price, asked: Asked) -> ClassifierEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ClassifierEvaluation:
         weights, intercepts = coded_weights(self._columns, self.coef_, self.intercept_)
         if len(weights) == 1:
             weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
@@ -258,16 +229,16 @@ class LogisticRegression(MomentStudy):
                 f"{k}-{m}",
                 party_scores(self._columns, (weights[m] - weights[k])[None]),
                 float(intercepts[m] - intercepts[k]),
-                self.target,
+                str(self.target),
                 (k, m),
                 share,
-                asked.repeat,
-                bins_for(asked.people),
+                terms.repeat,
+                bins_for(terms.people),
             )
             for k, m in pairs
         )
         whole = Price(price.nano, price.delta if share.delta else 0.0)
-        return ClassifierEvaluation(histograms, tuple(map(str, self.classes_)), whole, asked.level)
+        return ClassifierEvaluation(histograms, tuple(map(str, self.classes_)), whole, terms.level)
 
     def _check_learned(self) -> None:
         rows = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -279,39 +250,9 @@ class LogisticRegression(MomentStudy):
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         self._category(columns)
-        require_ridge(self.ridge)
-        if self.method != "functional":
-            refuse_budgets(self)
-        if self.method != "gradient" and self.descent is not None:
-            raise BadInput("descent goes with method='gradient'.")
-
-    def _price(self) -> Price:
-        return functional_price(self) if self.method == "functional" else super()._price()
-
-    def _unit(self) -> Unit:
-        return functional_unit(self) if self.method == "functional" else super()._unit()
-
-    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
-        if self.method == "functional":
-            return functional_release(self, self._chosen(federation.describe()), price)
-        if self.method == "gradient":
-            return gradient_descent(self, self._chosen(federation.describe()), price, federation.people)
-        return super()._algorithm(federation, price, repeat)
-
-    def _parameters(self) -> dict[str, Parameter]:
-        return descent_parameters(self) if self.method == "gradient" else super()._parameters()
-
-    def _learn(self, federation: Federation, value: Moments | Descent) -> None:
-        if not isinstance(value, Descent):
-            super()._learn(federation, value)
-            return
-        columns = self._chosen(federation.describe())
-        levels = tuple(str(level) for level in self._category(columns).levels)
-        self._adopt(descent_model(value, levels), value.features[1:], columns)
 
     def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
-        target = self._category(columns)
-        return (self.target,) if target.size == 2 else ()
+        return (self.target,) if self._category(columns).size == 2 else ()
 
     def _category(self, columns: Mapping[str, Column]) -> Category:
         target = columns[self.target]
@@ -321,40 +262,27 @@ class LogisticRegression(MomentStudy):
             )
         return target
 
-    def _fit_moments(self, moments: Moments, columns: Mapping[str, Column]) -> None:
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        repaired = self.method.repaired(self, moments)
+        model = logistic_from_moments(repaired, self.target, columns=self._features(columns), ridge=self.ridge)
+        return self._learned(model, moments.features, columns)
+
+    def _learned(self, model: LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]) -> dict[str, Any]:
         features = self._features(columns)
-        model = logistic_from_moments(repaired(self, moments), self.target, columns=features, ridge=self.ridge)
-        self._adopt(model, moments.features, columns)
+        return {
+            "_model": model,
+            "coef_": model.coefficients,
+            "intercept_": model.intercepts,
+            "coef_stderr_": model.errors,
+            "classes_": np.array(self._category(columns).levels, dtype=object),
+            "feature_names_in_": np.array(model.names, dtype=object),
+            "_coded": [feature for feature in coded if feature.column in set(features)],
+            "_columns": {name: columns[name] for name in features},
+        }
 
-    def _adopt(self, model: LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]) -> None:
-        features = self._features(columns)
-        self._model = model
-        self.coef_ = self._model.coefficients
-        self.intercept_ = self._model.intercepts
-        self.coef_stderr_ = self._model.errors
-        self.classes_ = np.array(self._category(columns).levels, dtype=object)
-        self.feature_names_in_ = np.array(self._model.names, dtype=object)
-        self._coded = [feature for feature in coded if feature.column in set(features)]
-        self._columns = {name: columns[name] for name in features}
-
-    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
-        if isinstance(algorithm, GradientDescent):
-            return descent_expectation(algorithm, self._terms(algorithm, federation))
-
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
         def fit(moments: Moments) -> NDArray[np.float64]:
-            model = logistic_from_moments(repaired(self, moments), self.target, ridge=self.ridge)
-            return np.asarray(model.coefficients[-1])[once]
+            model = logistic_from_moments(self.method.repaired(self, moments), self.target, ridge=self.ridge)
+            return np.asarray(model.coefficients[-1])
 
-        explaining = [one for one in algorithm.features[1:] if one.column != self.target]
-        once = columns_once(explaining)
-        errors, prediction = self._expected_predictions(algorithm, federation, fit, "in log-odds")
-        names = tuple(coefficients_to_own_units(explaining)[0][place] for place in once)
-        words = {"error of a coefficient": coefficient_errors(CoefficientError(names, errors), unit=" in log-odds")}
-        variance = self._entry_variance(algorithm, federation) if self.method == "functional" else np.zeros((1, 1))
-        return words, drowned(self, variance, federation.people), (prediction,)
-
-    def _terms(self, algorithm: GradientDescent, federation: Federation) -> GradientTerms:
-        plan = federation.plan(
-            algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self.unit, parameters={}
-        )
-        return GradientTerms.read(plan, STEP)
+        return expected_regression(self, algorithm, federation, fit, unit="in log-odds", each=" in log-odds")

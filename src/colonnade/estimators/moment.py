@@ -1,22 +1,14 @@
 """`Moment`: the p-th moment of sums over parties, each party holding one term of every person's sum."""
 
 from collections.abc import Sequence
-from math import isfinite
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from colonnade.coding.names import parties_of
-from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
-from colonnade.errors import BadInput
-from colonnade.estimators.preview import Expectation, ExpectedError
-from colonnade.estimators.study import Study
-from colonnade.plan import EVENT, RELATION, Parameter
-from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.values import Change, valid_change
-from colonnade.privacy.neighbours import Unit, party_price
-from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Algorithm
-from colonnade.schema import Column
+from colonnade.constraints import ColumnList, Either, OneOf, Real, Whole
+from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.methods.powers import LocalPowers, SketchedPowers
+from colonnade.estimators.study import COMMON, Study
+from colonnade.privacy.laws.values import Change
+from colonnade.privacy.neighbours import Unit
 
 __all__ = ["Moment"]
 
@@ -74,7 +66,13 @@ class Moment(Study):
     """
 
     task: ClassVar[str] = "moment"
-    methods: ClassVar[tuple[str, ...]] = ("local", "sketch")
+    offers = (LocalPowers, SketchedPowers)
+    constraints = {
+        **COMMON,
+        "columns": ColumnList(),
+        "p": Real(0, closed="neither"),
+        "change": Either(Whole(1), OneOf(("bounds",))),
+    }
     learned: ClassVar[tuple[str, ...]] = ("value_", "stderr_")
     essential: ClassVar[tuple[str, ...]] = ("value_",)
 
@@ -84,7 +82,7 @@ class Moment(Study):
         p: float,
         *,
         change: Change = 1,
-        method: str = "local",
+        method: GivenMethod = "local",
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
@@ -96,62 +94,3 @@ class Moment(Study):
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
-
-    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
-        columns, power, change = self._one_each(federation), self._power(), valid_change(self.change)
-        if self.method == "sketch":
-            if power != 2:
-                raise BadInput('method="sketch" is for p = 2.', remedy='Use method="local" for other orders.')
-            if price.delta == 0:
-                raise BadInput("Sketches need a positive delta.", remedy="For example delta=1e-6, or method='local'.")
-            share = gaussian_party_price(price, len(columns), self.unit)
-            algorithm: Any = SketchedSquare(columns, power, change, share, federation.people, repeat)
-        else:
-            share = party_price(Price(price.nano, 0.0), len(columns), self.unit)
-            kind = Totals if power == 1 else PerturbedPowers
-            algorithm = kind(columns, power, change, share, federation.people, repeat)
-        algorithm.typical()  # whatever is refused, is refused before anything is asked
-        return algorithm  # type: ignore[no-any-return]
-
-    def _one_each(self, federation: Federation) -> dict[str, Column]:
-        columns = federation.describe(self.columns)
-        if len(parties_of(columns)) != len(columns):
-            raise BadInput("A moment takes one column a party.", remedy="Add up a party's columns at the source.")
-        return columns
-
-    def _power(self) -> float:
-        if isinstance(self.p, bool) or not isinstance(self.p, int | float) or not (isfinite(self.p) and self.p > 0):
-            raise BadInput("p must be a positive, finite number.", remedy="For example p=2.")
-        return float(self.p)
-
-    def _parameters(self) -> dict[str, Parameter]:
-        """Return nothing: noisy values serve every p, so equal releases are shared."""
-        return {}
-
-    def _is_local(self) -> bool:
-        return self.method == "local" and self._power() != 1
-
-    def _relation(self) -> str:
-        return RELATION if valid_change(self.change) == "bounds" else EVENT
-
-    def _learn(self, federation: Federation, value: PowerMoment) -> None:  # noqa: ARG002
-        self.value_ = value.value
-        self.stderr_ = value.stderr
-
-    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:  # noqa: ARG002
-        moment, stderr = algorithm.typical()
-        moment = max(moment, 1.0)  # a column of few small numbers may be expected to be all 0
-        least, largest = algorithm.least_and_largest()
-        expected = {
-            "standard error": f"about {stderr:,.4g}, {stderr / moment:.2%} of the moment, if most sums are small and few are "
-            "large, as counts are"
-        }
-        warnings = []
-        if self._relation() == EVENT:
-            expected["neighbours"] = f"event level: ε hides changes of up to {self.change} in a value, not the value"
-        if stderr > moment / 4:
-            warnings.append("The noise exceeds a quarter of the moment: narrow the bounds, or raise epsilon.")
-        error = ExpectedError(
-            "value_", stderr, "in the moment's unit", least, largest, "sums distributed as counts are"
-        )
-        return expected, tuple(warnings), (error,)

@@ -1,73 +1,53 @@
 """Estimators that are fitted on second moments: from a federation, at a price, or from a release that was paid for before."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.names import parties_of, plain_name, plain_names
+from colonnade.coding.features import Feature, coefficients_to_own_units
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
-from colonnade.coordinator.protocols.gram_release import GramRelease
-from colonnade.coordinator.protocols.perturbed_rows import PerturbedRows
-from colonnade.coordinator.protocols.sketched_moments import DEFAULT_SCALE, SketchedMoments
-from colonnade.coordinator.protocols.union_release import UnionRelease
 from colonnade.coordinator.release import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation.expected_error import CoefficientError
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.typical_moments import (
-    EVEN,
-    NARROW,
-    SPREAD,
-    TYPICAL,
-    deviations,
-    noisy_releases,
-    sketched_grams,
-    typical_matrix,
-)
-from colonnade.estimators.preview import ExpectedError
+from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, deviations, typical_matrix
+from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
-from colonnade.plan import Parameter
-from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws import NoiseFamily
-from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column
-from colonnade.steps.registry import read_joint
 
-__all__ = ["MomentStudy", "coefficient_errors", "require_ridge"]
+__all__ = ["MomentStudy", "expected_deviations", "expected_regression"]
 
 Array = NDArray[np.float64]
 Fit = Callable[[Moments], Array]
+MOST_NAMED = 6
 
 
 class MomentStudy(Study):
     """What estimators on second moments share: which columns are asked for, and fitting on a release that is already there."""
 
     columns: Sequence[str] | None
-    noise: NoiseFamily
-    scale: int | None
-    row_norms: Mapping[str, float] | None
 
-    def _fit_moments(self, moments: Moments, columns: Mapping[str, Column]) -> None:
-        """Learn the attributes from moments that hold at least the study's columns."""
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        """Return the fitted attributes, from moments that hold at least the study's columns."""
+        raise NotImplementedError
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        """Return what noise does to the result, on typical columns."""
         raise NotImplementedError
 
     def _check(self, columns: Mapping[str, Column]) -> None:
-        """Refuse what the fit would refuse, before anything is paid for it."""
+        """Refuse what the fit would refuse about the columns, before anything is paid for it."""
 
     def _targets(self) -> tuple[str, ...]:
         """Return the column to explain, if the study has one."""
         return ()
 
     def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:  # noqa: ARG002  # a classifier signs its target
+        """Return two-level categories that are coded as one column of signs."""
         return ()
 
-    # What a user calls --------------------------------------------------------------------------------------------------
-
-    def fit(self, federation: Federation | MomentsRelease, *, repeat: int = 1) -> "MomentStudy":
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
         """Run the study, or fit on a release of moments at no further price.
 
         Parameters
@@ -83,8 +63,7 @@ class MomentStudy(Study):
         self
         """
         if not isinstance(federation, MomentsRelease):
-            super().fit(federation, repeat=repeat)
-            return self
+            return super().fit(federation, *rows, repeat=repeat)
         if self.epsilon is not None:
             raise BadInput("Fitting on a release takes no epsilon: it was paid for before.")
         if repeat != 1:
@@ -92,41 +71,21 @@ class MomentStudy(Study):
                 "Fitting on a release takes no repeat: the draw is the release's.",
                 remedy="Ask for another draw where it is made: federation.moments(..., repeat=2).",
             )
-        self._fit_moments(federation.moments, self._chosen(federation.columns))
+        asked = self._checked()
+        columns = asked._chosen(federation.columns)
+        self._adopt(asked._learn_from_moments(federation.moments, columns))
         self.privacy_ = federation.privacy_
         self.transcript_ = federation.transcript_
         self.plan_ = federation.plan_
-        self.schema_ = self._chosen(federation.columns)
+        self.schema_ = columns
         self.receipt_ = f"{type(self).__name__} from moments, nothing spent; {federation.receipt_}"
         return self
 
-    # How it fits together -----------------------------------------------------------------------------------------------
-
-    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:  # noqa: ARG002
-        columns = self._chosen(federation.describe())
-        kind = UnionRelease if federation.union else GramRelease
-        return kind(columns, price, self._signed(columns), self.noise, self.scale, self.row_norms)
-
-    def _sketch(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
-        """Return the moments of sketches that each party perturbs alone, for methods that offer it."""
-        if self.noise != "gaussian":
-            raise BadInput("noise goes with method='secure'.")
-        columns = self._chosen(federation.describe())
-        parties = len(parties_of(columns))
-        share = gaussian_party_price(price, parties, self.unit)
-        scale = DEFAULT_SCALE if self.scale is None else self.scale
-        return SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
-
-    def _parameters(self) -> dict[str, Parameter]:
-        """Return nothing: what is released does not depend on what will be made of it, so equal releases are shared."""
-        return {}
-
-    def _learn(self, federation: Federation, value: Moments) -> None:
-        self._fit_moments(value, self._chosen(federation.describe()))
-
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns in the federation's order, the target among them."""
-        wanted = self._wanted(available)
+        targets = self._targets()
+        features = [name for name in available if name not in targets] if self.columns is None else self.columns
+        wanted = [*features, *targets]
         unknown = [name for name in wanted if name not in available]
         if unknown:
             raise SchemaMismatch(
@@ -134,78 +93,71 @@ class MomentStudy(Study):
                 remedy=f"The columns are {', '.join(available)}.",
             )
         if len(set(wanted)) != len(wanted):
-            raise BadInput("A column is named twice, or the target is also a feature.")
+            raise BadInput("The target is also among the columns.", remedy="Leave it out of columns.")
         chosen = {name: available[name] for name in available if name in set(wanted)}
         self._check(chosen)
         return chosen
 
-    def _wanted(self, available: Mapping[str, Column]) -> list[str]:
-        if self.columns is None:
-            return [*(name for name in available if name not in self._targets()), *map(plain_name, self._targets())]
-        return [*plain_names(self.columns), *map(plain_name, self._targets())]
-
     def _features(self, columns: Mapping[str, Column]) -> list[str]:
         return [name for name in columns if name not in self._targets()]
 
-    def _expected_deviations(
-        self,
-        algorithm: FunctionalRelease | GramRelease | SketchedMoments | PerturbedRows,
-        federation: Federation,
-        fit: Fit,
-        spread: float,
-    ) -> tuple[Array, Array]:
-        """Return by how much noise moves the figures of a fit on typical columns, a row a draw; and these columns' covariance."""
-        features, people = algorithm.features, federation.people
-        target = next(iter(self._targets()), None)
-        matrix = typical_matrix(features, people, target=target, spread=spread, unequal=target is None)
-        means = matrix[0] / people
-        covariance = matrix / people - np.outer(means, means)
-        exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
-        if isinstance(algorithm, SketchedMoments):
-            grams = sketched_grams(people * covariance[1:, 1:], algorithm.entry_noise(), algorithm.size)
-            releases: Iterator[Moments] = (algorithm.moments(gram, matrix[0, 1:]) for gram in grams)
-        elif isinstance(algorithm, PerturbedRows):
-            releases = noisy_releases(exact, algorithm.variance(matrix))
-        else:
-            releases = noisy_releases(exact, self._entry_variance(algorithm, federation))
-        return deviations(exact, releases, fit), np.asarray(covariance)
 
-    def _expected_predictions(
-        self, algorithm: FunctionalRelease | GramRelease | SketchedMoments, federation: Federation, fit: Fit, unit: str
-    ) -> tuple[Array, ExpectedError]:
-        """Return the expected error of every coefficient, and that of predictions for people like those who took part."""
-        places = [
-            number for number, one in enumerate(algorithm.features) if number and one.column not in self._targets()
-        ]
-        half = np.array([algorithm.features[place].half_width for place in places])
-        errors, coefficients = [], np.zeros(0)
-        for spread in (SPREAD, EVEN, NARROW):
-            moved, covariance = self._expected_deviations(algorithm, federation, fit, spread)
-            coded = moved * half
-            squared = np.einsum("ij,jk,ik->i", coded, covariance[np.ix_(places, places)], coded)
-            errors.append(float(np.sqrt(squared.mean())))
-            coefficients = coefficients if coefficients.size else np.sqrt(np.mean(moved**2, axis=0))
-        return coefficients, ExpectedError("a prediction", errors[0], unit, min(errors), max(errors), TYPICAL)
+def expected_deviations(
+    study: MomentStudy, algorithm: Any, federation: Federation, fit: Fit, spread: float
+) -> tuple[Array, Array]:
+    """Return by how much noise moves the figures of a fit on typical columns, one row per draw; and these columns' covariance."""
+    features, people = algorithm.features, federation.people
+    target = next(iter(study._targets()), None)
+    matrix = typical_matrix(features, people, target=target, spread=spread, unequal=target is None)
+    means = matrix[0] / people
+    covariance = np.asarray(matrix / people - np.outer(means, means))
+    exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
+    releases = study.method.noisy_moments(study, algorithm, federation, exact, covariance)
+    return deviations(exact, releases, fit), covariance
 
-    def _entry_variance(
-        self, algorithm: FunctionalRelease | GramRelease | SketchedMoments, federation: Federation
-    ) -> Array:
-        if isinstance(algorithm, SketchedMoments):
-            return algorithm.typical_variance()
-        plan = federation.plan(
-            algorithm, task=self.task, method=self.method, price=algorithm.price, unit=self._unit(), parameters={}
+
+def expected_regression(
+    study: MomentStudy, algorithm: Any, federation: Federation, coefficients: Fit, *, unit: str, each: str = ""
+) -> Expectation:
+    """Return the expected error of every coefficient, and that of predictions for people like those who took part.
+
+    Parameters
+    ----------
+    study, algorithm, federation
+        What would run, and where.
+    coefficients
+        From moments to the coefficients of the features, in own units, one for each name of the model.
+    unit, each
+        In what predictions are measured, and what to say after the errors of coefficients.
+    """
+    (target,) = study._targets()
+    explaining = [one for one in algorithm.features[1:] if one.column != target]
+    once = _one_name_each(explaining)
+    places = [place for place, one in enumerate(algorithm.features) if place and one.column != target]
+    half = np.array([algorithm.features[place].half_width for place in places])
+    errors, by_name = [], np.zeros(0)
+    for spread in (SPREAD, EVEN, NARROW):
+        moved, covariance = expected_deviations(
+            study, algorithm, federation, lambda moments: coefficients(moments)[once], spread
         )
-        return algorithm.variance(read_joint(plan, plan.steps[0].name))
+        coded = moved * half
+        squared = np.einsum("ij,jk,ik->i", coded, covariance[np.ix_(places, places)], coded)
+        errors.append(float(np.sqrt(squared.mean())))
+        by_name = by_name if by_name.size else np.sqrt(np.mean(moved**2, axis=0))
+    names = [coefficients_to_own_units(explaining)[0][place] for place in once]
+    words = {"error of a coefficient": _coefficient_errors(names, by_name, each)}
+    prediction = ExpectedError("a prediction", errors[0], unit, min(errors), max(errors), TYPICAL)
+    return Expectation(words, study.method.warnings(study, algorithm, federation), (prediction,))
 
 
-def coefficient_errors(error: CoefficientError, *, unit: str = "", shown: int = 6) -> str:
+def _one_name_each(features: Sequence[Feature]) -> NDArray[np.intp]:
+    """Return which of a model's names stand for a coded column: of the two levels of a sign, the second."""
+    named = [flag for feature in features for flag in ((False, True) if feature.kind == "sign" else (True,))]
+    return np.flatnonzero(named)
+
+
+def _coefficient_errors(names: Sequence[str], errors: Array, unit: str) -> str:
     """Return predicted standard errors in words: some by name, and the rest as a number."""
-    listed = [f"{name} {value:.2g}" for name, value in zip(error.names, error.errors, strict=True)]
-    rest = f", and {len(listed) - shown} more" if len(listed) > shown else ""
-    return f"about {', '.join(listed[:shown])}{rest}{unit}, for typical columns"
-
-
-def require_ridge(ridge: object) -> None:
-    """Refuse a penalty that cannot be meant."""
-    if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not (isfinite(ridge) and ridge >= 0):
-        raise BadInput("A ridge penalty is a finite number, zero or more.")
+    listed = [f"{name} {value:.2g}" for name, value in zip(names, errors, strict=True)]
+    rest = f", and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return f"about {', '.join(listed[:MOST_NAMED])}{rest}{unit}, for typical columns"

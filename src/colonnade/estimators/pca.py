@@ -9,29 +9,27 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from colonnade.coding.features import features_of
-from colonnade.coding.names import parties_of
+from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.gram_release import GramRelease
 from colonnade.coordinator.protocols.moment_metrics import ComponentsEvaluation
-from colonnade.coordinator.protocols.perturbed_rows import DEFAULT_SCALE, PerturbedRows
 from colonnade.coordinator.protocols.prediction import Prediction
-from colonnade.errors import BadInput
 from colonnade.estimation.additive_scores import party_scores
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.noise_propagation import operator_norm
 from colonnade.estimation.pca_from_moments import pca_from_moments
-from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, typical_matrix
+from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL
 from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import Asked
+from colonnade.estimators.evaluation import EvaluationTerms
 from colonnade.estimators.export import components_pipeline
-from colonnade.estimators.moment_study import MomentStudy
+from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.methods.moments import Local, Secure, Sketch
+from colonnade.estimators.moment_study import MomentStudy, expected_deviations
 from colonnade.estimators.preview import Expectation, ExpectedError
-from colonnade.estimators.study import refuse_recipient, require_fitted, require_matching
-from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws import NoiseFamily
+from colonnade.estimators.study import COMMON
 from colonnade.privacy.neighbours import Unit
 from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Algorithm
 from colonnade.schema import Column
 
 __all__ = ["PCA"]
@@ -48,18 +46,13 @@ class PCA(MomentStudy):
         Which columns; all by default. Numbers are mapped from their bounds to [−1, 1], categories to indicators.
     method
         ``"secure"``: one noisy Gram matrix computed on secret shares; ``"sketch"``: each party perturbs a random
-        projection of its rows (paper 000, Algorithm 4: one message, no peers, error in √people); ``"local"``: each party
-        perturbs its rows themselves (the baseline of paper 002: far more noise still).
+        projection of its rows (*Primitives*, Algorithm 4: one message, no peers, error in √people); ``"local"``: each party
+        perturbs its rows themselves (the baseline of *Secure PCA*: far more noise still). Options of a method are given on its
+        object: `cn.methods.Secure`, `cn.methods.Sketch`, `cn.methods.Local`.
     epsilon, delta
         The price; δ must be positive. There is no default for ε.
     unit
         For whom ε is promised: ``"person"`` or ``"party"``.
-    noise
-        ``"gaussian"`` or ``"skellam"`` (paper 002).
-    scale
-        γ, the fixed-point scale; by default 4,096 (64 for Skellam noise).
-    row_norms
-        Party to the length to which it clips its coded rows; less noise, some bias.
 
     Attributes
     ----------
@@ -96,7 +89,8 @@ class PCA(MomentStudy):
     """
 
     task: ClassVar[str] = "moments"
-    methods: ClassVar[tuple[str, ...]] = ("secure", "sketch", "local")
+    offers = (Secure, Sketch, Local)
+    constraints = {**COMMON, "columns": Optional(ColumnList())}
     learned: ClassVar[tuple[str, ...]] = (
         "components_",
         "explained_variance_",
@@ -123,13 +117,10 @@ class PCA(MomentStudy):
         n_components: int,
         *,
         columns: Sequence[str] | None = None,
-        method: str = "secure",
+        method: GivenMethod = "secure",
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
-        noise: NoiseFamily = "gaussian",
-        scale: int | None = None,
-        row_norms: Mapping[str, float] | None = None,
     ) -> None:
         self.n_components = n_components
         self.columns = columns
@@ -137,9 +128,6 @@ class PCA(MomentStudy):
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
-        self.noise = noise
-        self.scale = scale
-        self.row_norms = row_norms
 
     def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the scores along the components.
@@ -159,8 +147,14 @@ class PCA(MomentStudy):
         if isinstance(X, Federation):
             return self._deliver(X, to, "components")
         refuse_recipient(to)
+        require_fitted(self)
         coded = design(X, self._coded, self._columns, coded=True)
         return np.asarray((coded - self._coded_means) @ self.components_.T)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002  # as scikit-learn's
+        """Return the names of the scores that ``transform`` gives."""
+        require_fitted(self)
+        return np.array(self._score_names(), dtype=object)
 
     def to_sklearn(self) -> Pipeline:
         """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and gives the same scores."""
@@ -168,13 +162,15 @@ class PCA(MomentStudy):
         return components_pipeline(self._columns, self.components_, self._coded_means, self.explained_variance_)
 
     def _prediction(self, to: str, reading: str) -> Prediction:
-        names = [f"component_{place + 1}" for place in range(self.n_components)]
         parts = party_scores(self._columns, self.components_)
-        return Prediction(parts, -self.components_ @ self._coded_means, to, reading, names)
+        return Prediction(parts, -self.components_ @ self._coded_means, to, reading, self._score_names())
 
-    def _evaluator(self, price: Price, asked: Asked) -> ComponentsEvaluation:
+    def _score_names(self) -> list[str]:
+        return [f"component_{place + 1}" for place in range(len(self.components_))]
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ComponentsEvaluation:
         gram = GramRelease(self._columns, price)
-        return ComponentsEvaluation(gram, self.components_, self._coded_means, asked.level)
+        return ComponentsEvaluation(gram, self.components_, self._coded_means, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))
@@ -182,58 +178,39 @@ class PCA(MomentStudy):
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         coded = len(features_of(columns)) - 1
-        if type(self.n_components) is not int or not 1 <= self.n_components <= coded:
-            raise BadInput(
-                f"n_components must be a whole number from 1 to {coded}, the number of coded columns.",
-                remedy="A category has as many coded columns as levels.",
-            )
+        remedy = f"There are {coded} coded columns: a category has as many as levels."
+        checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
 
-    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
-        if self.method == "secure":
-            return super()._algorithm(federation, price, repeat)
-        if self.method == "sketch":
-            return self._sketch(federation, price, repeat)
-        if self.row_norms is not None or self.noise != "gaussian":
-            raise BadInput("row_norms and noise go with method='secure'.")
-        columns = self._chosen(federation.describe())
-        parties = len(parties_of(columns))
-        share = gaussian_party_price(price, parties, self.unit)
-        return PerturbedRows(columns, share, federation.people, DEFAULT_SCALE if self.scale is None else self.scale)
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        fit = pca_from_moments(moments, int(self.n_components), columns=self._features(columns))
+        return {
+            "components_": fit.components,
+            "explained_variance_": fit.explained_variance,
+            "explained_variance_stderr_": fit.explained_variance_error,
+            "mean_": fit.means,
+            "feature_names_in_": np.array(fit.names, dtype=object),
+            "n_significant_": fit.significant,
+            "noise_floor_": float(fit.noise_floor),
+            "_coded_means": fit.coded_means,
+            "_coded": [feature for feature in moments.features if feature.name in set(fit.names)],
+            "_columns": dict(columns),
+        }
 
-    def _is_local(self) -> bool:
-        return self.method == "local"
-
-    def _fit_moments(self, moments: Moments, columns: Mapping[str, Column]) -> None:
-        fit = pca_from_moments(moments, self.n_components, columns=self._features(columns))
-        self.components_ = fit.components
-        self.explained_variance_ = fit.explained_variance
-        self.explained_variance_stderr_ = fit.explained_variance_error
-        self.mean_ = fit.means
-        self.feature_names_in_ = np.array(fit.names, dtype=object)
-        self.n_significant_ = fit.significant
-        self.noise_floor_ = float(fit.noise_floor)
-        self._coded_means = fit.coded_means
-        self._coded = [feature for feature in moments.features if feature.name in set(fit.names)]
-        self._columns = dict(columns)
-
-    def _expect(self, algorithm: Any, federation: Federation) -> Expectation:
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
         def fit(moments: Moments) -> NDArray[np.float64]:
-            return pca_from_moments(moments, self.n_components).explained_variance
+            return pca_from_moments(moments, int(self.n_components)).explained_variance
 
         errors = [
-            float(np.sqrt(np.mean(self._expected_deviations(algorithm, federation, fit, spread)[0] ** 2)))
+            float(np.sqrt(np.mean(expected_deviations(self, algorithm, federation, fit, spread)[0] ** 2)))
             for spread in (SPREAD, EVEN, NARROW)
         ]
-        if isinstance(algorithm, PerturbedRows):
-            variance = algorithm.variance(typical_matrix(algorithm.features, federation.people))[1:, 1:]
-        else:
-            variance = self._entry_variance(algorithm, federation)[1:, 1:]
+        variance = self.method.entry_variance(self, algorithm, federation)[1:, 1:]
         floor = operator_norm(variance) / federation.people
-        expected = {
+        words = {
             "noise floor": f"components with less variance than {floor:.3g} (coded units) drown in the noise",
             "captured variance lost": f"at most {2 * self.n_components * floor:.3g} (coded units) against the best components; "
             "far less where their variances are far apart",
         }
         warnings = ("The noise floor is above the variance of a typical column.",) if floor > SPREAD else ()
         error = ExpectedError("explained_variance_", errors[0], "coded units", min(errors), max(errors), TYPICAL)
-        return expected, warnings, (error,)
+        return Expectation(words, warnings, (error,))

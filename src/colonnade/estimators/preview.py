@@ -8,10 +8,16 @@ import pandas as pd
 
 from colonnade.coordinator.traffic import Traffic
 from colonnade.estimators.presentation import presenter
+from colonnade.plan import Plan
 from colonnade.privacy.loss import Loss
 from colonnade.result import PrivacyStatement
 
-__all__ = ["Expectation", "ExpectedError", "Preview"]
+__all__ = ["FACTORS", "Expectation", "ExpectedError", "Preview", "general_warnings"]
+
+FEW_PEOPLE = 500
+LARGEST_ORDINARY, SMALLEST_ORDINARY = 10.0, 0.01
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Which other ε a preview shows, relative to the one that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,23 @@ class ExpectedError:
         return f"{self.quantity}: about {self.value:,.4g} {self.unit}{span}"
 
 
-Expectation = tuple[dict[str, str], tuple[str, ...]] | tuple[dict[str, str], tuple[str, ...], tuple[ExpectedError, ...]]
-"""What an estimator says before it runs: words by figure, warnings, and (if it can) the expected errors as numbers, the one that
-people care for first.
-"""
+@dataclass(frozen=True)
+class Expectation:
+    """What a method says before it runs, from public facts alone.
+
+    Parameters
+    ----------
+    words
+        What to expect, by figure.
+    warnings
+        What a careful colleague would point out.
+    errors
+        The expected errors as numbers, the one that people care for first; none where a method cannot say.
+    """
+
+    words: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+    errors: tuple[ExpectedError, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,10 +148,10 @@ class Preview:
 
     def plot(self) -> Any:
         """Return a chart of the expected error against ε, as a matplotlib figure (``pip install 'colonnade[plots]'``)."""
-        return presenter("plots").plot_preview(self)
+        return presenter().plot_preview(self)
 
     def _repr_html_(self) -> str:
-        return str(presenter("notebook").preview(self))
+        return presenter().preview_html(self)
 
     def __str__(self) -> str:
         lines = [f"{self.title}: a preview; nothing is spent."]
@@ -153,3 +172,19 @@ class Preview:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def general_warnings(plan: Plan) -> list[str]:
+    """Return what a careful colleague would say of any study like this: few people, an ε or δ out of the ordinary."""
+    warnings = []
+    if plan.people < FEW_PEOPLE:
+        warnings.append(f"{plan.people} people are few: noise that hides one of them hides much of the rest.")
+    if plan.price is None:
+        return ["NOT PRIVATE: exact values leave the parties, and no budget measures them.", *warnings]
+    if plan.price.epsilon > LARGEST_ORDINARY:
+        warnings.append("An epsilon above 10 promises little.")
+    if plan.price.epsilon < SMALLEST_ORDINARY:
+        warnings.append("An epsilon below 0.01 is out of the ordinary: expect little but noise.")
+    if plan.price.delta * plan.people >= 1:
+        warnings.append("A delta of 1/people or more would allow a whole record to be published: choose a smaller one.")
+    return warnings

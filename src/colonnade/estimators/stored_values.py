@@ -16,6 +16,8 @@ import pandas as pd
 from colonnade.coding.features import Feature
 from colonnade.errors import BadInput
 from colonnade.estimation.logistic_from_moments import LogisticFit
+from colonnade.estimators.methods import clusters, coresets, counts, functional, gradient, moments, powers
+from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.loss import Loss
 from colonnade.privacy.price import Price
@@ -29,6 +31,14 @@ RECORDS: Mapping[str, type] = {
     kind.__name__: kind for kind in (Feature, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
 }
 """The classes that a file may name; each is rebuilt by its own constructor, which checks its fields."""
+
+METHODS: Mapping[str, type[Method[Any]]] = {
+    name: kind
+    for module in (clusters, coresets, counts, functional, gradient, moments, powers)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
+}
+"""The methods that a file may name, by class."""
 
 NUMBERS = frozenset({"float64", "float32", "int64", "int32", "uint64", "uint8", "bool"})
 SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -87,7 +97,6 @@ def _stored_series(series: pd.Series) -> Json:
 
 
 _STORE: Mapping[Any, Callable[[Any], Json]] = {
-    np.str_: str,
     np.bool_: bool,
     np.integer: int,
     np.ndarray: _stored_array,
@@ -95,6 +104,7 @@ _STORE: Mapping[Any, Callable[[Any], Json]] = {
     Numeric | Category: lambda value: {"kind": "column", "value": msgspec.to_builtins(value)},
     Plan: lambda value: {"kind": "plan", "value": msgspec.to_builtins(value)},
     Loss: lambda value: {"kind": "loss", "value": value.to_bytes().hex()},
+    Method: lambda value: {"kind": "method", "type": type(value).__name__, "options": stored(value.get_params())},
 }
 
 
@@ -149,4 +159,5 @@ _REBUILD: Mapping[str, Callable[[Json], Any]] = {
     "plan": lambda value: msgspec.convert(value["value"], Plan),
     "loss": lambda value: Loss.from_bytes(bytes.fromhex(value["value"])),
     "record": _record,
+    "method": lambda value: METHODS[value["type"]](**restored(value["options"])),
 }

@@ -1,81 +1,88 @@
 """What every estimator is: parameters, a preview that spends nothing, and a fit that runs one study."""
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
-import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from colonnade.coding.names import ColumnName
+from colonnade.constraints import Constraint, OneOf, checked_parameters
+from colonnade.coordinator.driver import progress_bar
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.prediction import Prediction
 from colonnade.coordinator.statement import statement_of
 from colonnade.coordinator.traffic import forecast_traffic
-from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimators.coreset_options import prepare_nonprivate
+from colonnade.errors import BadInput, ColonnadeError
+from colonnade.estimation.metrics import Measured
 from colonnade.estimators.delivery import Delivery
-from colonnade.estimators.evaluation import Asked, Evaluation
+from colonnade.estimators.evaluation import Evaluation, EvaluationTerms
+from colonnade.estimators.fitted import require_fitted, require_same_schema
+from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import PAPERS, write_model
-from colonnade.estimators.outlook import general_warnings, other_epsilons
-from colonnade.estimators.presentation import Shown, remember
-from colonnade.estimators.preview import Expectation, Preview
-from colonnade.estimators.progress import progress_bar
-from colonnade.plan import RELATION, Parameter, Plan, Unit
+from colonnade.estimators.presentation import presenter
+from colonnade.estimators.preview import FACTORS, Preview, general_warnings
+from colonnade.plan import Plan, Step, Unit
 from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Algorithm
+from colonnade.protocol.rounds import Algorithm, Rounds
 from colonnade.schema import Column
 
-__all__ = ["Study", "refuse_recipient", "require_fitted", "require_matching", "require_same_schema"]
+__all__ = ["COMMON", "Evaluator", "Study"]
+
+COMMON: Mapping[str, Constraint] = {"unit": OneOf(("person", "party"))}
+"""What every estimator's parameters may be; ε and δ are read by `colonnade.privacy.price.Price`."""
 
 
-class Study(Shown, BaseEstimator):
+class Evaluator(Protocol):
+    """An algorithm that measures how good a fitted model is; its rounds return `Measured`."""
+
+    @property
+    def price(self) -> Price:
+        """What is spent: some evaluations need no δ, and then promise none."""
+        ...
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return everything the parties will be asked to release."""
+        ...
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Yield requests, receive replies, and return what was measured."""
+        ...
+
+
+class Study(BaseEstimator):
     """The contract of all estimators.
 
-    A subclass names its ``task`` and its ``methods`` (default first), builds an algorithm for a federation, and learns its
-    attributes from what the algorithm returned. Everything about price, plan, agreement and statement happens here, once.
-
-    Before anything runs, ``_expect(algorithm, federation)`` says what to expect, from public facts alone: a dictionary of words
-    by figure, a tuple of warnings and, third, a tuple of `colonnade.estimators.preview.ExpectedError`, the one that people
-    care for first. The third may be left out where a method cannot predict its error; one that gives it is held to it: a test
-    compares ``preview(...).errors`` with errors measured on the demonstration's data, within a factor of 1.5. It is asked
-    again at other ε for the preview's table, so it must not depend on anything but its arguments and ``self``.
+    A subclass names its ``task`` and the methods that it ``offers`` (default first), and declares what its parameters may be
+    (``constraints``). How a study is planned, what to expect of it and what is learned from it is the method's part; price, plan,
+    agreement and statement happen here, once.
 
     ``learned`` names every attribute that any method's fit may set, ``essential`` those that a model cannot do without: what is
     declared can be saved and loaded (`colonnade.estimators.stored_values` says of which types), and nothing else.
-
-    ``disclosing_methods`` names methods that are not differentially private. They run with ``allow_nonprivate=True`` only,
-    without a price, on what ``_nonprivate_algorithm(federation)`` returns.
     """
 
     task: ClassVar[str]
-    methods: ClassVar[tuple[str, ...]]
+    offers: ClassVar[tuple[type[Method[Any]], ...]] = ()
+    methods: ClassVar[tuple[str, ...]] = ()
+    """The names of the methods that are offered."""
+    constraints: ClassVar[Mapping[str, Constraint]] = COMMON
     learned: ClassVar[tuple[str, ...]] = ()
     essential: ClassVar[tuple[str, ...]] = ()
-    disclosing_methods: ClassVar[tuple[str, ...]] = ()
 
-    method: str
+    method: Any
+    """As it was given: a name, a mapping or an object. In the checked copy that methods work on, the object."""
     epsilon: float | None
     delta: float
     unit: Unit
+    feature_names_in_: Any
+    schema_: dict[str, Column]
 
-    # What a subclass provides -------------------------------------------------------------------------------------------
-
-    def _algorithm(self, federation: Federation, price: Price, repeat: int) -> Algorithm:
-        raise NotImplementedError
-
-    def _parameters(self) -> dict[str, Parameter]:
-        """Return what identifies the study besides its steps."""
-        return {}
-
-    def _learn(self, federation: Federation, value: Any) -> None:
-        raise NotImplementedError
-
-    def _expect(self, algorithm: Algorithm, federation: Federation) -> Expectation:
-        """Return the expected error in words by figure, warnings and, if it can be said, expected errors as numbers."""
-        raise NotImplementedError
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.methods = tuple(kind.name for kind in cls.offers)
 
     # What a user calls --------------------------------------------------------------------------------------------------
 
@@ -94,29 +101,31 @@ class Study(Shown, BaseEstimator):
         Preview
             Prints as a short table.
         """
-        algorithm, plan = self._prepare(federation, repeat)
+        _require_federation("preview", federation)
+        asked = self._checked()
+        algorithm, plan = asked._plan(federation, repeat)
         quote = federation.quote(plan)
-        expected, warnings, *errors = self._expect(algorithm, federation)
+        expectation = asked.method.expect(asked, algorithm, federation)
         return Preview(
-            title=f"{type(self).__name__}, method {self.method!r}",
-            statement=statement_of(plan, quote, {}, federation.schemas, local=self._is_local()),
+            title=f"{type(self).__name__}, method {plan.method!r}",
+            statement=statement_of(plan, quote, {}, federation.schemas, local=asked.method.is_local(asked)),
             charges={party: quote.charge(party) for party in plan.parties},
             budget=federation.budget(),
-            expected=expected,
-            warnings=tuple(dict.fromkeys((*general_warnings(plan), *warnings))),
-            errors=errors[0] if errors else (),
+            expected=expectation.words,
+            warnings=tuple(dict.fromkeys((*general_warnings(plan), *expectation.warnings))),
+            errors=expectation.errors,
             traffic=forecast_traffic(plan, quote, federation.schemas),
-            others=other_epsilons(self, federation) if errors else pd.DataFrame(),
+            others=_other_epsilons(asked, federation) if expectation.errors else pd.DataFrame(),
             epsilon=self.epsilon,
         )
 
-    def fit(self, federation: Federation, *, repeat: int = 1) -> "Study":
+    def fit(self, federation: Federation, *rows: object, repeat: int = 1) -> Self:
         """Run the study.
 
         Parameters
         ----------
         federation
-            Where to run it.
+            Where to run it. There is nothing else to give: columns, and the target if there is one, are named in the constructor.
         repeat
             1 asks for the study's first draw: asking again returns the same release and debits nothing. 2 is a new draw at a
             new price, and so on.
@@ -125,17 +134,21 @@ class Study(Shown, BaseEstimator):
         -------
         self
         """
-        algorithm, plan = self._prepare(federation, repeat)
-        title = f"{type(self).__name__}(method={self.method!r})"
+        _require_federation("fit", federation, *rows)
+        asked = self._checked()
+        algorithm, plan = asked._plan(federation, repeat)
+        title = f"{type(self).__name__}(method={plan.method!r})"
         with progress_bar(type(self).__name__) as progress:
-            findings = federation.study(algorithm, plan, title=title, local=self._is_local(), progress=progress)
-        self._learn(federation, findings.value)
+            findings = federation.study(
+                algorithm, plan, title=title, local=asked.method.is_local(asked), progress=progress
+            )
+        self._adopt(asked.method.learn(asked, federation, findings.value))
         self.privacy_ = findings.privacy
         self.transcript_ = findings.transcript
-        self.receipt_ = self._receipt(findings)
+        self.receipt_ = asked.method.receipt(asked, findings)
         self.plan_ = plan
         self.schema_ = _schema_of(plan, federation)
-        remember(self, federation)
+        self._fitted_on = weakref.ref(federation)
         return self
 
     def save(self, path: str | Path) -> None:
@@ -146,9 +159,9 @@ class Study(Shown, BaseEstimator):
         path
             Where to; an existing file is replaced.
         """
-        fitted = {name: value for name, value in vars(self).items() if name not in self.get_params(deep=False)}
-        if any(name not in fitted for name in (*PAPERS, *self.essential)):
-            raise BadInput("Only a fitted model can be saved.", remedy="Call fit(...) first.")
+        require_fitted(self)
+        apart = {*self.get_params(deep=False), "_fitted_on"}
+        fitted = {name: value for name, value in vars(self).items() if name not in apart}
         if set(fitted) - {*PAPERS, *self.learned}:
             raise BadInput("The model has attributes that its estimator does not declare.", remedy="Remove them.")
         write_model(path, type(self).__name__, self.get_params(deep=False), fitted)
@@ -178,13 +191,12 @@ class Study(Shown, BaseEstimator):
         """
         require_fitted(self)
         require_same_schema(self, federation)
-        price = Price.of(epsilon, delta)
-        algorithm = self._evaluator(price, Asked(unit, level, repeat, federation.people))
+        algorithm = self._evaluator(Price.of(epsilon, delta), EvaluationTerms(unit, level, repeat, federation.people))
         plan = federation.plan(
             algorithm,
             task="evaluation",
             method=type(self).__name__,
-            price=getattr(algorithm, "price", price),  # some need no δ, and then promise none
+            price=algorithm.price,
             unit=unit,
             parameters={},  # the model's weights stand in the steps
             repeat=repeat,
@@ -192,10 +204,120 @@ class Study(Shown, BaseEstimator):
         title = f"{type(self).__name__}.evaluate"
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
-        metrics, tables = findings.value if isinstance(findings.value[-1], dict) else (findings.value, {})
-        return Evaluation(type(self).__name__, tuple(metrics), level, findings, _schema_of(plan, federation), tables)
+        measured: Measured = findings.value
+        schema = _schema_of(plan, federation)
+        return Evaluation(type(self).__name__, measured.metrics, level, findings, schema, measured.tables)
+
+    def plot(self) -> Any:
+        """Return a chart of the result as a matplotlib figure; ``figure.savefig("result.svg")`` writes it.
+
+        Needs matplotlib: ``pip install 'colonnade[plots]'``.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=4.0))
+        >>> figure = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(federation).plot()
+        >>> figure.get_suptitle()
+        'People by bank.segment and telco.plan'
+        """
+        return presenter().plot(self)
+
+    def report(self, path: str | Path, *, federation: Federation | None = None) -> Path:
+        """Write the privacy report: one HTML file that needs no network, to read, print, sign and keep.
+
+        Parameters
+        ----------
+        path
+            Where to; an existing file is replaced.
+        federation
+            Whose ledgers to show; by default that of ``fit``, if it is still open.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Examples
+        --------
+        >>> import colonnade as cn, tempfile, pathlib
+        >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=4.0))
+        >>> study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(federation)
+        >>> path = study.report(pathlib.Path(tempfile.mkdtemp(), "study.html"))
+        >>> path.stat().st_size < 1_000_000
+        True
+        """
+        fitted_on = vars(self).get("_fitted_on", lambda: None)
+        return presenter().report(self, path, federation or fitted_on())
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters; those of the method's object as ``method__steps=500``."""
+        nested = any(name.startswith("method__") for name in parameters)
+        given = parameters.get("method", self.method)
+        if nested and not isinstance(given, Method):
+            parameters.pop("method", None)
+            self.method = method_from(given, type(self))
+        super().set_params(**parameters)
+        return self
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many coded columns the model has."""
+        require_fitted(self)
+        return len(self.feature_names_in_)
+
+    # What a subclass may provide ----------------------------------------------------------------------------------------
+
+    def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
+        """Return how the fitted model scores people, for one reader and one way of reading."""
+        raise BadInput(f"{type(self).__name__} does not score people.")
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> Evaluator:  # noqa: ARG002
+        """Return the algorithm that measures how good the fitted model is."""
+        raise BadInput(f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.")
+
+    def _check_learned(self) -> None:
+        """Refuse learned attributes, read from a file, that do not fit together."""
 
     # How it fits together -----------------------------------------------------------------------------------------------
+
+    def _checked(self) -> Self:
+        """Return a copy with plain parameters that are all allowed, whose ``method`` is an object; refuse anything else."""
+        method = method_from(self.method, type(self)).checked()
+        plain = checked_parameters(self.get_params(deep=False), self.constraints)
+        defaults = {name: one.default for name, one in signature(type(self)).parameters.items()}
+        for name, remedy in method.unused.items():
+            if name in plain and not _same(plain[name], defaults[name]):
+                raise BadInput(f"{name} has no meaning with method {method.name!r}.", remedy=remedy)
+        return type(self)(**{**plain, "method": method})
+
+    def _plan(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
+        """Return what the coordinator would run, and the plan; of a checked copy."""
+        method, price = self.method, self.method.price(self)
+        algorithm = method.protocol(self, federation, price, repeat)
+        plan = federation.plan(
+            algorithm,
+            task=method.task(self),
+            method=method.name,
+            price=price,
+            unit=method.unit(self),
+            parameters=method.parameters(self),
+            repeat=repeat,
+            relation=method.relation(self),
+        )
+        return algorithm, plan
+
+    def _prepare(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
+        """Return what ``fit`` would run, and its plan, without running it."""
+        _require_federation("fit", federation)
+        return self._checked()._plan(federation, repeat)
+
+    def _adopt(self, learned: Mapping[str, Any]) -> None:
+        """Keep what was learned, and nothing of an earlier fit."""
+        for name in self.learned:
+            self.__dict__.pop(name, None)
+        for name, value in learned.items():
+            setattr(self, name, value)
 
     def _deliver(self, federation: Federation, to: str | None, reading: str) -> Delivery:
         """Score everybody in a federation and open the scores to one party, where every policy allows that."""
@@ -217,98 +339,58 @@ class Study(Shown, BaseEstimator):
             findings = federation.study(algorithm, plan, title=title, progress=progress)
         return Delivery(str(to), findings, federation, _schema_of(plan, federation))
 
-    def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
-        """Return how the fitted model scores people, for one reader and one way of reading."""
-        raise BadInput(f"{type(self).__name__} does not score people.")
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_fitted_on"}
 
-    def _evaluator(self, price: Price, asked: Asked) -> Any:  # noqa: ARG002
-        """Return the algorithm that measures how good the fitted model is."""
-        raise BadInput(f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.")
+    def _repr_html_(self) -> str:
+        return presenter().study_html(self)
 
-    def _check_learned(self) -> None:
-        """Refuse learned attributes, read from a file, that do not fit together."""
-
-    def _prepare(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
-        if not isinstance(federation, Federation):
-            raise BadInput("fit and preview take a federation.", remedy="Make one with cn.Federation.simulate(...).")
-        if self.method not in self.methods:
-            raise BadInput(
-                f"{type(self).__name__} has no method {self.method!r}.", remedy=f"Use one of {self.methods}."
-            )
-        if self.unit not in ("person", "party"):
-            raise BadInput("unit must be 'person' or 'party'.")
-        if self.method in self.disclosing_methods:
-            return prepare_nonprivate(self, federation, repeat)
-        price = self._price()
-        algorithm = self._algorithm(federation, price, repeat)
-        plan = federation.plan(
-            algorithm,
-            task=self.task,
-            method=self.method,
-            price=price,
-            unit=self._unit(),
-            parameters=self._parameters(),
-            repeat=repeat,
-            relation=self._relation(),
-        )
-        return algorithm, plan
-
-    def _price(self) -> Price:
-        """Return what the study offers to pay for its unit."""
-        return Price.of(self.epsilon, self.delta)
-
-    def _unit(self) -> Unit:
-        """Return for whom the price is promised."""
-        return self.unit
-
-    def _is_local(self) -> bool:
-        return False
-
-    def _relation(self) -> str:
-        """Return which tables count as neighbours for the promise of this study."""
-        return RELATION
-
-    def _receipt(self, findings: Findings) -> str:
-        return findings.receipt
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
-def require_fitted(study: Study) -> None:
-    """Refuse to use a model that was never fitted."""
-    if any(not hasattr(study, name) for name in (*PAPERS, *study.essential)):
-        raise BadInput(f"This {type(study).__name__} is not fitted.", remedy="Call fit(...) or cn.load(...) first.")
-
-
-def refuse_recipient(to: object) -> None:
-    """Refuse a recipient where rows are scored that the caller holds."""
-    if to is not None:
-        raise BadInput("to= goes with a federation.", remedy="Rows that you hold are scored here, for you alone.")
-
-
-def require_same_schema(study: Study, federation: Federation, names: Sequence[str] | None = None) -> None:
-    """Refuse a federation whose columns (all of the model's, by default) do not mean what they meant when it was fitted."""
-    if not isinstance(federation, Federation):
-        raise BadInput("This takes a federation.", remedy="Make one with cn.Federation.simulate(...).")
-    available = {name: federation.column(name)[2] for name in federation.columns()}
-    wanted = study.schema_ if names is None else {name: study.schema_[name] for name in names}
-    changed = [name for name, column in wanted.items() if available.get(name) != column]
-    if changed:
-        raise SchemaMismatch(
-            f"The federation describes the column {changed[0]!r} otherwise than the model's schema does.",
-            remedy="Fit the model anew, or open the parties with the schema that it was fitted on.",
+def _require_federation(call: str, federation: object, *rows: object) -> None:
+    """Refuse what scikit-learn's estimators take: rows, and a target beside them."""
+    if not isinstance(federation, Federation) or rows:
+        raise BadInput(
+            f"{call} takes a federation and nothing else: rows stay with the parties, and columns and target are named "
+            "in the constructor.",
+            remedy="Make a federation with cn.Federation.simulate(...).",
         )
 
 
-def require_matching(study: Study, array: object, shape: tuple[int, ...]) -> None:
-    """Refuse an array, read from a file, that is of another shape or not finite."""
-    if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
-        raise BadInput(f"The file's {type(study).__name__} has attributes that do not fit together.")
+def _same(value: object, default: object) -> bool:
+    """Return whether a parameter was left as it is by default."""
+    plain = isinstance(value, bool | int | float | str)
+    return value is default or (plain and value == default)
+
+
+def _other_epsilons(study: Study, federation: Federation) -> pd.DataFrame:
+    """Return the expected error at a few other ε: one row per ε, none where a method does not predict its error.
+
+    Nothing is asked of any party: the same public formulas are evaluated again.
+    """
+    rows = [
+        {"epsilon": study.epsilon * factor, "error": error, "unit": unit}
+        for factor in FACTORS
+        if study.epsilon is not None
+        for error, unit in _expected_at(study, federation, study.epsilon * factor)
+    ]
+    return pd.DataFrame(rows, columns=["epsilon", "error", "unit"])
+
+
+def _expected_at(study: Study, federation: Federation, epsilon: float) -> list[tuple[float, str]]:
+    try:
+        other = clone(study).set_params(epsilon=epsilon)
+        algorithm = other.method.protocol(other, federation, other.method.price(other), 1)
+        expectation = other.method.expect(other, algorithm, federation)
+    except ColonnadeError:  # not every ε that a table would show can be asked for
+        return []
+    return [(error.value, error.unit) for error in expectation.errors[:1]]
 
 
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
     """Return what is public about every column that enters a study."""
-    return federation.describe([name for name in federation.columns() if name in _columns_of(plan)])
-
-
-def _columns_of(plan: Plan) -> set[str]:
-    """Return every column that enters a study, as ``"party.column"``."""
-    return {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
+    entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
+    return federation.describe([name for name in federation.columns() if name in entering])

@@ -89,9 +89,7 @@ class Gate:
         self._randomness = randomness
         self.policy = policy
         self.terms = terms
-        self.row_orders: RowOrders | None = (
-            None  # the other orders of rows before the same ledger, once there is a guard
-        )
+        self.row_orders: RowOrders | None = None  # every order of rows before this ledger, once there is a guard
 
     # The four ways out --------------------------------------------------------------------------------------------------
 
@@ -103,7 +101,8 @@ class Gate:
             return stored
         step = ask.plan.step(self.terms.party, ask.step)
         half = self._admit_local(ask.plan, step)
-        law = half.law(_price_of(step))
+        assert step.price is not None  # or it would not have been admitted
+        law = half.law(step.price)
         shards.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
         prepare(half, self._table)
         self._ledger.debit(request, body, law.loss, label=label_of(ask.plan, step), **self._row(ask.plan, step))
@@ -488,11 +487,6 @@ def label_of(plan: Plan, step: Step) -> str:
     """Public words for the ledger: the study, the step, the first digits of the plan's hash."""
     level = " event-level" if plan.relation == EVENT else ""
     return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
-
-
-def _price_of(step: Step) -> Any:
-    assert step.price is not None  # admitted as a private release
-    return step.price
 
 
 def _released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> Released:

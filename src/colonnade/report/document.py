@@ -101,7 +101,7 @@ def _middle(studies: Sequence[Any], federation: Any, *, plots: Plots) -> list[Ht
     parts: list[Html] = []
     for number, study in enumerate(studies, start=1):
         if len(studies) > 1:
-            parts.append(tag("h2", f"Study {number}: {type(study).__name__}, method {study.method!r}"))
+            parts.append(tag("h2", f"Study {number}: {type(study).__name__}, method {study.plan_.method!r}"))
         parts += [section(study) for section in sections.OF_A_STUDY]
         if plots != "none":
             parts.append(_plot(study, drawn=plots == "drawn"))

@@ -1,7 +1,4 @@
-"""One chart for each kind of result: what people would rather look at than read.
-
-Called by name from `colonnade.estimators.presentation`: a report looks at estimators, so no estimator may depend on it.
-"""
+"""One chart for each kind of result: what people would rather look at than read."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any

@@ -26,7 +26,7 @@ NEEDED = (
     "mpmath", "rich", "typer",
 )  # fmt: skip
 OPTIONAL = {
-    "torch": "fast", "polars": "polars", "opendp": "bench", "mpyc": "bench", "matplotlib": "plots", "nvflare": "network",
+    "polars": "polars", "opendp": "bench", "mpyc": "bench", "matplotlib": "plots", "nvflare": "network",
     "fastapi": "dashboard",
 }  # fmt: skip
 LEAST_FREE = 256 * 2**20

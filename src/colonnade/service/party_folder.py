@@ -11,15 +11,16 @@
     ├── federation.toml  the signed papers
     └── kit/             the relay's certificate and key
 
-A compute node has no data, hence neither schema nor policy nor ledger.
+A compute node has no data, and so neither schema nor policy nor ledger.
 """
 
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colonnade.errors import BadInput
 from colonnade.protocol import codec
@@ -27,6 +28,7 @@ from colonnade.protocol.agreement import Signatory, read_agreement
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
 from colonnade.service.toml_parts import (
+    Table,
     as_table,
     budget_of,
     column_of,
@@ -39,7 +41,11 @@ from colonnade.service.toml_parts import (
 )
 
 if TYPE_CHECKING:
+    from colonnade.conversations.endpoint import ComputeNode
+    from colonnade.party.guard import Guard
     from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.party.policy import Policy
+    from colonnade.privacy.price import Budget
     from colonnade.privacy.randomness import Randomness
 
 __all__ = ["PartyFolder"]
@@ -120,7 +126,7 @@ class PartyFolder:
 
     # What is in it ------------------------------------------------------------------------------------------------------
 
-    def _member(self) -> Any:
+    def _member(self) -> Table:
         document = parse(self.path / "member.toml")
         refuse_unknown(document, ("name", "role"), "member.toml")
         return document
@@ -158,20 +164,20 @@ class PartyFolder:
             return SystemRandomness()
         return KeyedRandomness(hashlib.sha256(_read_secret(path) + self.name.encode()).digest())
 
-    def budget(self) -> Any:
+    def budget(self) -> "Budget":
         """Return the cap in the policy file."""
         return budget_of(table_of(self._policy_file(), "budget", "policy.toml"))
 
-    def policy(self) -> Any:
+    def policy(self) -> "Policy":
         """Return the rules in the policy file."""
         return policy_of(as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
 
-    def _policy_file(self) -> Any:
+    def _policy_file(self) -> Table:
         document = parse(self.path / "policy.toml")
         refuse_unknown(document, ("budget", "policy"), "policy.toml")
         return document
 
-    def _schema_file(self) -> Any:
+    def _schema_file(self) -> Table:
         document = parse(self.path / "schema.toml")
         refuse_unknown(document, ("data", "id", "cohort", "columns"), "schema.toml")
         return document
@@ -211,7 +217,7 @@ class PartyFolder:
 
     # Opening it ---------------------------------------------------------------------------------------------------------
 
-    def guard(self, *, change_cap: bool = False) -> Any:
+    def guard(self, *, change_cap: bool = False) -> "Guard | ComputeNode":
         """Open everything behind a guard, on the terms of the papers."""
         from colonnade.party.party import Party
         from colonnade.service import opening as serving
@@ -243,7 +249,7 @@ class PartyFolder:
         )
 
 
-def _template(column: str, kinds: Any) -> str:
+def _template(column: str, kinds: Iterable[object]) -> str:
     """Return a line of the schema, commented out: its owner fills it in."""
     kind = next((str(kind) for kind in kinds if kind is not None), "")
     name = json.dumps(column)

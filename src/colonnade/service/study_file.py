@@ -32,6 +32,9 @@ from colonnade.service.toml_parts import (
 
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
+    from colonnade.estimators.study import Study
+    from colonnade.party.policy import Policy
+    from colonnade.privacy.price import Budget
 
 __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
 
@@ -42,7 +45,7 @@ class PartyEntry:
 
     data: tuple[Path, ...]
     schema: Schema
-    policy: Any = None
+    policy: "Policy | None" = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class StudyEntry:
     """One ``[[study]]``: an estimator with its parameters, and which draw of it."""
 
     title: str
-    estimator: Any
+    estimator: "Study"
     repeat: int = 1
 
 
@@ -71,7 +74,7 @@ class StudyFile:
     """
 
     id: str
-    budget: Any
+    budget: "Budget"
     ledger_dir: Path
     members: Mapping[str, PartyEntry]
     studies: tuple[StudyEntry, ...]
@@ -296,7 +299,7 @@ def _repeat(value: object, where: str) -> int:
     return value
 
 
-def _estimators() -> dict[str, Any]:
+def _estimators() -> "dict[str, type[Study]]":
     """Return every public estimator by name."""
     import colonnade as cn
     from colonnade.estimators.study import Study
@@ -305,5 +308,5 @@ def _estimators() -> dict[str, Any]:
     return {name: kind for name, kind in public.items() if isinstance(kind, type) and issubclass(kind, Study)}
 
 
-def _paths(data: tuple[Path, ...]) -> Any:
+def _paths(data: tuple[Path, ...]) -> Path | list[Path]:
     return data[0] if len(data) == 1 else list(data)

@@ -8,10 +8,14 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from colonnade.errors import BadInput, BoundsRequired, ColonnadeError
 from colonnade.schema import Category, Column, Numeric
+
+if TYPE_CHECKING:
+    from colonnade.party.policy import Policy
+    from colonnade.privacy.price import Budget
 
 __all__ = [
     "Table",
@@ -29,6 +33,7 @@ __all__ = [
 ]
 
 Table = Mapping[str, Any]
+"""What TOML holds: texts, numbers, lists and tables, checked where they are read."""
 Part = TypeVar("Part")
 
 
@@ -48,7 +53,7 @@ def parse_text(text: str, name: str) -> Table:
         raise BadInput(f"{name} is not valid TOML: {error}.", remedy="Correct the file.") from None
 
 
-def budget_of(entry: Table) -> Any:
+def budget_of(entry: Table) -> "Budget":
     """Read a cap."""
     from colonnade.privacy.price import Budget
 
@@ -73,7 +78,7 @@ def column_of(where: str, entry: object) -> Column:
     return within(where, lambda: Numeric(entry.get("lower"), entry.get("upper"), integer))
 
 
-def policy_of(entry: Table, where: str) -> Any:
+def policy_of(entry: Table, where: str) -> "Policy":
     """Read a party's rules."""
     from colonnade.party.policy import Policy
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coordinator.protocols.score_histogram import Histogram, ScoreHistogramRelease
-from colonnade.estimation.metrics import Metric, between, reach
+from colonnade.estimation.metrics import Measured, Metric, between, reach
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
 from colonnade.protocol.rounds import Rounds
@@ -70,12 +70,10 @@ class ClassifierEvaluation:
             ranking_metric(one, 1, self.level, f"auc_{self.classes[k]}_{self.classes[m]}")
             for one, (k, m) in zip(opened, pairs, strict=True)
         ]
-        return ((_accuracy_within(opened, pairs, len(self.classes), self.level), *ranks), {})
+        return Measured((_accuracy_within(opened, pairs, len(self.classes), self.level), *ranks))
 
 
-def binary_metrics(
-    histogram: Histogram, classes: Sequence[str], level: float
-) -> tuple[tuple[Metric, ...], dict[str, pd.DataFrame]]:
+def binary_metrics(histogram: Histogram, classes: Sequence[str], level: float) -> Measured:
     """Return accuracy, AUC and Brier score, and tables of confusion and calibration."""
     above = _share_above(histogram, 0.0)
     right = np.column_stack([1 - above, above])
@@ -87,7 +85,7 @@ def binary_metrics(
         _share(histogram, squares, "brier", level),
     )
     tables = {"confusion": _confusion(histogram, above, classes, level), "calibration": _calibration(histogram, level)}
-    return metrics, tables
+    return Measured(metrics, tables)
 
 
 def ranking_metric(histogram: Histogram, label: int, level: float, name: str) -> Metric:

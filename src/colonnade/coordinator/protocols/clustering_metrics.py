@@ -25,7 +25,7 @@ from colonnade.coordinator.protocols.score_histogram import Guess, Histogram, Sc
 from colonnade.errors import ProtocolError
 from colonnade.estimation.additive_scores import PartyScores, party_scores
 from colonnade.estimation.histogram_prices import histogram_price
-from colonnade.estimation.metrics import Metric, reach
+from colonnade.estimation.metrics import Measured, Metric, reach
 from colonnade.plan import Plan, Step
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.neighbours import Unit, party_price
@@ -159,7 +159,7 @@ class ClusteringEvaluation:
         opened = {}
         for pair in self.pairs:
             opened[pair] = yield from self.histogram(*pair).rounds(plan)
-        return self.metrics(self._squared(releases, plan.people), opened, plan.people)
+        return Measured(self.metrics(self._squared(releases, plan.people), opened, plan.people))
 
     def metrics(
         self, squared: tuple[float, float], opened: Mapping[tuple[int, int], Histogram], people: int

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from colonnade.coordinator.protocols.gram_release import GramRelease
 from colonnade.coordinator.protocols.score_gram import ScoreGram, ScoreMoments
 from colonnade.estimation.additive_scores import party_scores
-from colonnade.estimation.metrics import Metric, between, reach
+from colonnade.estimation.metrics import Measured, Metric, between, reach
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
 from colonnade.privacy.price import Price
@@ -59,7 +59,7 @@ class RegressionEvaluation:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the moments and work the figures out."""
         moments = yield from self.gram.rounds(plan)
-        return self.metrics(moments)
+        return Measured(self.metrics(moments))
 
     def metrics(self, moments: ScoreMoments) -> tuple[Metric, ...]:
         """Return mean squared error, its root, R² and the mean error.
@@ -126,6 +126,11 @@ class ComponentsEvaluation:
     means: Array
     level: float
 
+    @property
+    def price(self) -> Price:
+        """What the release offers to pay."""
+        return self.gram.price
+
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party."""
         reach(self.level)
@@ -134,7 +139,7 @@ class ComponentsEvaluation:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the moments and work the figures out."""
         moments = yield from self.gram.rounds(plan)
-        return self.metrics(moments)
+        return Measured(self.metrics(moments))
 
     def metrics(self, moments: Moments) -> tuple[Metric, ...]:
         """Return each component's variance, the share of all variance that they explain, and the error of reconstruction."""

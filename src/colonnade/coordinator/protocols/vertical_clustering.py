@@ -46,6 +46,13 @@ __all__ = ["SCALE", "ClusteringBlock", "Clusters", "VerticalClustering"]
 
 Array = NDArray[np.float64]
 KEY = "key"
+WEIGHT_STEPS: Mapping[WeightMethod, tuple[str, type[StepKind]]] = {
+    "secure": ("tables", TablesStep),
+    "sketch": ("sketches", MembershipSketches),
+    "response": ("reports", Reports),
+    "independent": ("histogram", Histogram),
+}
+"""The name and the kind of the steps that weights come from, where there are several parties."""
 SCALE = 4_096
 """γ: coded columns are whole multiples of 1/γ between −1 and 1."""
 
@@ -112,13 +119,7 @@ class VerticalClustering:
     @property
     def weight_step(self) -> tuple[str, type[StepKind]]:
         """The name and the kind of the steps that the weights come from."""
-        if self.method == "response" and len(self.blocks) > 1:
-            return "reports", Reports
-        if self.method == "secure" and len(self.blocks) > 1:
-            return "tables", TablesStep
-        if self.method == "sketch" and len(self.blocks) > 1:
-            return "sketches", MembershipSketches
-        return "histogram", Histogram
+        return WEIGHT_STEPS["independent" if len(self.blocks) == 1 else self.method]
 
     def steps(self) -> tuple[Step, ...]:
         """Return two steps per party: its centres, and its part in the weights; for sketches a third, its part in their key."""

@@ -1,0 +1,325 @@
+"""Constraints on parameters, as data: one class for each kind of constraint, one wording for each kind of mistake.
+
+An estimator or a method declares what its parameters may be::
+
+    constraints = {"ridge": Real(0, closed="left"), "columns": Optional(ColumnList())}
+
+and `checked_parameters` checks them all in one place, before anything else happens. What it returns are plain values: a column
+name given as ``numpy.str_`` becomes a ``str``, a ``numpy.int64`` an ``int``, so that whatever is written into a plan can travel.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Integral
+from numbers import Real as RealNumber
+from typing import Any, Literal
+
+from colonnade.errors import BadInput
+
+__all__ = [
+    "Boolean",
+    "ColumnList",
+    "Constraint",
+    "Either",
+    "OneColumn",
+    "OneOf",
+    "Optional",
+    "PerParty",
+    "Real",
+    "Whole",
+    "checked",
+    "checked_parameters",
+]
+
+LONGEST_SHOWN = 40
+
+
+class Constraint(ABC):
+    """What a parameter may be."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What is allowed, to be read after "must be"."""
+
+    @property
+    @abstractmethod
+    def example(self) -> str:
+        """A value that is allowed, as it would be typed."""
+
+    @abstractmethod
+    def allows(self, value: Any) -> bool:
+        """Return whether a value is allowed."""
+
+    def plain(self, value: Any) -> Any:
+        """Return an allowed value as one of Python's own types."""
+        return value
+
+    def problem(self, name: str, value: Any) -> str:
+        """Return what is wrong with a value that is not allowed."""
+        return f"{name} must be {self.words}, not {_shown(value)}."
+
+
+def checked(name: str, value: Any, constraint: Constraint, *, remedy: str | None = None) -> Any:
+    """Return a parameter as a plain value; refuse one that its constraint does not allow.
+
+    Examples
+    --------
+    >>> checked("n_clusters", 3, Whole(1, 10))
+    3
+    >>> checked("ridge", "x", Real(0, closed="left"))
+    Traceback (most recent call last):
+    colonnade.errors.BadInput: [bad-input] ridge must be a number of at least 0, not 'x'. Nothing was spent. ...
+    """
+    if constraint.allows(value):
+        return constraint.plain(value)
+    raise BadInput(constraint.problem(name, value), remedy=remedy or f"For example {name}={constraint.example}.")
+
+
+def checked_parameters(given: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> dict[str, Any]:
+    """Return all parameters, those with a constraint as plain values; refuse the first that is not allowed."""
+    return {
+        name: checked(name, value, constraints[name]) if name in constraints else value for name, value in given.items()
+    }
+
+
+@dataclass(frozen=True)
+class Whole(Constraint):
+    """A whole number between two bounds, both included; there may be no upper one."""
+
+    low: int
+    high: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The bounds."""
+        if self.high is None:
+            return f"a whole number of at least {self.low:,}"
+        return f"a whole number from {self.low:,} to {self.high:,}"
+
+    @property
+    def example(self) -> str:
+        """The lowest."""
+        return str(self.low)
+
+    def allows(self, value: Any) -> bool:
+        """A truth value is no number."""
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            return False
+        return self.low <= int(value) and (self.high is None or int(value) <= self.high)
+
+    def plain(self, value: Any) -> int:
+        """As an ``int``."""
+        return int(value)
+
+
+@dataclass(frozen=True)
+class Real(Constraint):
+    """A finite number between two bounds, which are themselves allowed as ``closed`` says; there may be no upper one."""
+
+    low: float
+    high: float | None = None
+    closed: Literal["both", "left", "right", "neither"] = "both"
+
+    @property
+    def words(self) -> str:
+        """The bounds."""
+        lower = f"of at least {self.low:g}" if self.closed in ("both", "left") else f"above {self.low:g}"
+        if self.high is None:
+            return f"a number {lower}"
+        upper = f"at most {self.high:g}" if self.closed in ("both", "right") else f"below {self.high:g}"
+        return f"a number {lower} and {upper}"
+
+    @property
+    def example(self) -> str:
+        """Halfway, or a little above the lowest."""
+        return f"{(self.low + (self.low + 2 if self.high is None else self.high)) / 2:g}"
+
+    def allows(self, value: Any) -> bool:
+        """A truth value is no number; neither is NaN."""
+        if isinstance(value, bool) or not isinstance(value, RealNumber) or not isfinite(value):
+            return False
+        number = float(value)
+        above = number >= self.low if self.closed in ("both", "left") else number > self.low
+        if self.high is None:
+            return above
+        return above and (number <= self.high if self.closed in ("both", "right") else number < self.high)
+
+    def plain(self, value: Any) -> int | float:
+        """As an ``int`` or a ``float``."""
+        return int(value) if isinstance(value, Integral) else float(value)
+
+
+@dataclass(frozen=True)
+class OneOf(Constraint):
+    """One of a few words, or none where ``None`` is among them."""
+
+    options: tuple[str | None, ...]
+
+    @property
+    def words(self) -> str:
+        """The options."""
+        *first, last = (repr(option) for option in self.options)
+        return f"{', '.join(first)} or {last}" if first else last
+
+    @property
+    def example(self) -> str:
+        """The first option."""
+        return repr(self.options[0])
+
+    def allows(self, value: Any) -> bool:
+        """By the word itself."""
+        return (value is None or isinstance(value, str)) and value in self.options
+
+    def plain(self, value: Any) -> str | None:
+        """As a ``str``."""
+        return None if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Boolean(Constraint):
+    """True or False."""
+
+    words = "True or False"
+    example = "True"
+
+    def allows(self, value: Any) -> bool:
+        """Nothing else will do."""
+        return isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class OneColumn(Constraint):
+    """The name of one column. Whether the federation has it is known to the federation alone."""
+
+    words = "the name of a column, 'party.column'"
+    example = "'bank.income'"
+
+    def allows(self, value: Any) -> bool:
+        """Any text."""
+        return isinstance(value, str)
+
+    def plain(self, value: Any) -> str:
+        """As a ``str``."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class ColumnList(Constraint):
+    """A list of the names of columns, each once."""
+
+    words = "a list of the names of columns"
+    example = "['bank.age', 'telco.minutes']"
+
+    def allows(self, value: Any) -> bool:
+        """A single text is no list."""
+        return self._is_list(value) and len(set(value)) == len(value)
+
+    def plain(self, value: Any) -> list[str]:
+        """As a list of ``str``."""
+        return [str(name) for name in value]
+
+    def problem(self, name: str, value: Any) -> str:
+        """Name the column that is there twice."""
+        if not self._is_list(value):
+            return super().problem(name, value)
+        twice = next(one for one in value if list(value).count(one) > 1)
+        return f"{name} names {str(twice)!r} twice."
+
+    def _is_list(self, value: Any) -> bool:
+        listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
+        return listed and all(isinstance(name, str) for name in value)
+
+
+@dataclass(frozen=True)
+class PerParty(Constraint):
+    """A mapping from parties to values of one kind."""
+
+    each: Constraint
+
+    @property
+    def words(self) -> str:
+        """What each is."""
+        return f"a mapping of party to {self.each.words}"
+
+    @property
+    def example(self) -> str:
+        """Of one party."""
+        return f"{{'bank': {self.each.example}}}"
+
+    def allows(self, value: Any) -> bool:
+        """At least one party."""
+        if not isinstance(value, Mapping) or not value:
+            return False
+        return all(isinstance(party, str) and self.each.allows(entry) for party, entry in value.items())
+
+    def plain(self, value: Any) -> dict[str, Any]:
+        """As a dictionary."""
+        return {str(party): self.each.plain(entry) for party, entry in value.items()}
+
+
+@dataclass(frozen=True)
+class Optional(Constraint):
+    """What another constraint allows, or None."""
+
+    given: Constraint
+
+    @property
+    def words(self) -> str:
+        """What it is if it is given."""
+        return f"{self.given.words}, or None"
+
+    @property
+    def example(self) -> str:
+        """One that is given."""
+        return self.given.example
+
+    def allows(self, value: Any) -> bool:
+        """None, or what is given."""
+        return value is None or self.given.allows(value)
+
+    def plain(self, value: Any) -> Any:
+        """None, or as it is given."""
+        return None if value is None else self.given.plain(value)
+
+    def problem(self, name: str, value: Any) -> str:
+        """Say more where the constraint itself can."""
+        own = self.given.problem(name, value)
+        return super().problem(name, value) if own.startswith(f"{name} must be ") else own
+
+
+@dataclass(frozen=True)
+class Either(Constraint):
+    """What one of two constraints allows."""
+
+    first: Constraint
+    second: Constraint
+
+    @property
+    def words(self) -> str:
+        """Both."""
+        return f"{self.first.words}, or {self.second.words}"
+
+    @property
+    def example(self) -> str:
+        """Of the first."""
+        return self.first.example
+
+    def allows(self, value: Any) -> bool:
+        """By either."""
+        return self.first.allows(value) or self.second.allows(value)
+
+    def plain(self, value: Any) -> Any:
+        """As the one that allows it."""
+        return (self.first if self.first.allows(value) else self.second).plain(value)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it was typed, if that is short; otherwise its type."""
+    if value is None or isinstance(value, bool | int | float | str):
+        typed = repr(value)
+        if len(typed) <= LONGEST_SHOWN:
+            return typed
+    return f"a value of type {type(value).__name__}"

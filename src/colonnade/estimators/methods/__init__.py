@@ -1,0 +1,1 @@
+"""The methods that estimators offer: one object for each, with its own options, guarantee, plan, expectation and learning."""

@@ -1,0 +1,221 @@
+"""Methods of `KMeans` and `KMedian`: how the weights of the grid of local centres are found."""
+
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from colonnade.coding.features import coded_widths, features_of, to_own_units
+from colonnade.coding.names import columns_at, parties_of
+from colonnade.constraints import Whole, checked
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
+from colonnade.errors import BadInput
+from colonnade.estimation.clustering_budget import (
+    RULES,
+    ClusteringPrices,
+    WeightMethod,
+    automatic_clusters,
+    clustering_prices,
+    weight_noise,
+)
+from colonnade.estimators.methods.method import Method
+from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.price import Price
+
+if TYPE_CHECKING:
+    from colonnade.estimators.clustering_study import ClusteringStudy
+
+__all__ = [
+    "ClusterMethod",
+    "IndependentClusters",
+    "ResponseClusters",
+    "SecureClusters",
+    "SketchedClusters",
+    "learned_centres",
+]
+
+Array = NDArray[np.float64]
+DEPENDENCE = 0.6
+"""How far a cell is from independence, as a share of an average cell, before anything is known."""
+
+
+class ClusterMethod(Method["ClusteringStudy"]):
+    """Private local centres of every party, weighted by how many people are in each combination of local clusters."""
+
+    weights: WeightMethod
+    """How the weights are found."""
+    unused = {"size": "Leave it out: everybody takes part."}
+    reference = "clustering"
+
+    def cell_error(self, noise: float, cell: float) -> float:
+        """Return the expected error of a weight, from its noise and the average weight of a cell."""
+        return noise
+
+    def not_covered(self) -> dict[str, str]:
+        """Return what the expected error leaves out."""
+        return {}
+
+    def protocol(
+        self, study: "ClusteringStudy", federation: Federation, price: Price, repeat: int
+    ) -> VerticalClustering:
+        """By centres of every party, weights, and a clustering of the weighted grid."""
+        blocks = _blocks(study, federation)
+        prices = clustering_prices(price, len(blocks), study.unit, self.weights, study.split)
+        return VerticalClustering(
+            blocks=blocks,
+            n_clusters=study.n_clusters,
+            local_clusters=self._local_clusters(study, federation, blocks, prices),
+            method=self.weights,
+            median=study._median,
+            prices=prices,
+            people=federation.people,
+            seed=study.random_state,
+        )
+
+    def _local_clusters(
+        self,
+        study: "ClusteringStudy",
+        federation: Federation,
+        blocks: tuple[ClusteringBlock, ...],
+        prices: ClusteringPrices,
+    ) -> int:
+        if study.n_local_clusters is None:
+            return automatic_clusters(
+                study.n_clusters,
+                federation.people,
+                [block.width for block in blocks],
+                prices,
+                method=self.weights,
+                unit=study.unit,
+                collusion=federation.collusion,
+            )
+        most = (RULES[self.weights].most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
+        local: int = checked("n_local_clusters", study.n_local_clusters, Whole(2, most))
+        if local ** len(blocks) < study.n_clusters:
+            raise BadInput("The grid of local clusters has fewer cells than n_clusters.", remedy="Raise them.")
+        return local
+
+    def expect(self, study: "ClusteringStudy", algorithm: VerticalClustering, federation: Federation) -> Expectation:
+        """Say how noisy centres and weights are."""
+        local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
+        noise = weight_noise(
+            self.weights, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
+        )
+        blur = {block.party: _blur(block, people, local, prices.centres) for block in algorithm.blocks}
+        paired = len(algorithm.blocks) > 1 and RULES[self.weights].paired
+        cells = local ** (2 if paired else 1)
+        cell = people / cells
+        words = {
+            "local clusters": f"{local} per party, so that the grid has {local ** len(algorithm.blocks):,} points",
+            "noise of a local centre": ", ".join(f"{party} {share:.1%}" for party, share in blur.items())
+            + " of its columns' spread, if clusters are of one size",
+            "noise of a weight": f"about {noise:,.1f} people on each of {cells} cells "
+            + ("of a pair of parties" if paired else "of a party"),
+            **self.not_covered(),
+        }
+        warnings = []
+        if max(blur.values()) > 1:
+            warnings.append(
+                "Local centres are mostly noise: raise epsilon, or ask for fewer columns or local clusters."
+            )
+        if noise > cell:
+            warnings.append(
+                "The noise of a weight exceeds the average weight: raise epsilon, or lower n_local_clusters."
+            )
+        error = self.cell_error(noise, cell) if paired else noise
+        where = "grid_weights_ of a pair of parties" if paired else "grid_weights_ of a party"
+        return Expectation(words, tuple(warnings), (ExpectedError(where, error, "people", min(error, noise), noise),))
+
+    def learn(self, study: "ClusteringStudy", federation: Federation, value: Clusters) -> dict[str, Any]:
+        """Centres, and the grid that they were found on."""
+        learned = learned_centres(study, federation, value.centres)
+        index = pd.MultiIndex.from_arrays(list(value.grid.cells.T), names=list(value.local))
+        return {
+            **learned,
+            "local_centers_": {
+                party: to_own_units(centres, [one for one in learned["_coded"] if one.party == party])
+                for party, centres in value.local.items()
+            },
+            "n_local_clusters_": len(next(iter(value.local.values()))),
+            "grid_weights_": pd.Series(value.grid.weights, index=index, name="weight"),
+        }
+
+
+class SecureClusters(ClusterMethod):
+    """Weights from pair tables computed on secret shares, and the table of greatest entropy that fits them."""
+
+    name = weights = "secure"
+    does = "private local centres, weighted by pair tables from secret shares"
+    guarantee = "pure ε at δ = 0, else (ε, δ)"
+    trust = "the coordinator and up to c colluding parties"
+    delta = "optional"
+
+
+class SketchedClusters(ClusterMethod):
+    """Weights from sketches of local clusters, under a key that the parties share and the coordinator does not have."""
+
+    name = weights = "sketch"
+    does = "private local centres, weighted by sketches of memberships: no compute nodes"
+    guarantee = "(ε, δ)"
+    trust = "the coordinator alone, since parties share a key"
+    delta = "needed"
+
+
+class ResponseClusters(ClusterMethod):
+    """Weights from randomised reports of each person's local cluster."""
+
+    name = weights = "response"
+    does = "private local centres, weighted by randomised memberships: for many people or a large ε"
+    guarantee = "pure ε at δ = 0, else (ε, δ)"
+    trust = "the coordinator and any parties"
+    delta = "optional"
+
+    def cell_error(self, noise: float, cell: float) -> float:
+        """Return what shrinking towards independence leaves of the noise.
+
+        Reports are decoded and pulled towards independent parties as far as noise hides the rest, as a Bayesian would with a
+        prior on how far a cell is from independence; three fifths of an average cell is what such a prior would say.
+        """
+        return 1 / sqrt(1 / noise**2 + 1 / (DEPENDENCE * cell) ** 2)
+
+
+class IndependentClusters(ClusterMethod):
+    """Weights from noisy histograms, as if parties' columns had nothing to do with each other."""
+
+    name = weights = "independent"
+    does = "private local centres, weighted as if parties' columns were independent"
+    guarantee = "pure ε at δ = 0, else (ε, δ)"
+    trust = "the coordinator and any parties"
+    delta = "optional"
+
+    def not_covered(self) -> dict[str, str]:
+        """Say what the error leaves out."""
+        return {"not covered": "the error of assuming that the parties' columns are independent"}
+
+
+def learned_centres(study: "ClusteringStudy", federation: Federation, centres: Array) -> dict[str, Any]:
+    """Return the fitted attributes that every clustering has, from coded centres."""
+    columns = federation.describe(study.columns)
+    coded = features_of(columns)[1:]
+    return {
+        "_columns": dict(columns),
+        "_coded": coded,
+        "_coded_centres": centres,
+        "feature_names_in_": np.array([feature.name for feature in coded], dtype=object),
+        "cluster_centers_": to_own_units(centres, coded),
+    }
+
+
+def _blocks(study: "ClusteringStudy", federation: Federation) -> tuple[ClusteringBlock, ...]:
+    described = federation.describe(study.columns)
+    widths = coded_widths(features_of(described))
+    return tuple(ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described))
+
+
+def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
+    sweep = clustering_schedule(block.width, people, clusters, price).sweep
+    return displacement_noise(block.width, price, sweep) * clusters / people

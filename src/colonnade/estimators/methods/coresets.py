@@ -1,0 +1,303 @@
+"""Methods that are not differentially private: they train on a weighted sample of exact rows that all parties draw together."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from colonnade.coding.features import Feature, coded_widths, features_of
+from colonnade.constraints import Boolean, Real, Whole, checked
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
+from colonnade.errors import BadInput, NonPrivateRefused, SchemaMismatch
+from colonnade.estimation.coreset_models import (
+    CodedModel,
+    joined_clusters,
+    own_model,
+    sampled_clusters,
+    sampled_regression,
+)
+from colonnade.estimation.importance_sampling import kmeans_size, regression_size
+from colonnade.estimators.methods.clusters import learned_centres
+from colonnade.estimators.methods.method import Method
+from colonnade.estimators.methods.moments import MomentMethod
+from colonnade.estimators.preview import Expectation
+from colonnade.privacy.price import Price
+from colonnade.schema import Column, Numeric
+
+if TYPE_CHECKING:
+    from colonnade.estimators.coreset import Coreset as CoresetEstimator
+    from colonnade.estimators.kmeans import KMeans
+    from colonnade.estimators.linear_regression import LinearRegression
+    from colonnade.estimators.study import Study
+
+__all__ = ["CORESET_TASK", "ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]
+
+CORESET_TASK = "coreset"
+"""The name by which a party's policy allows coresets, and models trained on them."""
+NO_PRICE = {"epsilon": "Leave it out: no budget can measure what leaves.", "delta": "Leave it out."}
+Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
+
+
+class Disclosing(Method[Of], Generic[Of]):
+    """A method that no budget pays for: it runs by consent, without a price, under a task of its own."""
+
+    guarantee = "**not private**; by consent (`allow_nonprivate=True`) and by name in every policy"
+    trust = "nobody is kept from learning which rows were drawn"
+    delta = "not used"
+    reference = "coresets"
+    private = False
+    unused = NO_PRICE
+
+    def task(self, study: Of) -> str:
+        """The same for every estimator: what leaves is the same."""
+        return CORESET_TASK
+
+    def price(self, study: Of) -> None:
+        """No price; but somebody has to consent."""
+        require_consent(study, self)
+
+    def expect(self, study: Of, algorithm: CoresetStudy, federation: Federation) -> Expectation:
+        """Say what leaves, and how much, before anything does."""
+        width, parties, size = len(algorithm.features), len(algorithm.parties), algorithm.size
+        share = size / federation.people
+        sample = size * parties * (1 if algorithm.uniform else 3)  # draws, the drawn rows to everybody, scores
+        words = {
+            "leaves the parties": {
+                "none": "which rows were drawn, and their weights",
+                "rows": f"exact values of all columns of up to {size:,} people ({share:.2%}), and which people these are",
+                "clusters": f"which local cluster each of up to {size:,} drawn people ({share:.2%}) is in, and exact centres",
+                "saga": f"residuals of up to {size:,} drawn people ({share:.2%}) while the model is trained",
+            }[algorithm.training],
+            "numbers moved": f"about {sample + (size * width if algorithm.training == 'rows' else 0):,}"
+            + (" and two per iteration, row and party" if algorithm.training == "saga" else "")
+            + f"; gathering everything would move {federation.people * width:,}",
+        }
+        few = ("Fewer rows than columns: the model will not be determined.",) if size <= width else ()
+        return Expectation(words, few)
+
+
+class Coreset(Disclosing["LinearRegression"], MomentMethod):
+    """A regression on a weighted sample of exact rows. Not differentially private.
+
+    Parameters
+    ----------
+    gather
+        Whether the drawn rows are sent to the coordinator; otherwise they stay, and the model is trained by exchanging residuals
+        (vertical SAGA; no penalty, or ``"l2"``).
+    alpha, l1_ratio
+        The strength of the penalty and its mixture, with the meaning they have in scikit-learn's ``ElasticNet`` on all rows, of
+        the coded columns.
+    """
+
+    name = "coreset"
+    does = "scikit-learn on a few thousand weighted rows that the parties draw together; no penalty, ridge, lasso, elastic net"
+    unused = {**NO_PRICE, "ridge": "Use penalty='l2' and cn.methods.Coreset(alpha=...)."}
+    constraints = {"gather": Boolean(), "alpha": Real(0, closed="left"), "l1_ratio": Real(0, 1)}
+
+    def __init__(self, *, gather: bool = True, alpha: float = 1.0, l1_ratio: float = 0.5) -> None:
+        self.gather = gather
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+
+    def protocol(
+        self, study: "LinearRegression", federation: Federation, price: Price | None, repeat: int
+    ) -> CoresetStudy:
+        """By a draw of all parties together, then gathered rows, or training where they are."""
+        if not self.gather and study.penalty not in (None, "l2"):
+            raise BadInput("Without gathering rows the penalty is None or 'l2'.", remedy="Use gather=True.")
+        return CoresetStudy(
+            columns=study._chosen(federation.describe()),
+            task="regression",
+            size=_rows(study.size, federation.people),
+            people=federation.people,
+            target=study.target,
+            training="rows" if self.gather else "saga",
+            ridge=float(self.alpha) if study.penalty == "l2" and not self.gather else 0.0,
+        )
+
+    def learn(self, study: "LinearRegression", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
+        """From the sampled rows, or from each party's coefficients."""
+        columns = study._chosen(federation.describe())
+        features = features_of(columns)[1:]
+        (target,) = [feature for feature in features if feature.column == study.target]
+        explaining = [feature for feature in features if feature is not target]
+        model = (
+            self._gathered(study, value, federation.people, list(features).index(target))
+            if value.gathered is not None
+            else _joined(value, features, target)
+        )
+        coefficients, intercept = own_model(model, explaining, target)
+        return {
+            "coef_": coefficients,
+            "intercept_": intercept,
+            "feature_names_in_": np.array([feature.name for feature in explaining], dtype=object),
+            "_coded": explaining,
+            "_columns": {name: columns[name] for name in study._features(columns)},
+        }
+
+    def _gathered(self, study: "LinearRegression", value: CoresetFindings, people: int, target: int) -> CodedModel:
+        assert value.gathered is not None
+        return sampled_regression(
+            np.delete(value.gathered, target, axis=1),
+            value.gathered[:, target],
+            value.coreset.weights,
+            people,
+            penalty=study.penalty,
+            alpha=self.alpha,
+            l1_ratio=self.l1_ratio,
+        )
+
+
+class ClusterCoreset(Disclosing["KMeans"]):
+    """k-means of a weighted sample of exact rows. Not differentially private.
+
+    Parameters
+    ----------
+    gather
+        Whether the drawn rows are sent to the coordinator and clustered there; otherwise each party clusters its own columns of
+        them and sends centres and each row's local cluster (DISTDIM).
+    """
+
+    name = "coreset"
+    does = "k-means of a few thousand weighted rows, gathered or where they are"
+    unused = {**NO_PRICE, "n_local_clusters": "Leave it out.", "split": "Leave it out."}
+    constraints = {"gather": Boolean()}
+
+    def __init__(self, *, gather: bool = True) -> None:
+        self.gather = gather
+
+    def protocol(self, study: "KMeans", federation: Federation, price: Price | None, repeat: int) -> CoresetStudy:
+        """By a draw of all parties together, then gathered rows, or clusters where they are."""
+        size = _rows(study.size, federation.people)
+        if size < study.n_clusters:
+            raise BadInput("A coreset has at least as many rows as there are clusters.", remedy="Raise size=.")
+        return CoresetStudy(
+            columns=federation.describe(study.columns),
+            task="kmeans",
+            size=size,
+            people=federation.people,
+            clusters=study.n_clusters,
+            training="rows" if self.gather else "clusters",
+            seed=study.random_state,
+        )
+
+    def learn(self, study: "KMeans", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
+        """From the sampled rows, or from the grid of local centres."""
+        weights = value.coreset.weights
+        if value.gathered is not None:
+            centres = sampled_clusters(value.gathered, weights, study.n_clusters, seed=study.random_state)
+        else:
+            assert value.clusters is not None
+            centres = joined_clusters(value.clusters, weights, study.n_clusters, seed=study.random_state)
+        return learned_centres(study, federation, centres)
+
+
+class Importance(Disclosing["CoresetEstimator"]):
+    """Rows drawn by how much they matter: leverage scores, or distances to local centres."""
+
+    name = "importance"
+    does = "rows and weights for a regression or k-means; only sums over parties of draws and scores are seen"
+    uniform = False
+
+    def protocol(
+        self, study: "CoresetEstimator", federation: Federation, price: Price | None, repeat: int
+    ) -> CoresetStudy:
+        """By a draw of all parties together; no model is trained."""
+        columns = _coreset_columns(study, federation)
+        if study.task == "kmeans":
+            remedy = "k-means needs the number of clusters, for example n_clusters=5."
+            checked("n_clusters", study.n_clusters, Whole(1), remedy=remedy)
+        clusters = 1 if study.task == "regression" or study.n_clusters is None else study.n_clusters
+        return CoresetStudy(
+            columns=columns,
+            task=study.task,  # type: ignore[arg-type]  # one of the two
+            size=self._size(study, columns, federation.people, clusters),
+            people=federation.people,
+            target=study.target,
+            clusters=clusters,
+            uniform=self.uniform,
+            seed=study.random_state,
+        )
+
+    def _size(self, study: "CoresetEstimator", columns: Mapping[str, Column], people: int, clusters: int) -> int:
+        return _proved_size(study, columns, people, clusters) if study.size == "auto" else _rows(study.size, people)
+
+    def learn(self, study: "CoresetEstimator", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
+        """The sample itself."""
+        return {"rows_": value.coreset.rows, "weights_": value.coreset.weights, "counts_": value.coreset.counts}
+
+
+class Uniform(Importance):
+    """A public choice of rows with equal weights, for comparison."""
+
+    name = "uniform"
+    does = "rows with equal weights, for comparison"
+    guarantee = "**not private** where rows are then gathered; the choice of rows is public"
+    uniform = True
+
+
+def require_consent(study: "Study", method: Method[Any]) -> None:
+    """Refuse what is not private unless the user has said in so many words that it may run."""
+    if getattr(study, "allow_nonprivate", None) is not True:
+        raise NonPrivateRefused(
+            f"{type(study).__name__} with method {method.name!r} is not differentially private: exact values leave the parties."
+        )
+
+
+def _rows(size: object, people: int) -> int:
+    """Return how many rows to draw; refuse more than there are people."""
+    rows: int = checked("size", size, Whole(1), remedy="For example size=2_000: how many rows to draw.")
+    if rows > people:
+        raise BadInput(
+            f"A coreset of {rows:,} rows is larger than the {people:,} people it stands for.",
+            remedy="Use fewer rows, or all of them with a private method.",
+        )
+    return rows
+
+
+def _proved_size(study: "CoresetEstimator", columns: Mapping[str, Column], people: int, clusters: int) -> int:
+    """Return the size that the paper proves to be enough (Theorems G.3 and G.4); refuse where that exceeds the people."""
+    draft = CoresetStudy(columns, study.task, 1, people, study.target, clusters)  # type: ignore[arg-type]
+    totals = sum(draft.maxima().values())
+    features = len(draft.features) - (study.target is not None)
+    promise = {"error": study.error, "outliers": study.outliers, "failure": study.failure}
+    size = (
+        regression_size(features, totals, len(draft.parties), **promise)
+        if study.task == "regression"
+        else kmeans_size(features, clusters, totals, len(draft.parties), **promise)
+    )
+    if size > people:
+        raise BadInput(
+            f"The size that the theory asks for exceeds the data: {size:,} rows of {people:,} people.",
+            remedy="Give size= a number (a few thousand rows serve well in practice), or raise error= and outliers=.",
+        )
+    return size
+
+
+def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[str, Column]:
+    if study.task == "kmeans":
+        if study.target is not None:
+            raise BadInput("k-means has no target.", remedy="Leave it out, or use task='regression'.")
+        return federation.describe(study.columns)
+    if study.target is None:
+        raise BadInput("A coreset for a regression needs the target.", remedy="For example target='bank.income'.")
+    if not isinstance(federation.column(study.target)[2], Numeric):
+        raise SchemaMismatch(f"The target {study.target!r} is a category.", remedy="Name a numeric column.")
+    if study.columns is None:
+        return federation.describe()
+    if study.target in study.columns:
+        raise BadInput("columns takes a list of the explaining columns, without the target.")
+    return federation.describe([*study.columns, study.target])
+
+
+def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feature) -> CodedModel:
+    """Put the parties' blocks of coefficients side by side; the target's party has the intercept in front of its own."""
+    assert findings.coefficients is not None
+    intercept, parts = 0.0, []
+    for party in coded_widths(features):
+        block = findings.coefficients[party]
+        if party == target.party:
+            intercept, block = float(block[0]), block[1:]
+        parts.append(block)
+    return CodedModel(np.concatenate(parts), intercept)

@@ -1,0 +1,196 @@
+"""Methods of `PatternCount`: pair tables on secret shares, randomised responses, or products of histograms."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from colonnade.constraints import Real
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import Findings
+from colonnade.coordinator.protocols.layout import layout
+from colonnade.coordinator.protocols.pair_counts import PairCounts
+from colonnade.coordinator.protocols.pattern_counts import CountTable, IndependentCounts, ResponseCounts
+from colonnade.estimators.methods.method import Method
+from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.plan import Parameter
+from colonnade.privacy.neighbours import party_price
+from colonnade.privacy.price import Price
+from colonnade.schema import Category
+from colonnade.steps.registry import read_joint
+
+if TYPE_CHECKING:
+    from colonnade.estimators.pattern_count import PatternCount
+
+__all__ = ["Independent", "Response", "SecureTables"]
+
+Array = NDArray[np.float64]
+Counts = PairCounts | ResponseCounts | IndependentCounts
+
+
+class CountMethod(Method["PatternCount"]):
+    """A method of `PatternCount`; each has a table of counts with an error for each cell."""
+
+    sampled: float = 1.0
+    """The rate at which people are asked to report."""
+
+    def parameters(self, study: "PatternCount") -> dict[str, Parameter]:
+        """The columns, and the rate at which people report."""
+        return {"columns": tuple(study.columns), "sample": float(self.sampled)}
+
+    def note(self, algorithm: Counts) -> dict[str, str]:
+        """Return what else there is to say before it runs, by figure."""
+        raise NotImplementedError
+
+    def variance(self, study: "PatternCount", algorithm: Any, federation: Federation, counts: Array) -> Array:
+        """Return the variance of every cell's estimate, if the counts were these."""
+        return np.asarray(algorithm.variance(counts))
+
+    def expect(self, study: "PatternCount", algorithm: Counts, federation: Federation) -> Expectation:
+        """Say how far a count is off, if all patterns were equally frequent."""
+        cells = algorithm.layout.cells
+        uniform = np.full([group.size for group in algorithm.layout.groups], federation.people / cells)
+        one = np.zeros_like(uniform)
+        one.flat[0] = federation.people
+        even, uneven = (
+            float(np.sqrt(self.variance(study, algorithm, federation, table).mean())) for table in (uniform, one)
+        )
+        words = {
+            "standard error of a count": f"about {even:,.1f} people, if all {cells:,} patterns were equally frequent; "
+            f"nineteen counts in twenty within {2 * even:,.1f}",
+            **self.note(algorithm),
+        }
+        warnings = []
+        if even > federation.people / cells:
+            warnings.append(
+                "The noise of a count exceeds the average count: ask for fewer levels, or a larger epsilon."
+            )
+        if cells > federation.people / 10:
+            warnings.append(f"{cells:,} patterns for {federation.people:,} people: most counts are below ten.")
+        error = ExpectedError(
+            "unbiased_", even, "people", min(even, uneven), max(even, uneven), "patterns equally frequent"
+        )
+        return Expectation(words, tuple(warnings), (error,))
+
+    def learn(self, study: "PatternCount", federation: Federation, value: CountTable) -> dict[str, Any]:
+        """One count and one error for each combination of levels."""
+        index = _index(study, federation)
+        return {
+            "counts_": pd.Series(value.counts.ravel(), index=index, name="count"),
+            "stderr_": pd.Series(value.stderr.ravel(), index=index, name="stderr"),
+            "unbiased_": pd.Series(value.unbiased.ravel(), index=index, name="unbiased"),
+        }
+
+
+class SecureTables(CountMethod):
+    """Pair tables computed on secret shares; for more than two parties the table of greatest entropy that fits them."""
+
+    name = "secure"
+    does = "pair tables with the noise of a single count; more than two parties: a fit to all pairs, not a count"
+    guarantee = "pure ε at δ = 0, else (ε, δ)"
+    trust = "the coordinator and up to c colluding parties"
+    delta = "optional"
+
+    def protocol(
+        self, study: "PatternCount", federation: Federation, price: Price, repeat: int
+    ) -> PairCounts | IndependentCounts:
+        """By all pair tables at once; the columns of one party need no shares."""
+        table = layout(federation, study.columns)
+        if len(table.groups) > 1:
+            return PairCounts(table, price, federation.people)
+        return IndependentCounts(table, _share(study, price, 1), federation.people)
+
+    def variance(self, study: "PatternCount", algorithm: Any, federation: Federation, counts: Array) -> Array:
+        """As it will be opened."""
+        if len(algorithm.layout.groups) == 1:
+            return super().variance(study, algorithm, federation, counts)
+        plan = federation.plan(
+            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
+        )
+        return np.asarray(algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance))
+
+    def note(self, algorithm: Counts) -> dict[str, str]:
+        """Say where it is a fit."""
+        if len(algorithm.layout.groups) <= 2:
+            return {}
+        return {"what it is": "a fit to all pairs of parties, not a count; method='response' is the unbiased way"}
+
+    def receipt(self, study: "PatternCount", findings: Findings) -> str:
+        """Say where it is a fit."""
+        fitted = len(findings.plan.parties) > 2
+        return findings.receipt + ("; a fit to pairs of parties, not a count" if fitted else "")
+
+
+class Response(CountMethod):
+    """Each person's category is randomised at each party.
+
+    Parameters
+    ----------
+    sample
+        The rate at which public coins choose who reports. It saves communication; it buys no privacy, because everyone can see
+        who was chosen.
+    """
+
+    name = "response"
+    does = "unbiased counts from randomised categories, with standard errors, and counts made consistent"
+    guarantee = "pure ε, local differential privacy"
+    trust = "the coordinator and any parties"
+    delta = "not used"
+    reference = "primitives"
+    constraints = {"sample": Real(0, 1, closed="right")}
+
+    def __init__(self, *, sample: float = 1.0) -> None:
+        self.sample = sample
+
+    @property
+    def sampled(self) -> float:  # type: ignore[override]
+        """As asked for."""
+        return self.sample
+
+    def is_local(self, study: "PatternCount") -> bool:
+        """Every person's category is randomised on its own."""
+        return True
+
+    def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> ResponseCounts:
+        """By one report per person and party."""
+        table = layout(federation, study.columns)
+        share = _share(study, price, len(table.groups))
+        return ResponseCounts(table, share, federation.people, float(self.sample), repeat)
+
+    def note(self, algorithm: Counts) -> dict[str, str]:
+        """Counts are better than their unbiased estimates."""
+        return {"after making counts consistent": "less than that: none is negative, and they add up"}
+
+
+class Independent(CountMethod):
+    """Products of noisy histograms of each party's columns."""
+
+    name = "independent"
+    does = "products of noisy histograms: right only where parties' columns are independent"
+    guarantee = "pure ε"
+    trust = "the coordinator and any parties"
+    delta = "not used"
+
+    def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> IndependentCounts:
+        """By one histogram per party."""
+        table = layout(federation, study.columns)
+        return IndependentCounts(table, _share(study, price, len(table.groups)), federation.people)
+
+    def note(self, algorithm: Counts) -> dict[str, str]:
+        """Say what the error does not cover."""
+        return {"not covered": "the error of assuming that the parties' columns are independent"}
+
+
+def _share(study: "PatternCount", price: Price, parties: int) -> Price:
+    """Return what each party's release offers to pay; δ is not spent."""
+    return party_price(Price(price.nano, 0.0), parties, study.unit)
+
+
+def _index(study: "PatternCount", federation: Federation) -> pd.MultiIndex:
+    levels = []
+    for name in study.columns:
+        description = federation.column(name)[2]
+        assert isinstance(description, Category)  # the layout refused anything else
+        levels.append(list(description.levels))
+    return pd.MultiIndex.from_product(levels, names=list(study.columns))

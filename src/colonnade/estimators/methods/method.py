@@ -1,0 +1,159 @@
+"""What every method is: options, a guarantee in words, and how it plans, predicts its error and learns.
+
+An estimator names its method (``method="gradient"``) or is given one as an object with options of its own
+(``method=cn.methods.Gradient(steps=500)``) or, as a study file writes it, as a mapping
+(``method = {name = "gradient", steps = 500}``). `method_from` turns all three into the object that the estimator works with.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from sklearn.base import BaseEstimator
+
+from colonnade.constraints import Constraint, checked_parameters
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import Findings
+from colonnade.errors import BadInput
+from colonnade.plan import RELATION, Parameter, Unit
+from colonnade.privacy.price import Price
+from colonnade.protocol.rounds import Algorithm
+
+if TYPE_CHECKING:
+    from colonnade.estimators.preview import Expectation
+    from colonnade.estimators.study import Study
+
+__all__ = ["GivenMethod", "Method", "method_from"]
+
+Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
+"""The estimators that offer a method."""
+
+
+class Method(BaseEstimator, Generic[Of]):
+    """How an estimator gets its result.
+
+    The parameters of a method's constructor are the options that only this method has. It never sees data: it plans what the
+    parties are asked, and reads what was opened. The study it is given has plain, checked parameters, and its ``method`` is this
+    object.
+    """
+
+    name: ClassVar[str]
+    """What ``method=`` calls it, and what stands in the plan."""
+    does: ClassVar[str]
+    """What it does, in one line."""
+    guarantee: ClassVar[str]
+    """What is promised, in one line."""
+    trust: ClassVar[str]
+    """Against whom it is promised, in one line."""
+    delta: ClassVar[Literal["not used", "optional", "needed"]]
+    """Whether it takes a positive δ."""
+    reference: ClassVar[str] = ""
+    """The paper that it follows, by its anchor in ``docs/references.md``."""
+    private: ClassVar[bool] = True
+    """Whether it is differentially private."""
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
+    """What its options may be."""
+    unused: ClassVar[Mapping[str, str]] = {}
+    """Parameters of the estimator that it has no use for, and what to do instead."""
+
+    def task(self, study: Of) -> str:
+        """Return the name by which policies allow the study."""
+        return study.task
+
+    def price(self, study: Of) -> Price | None:
+        """Return what the study offers to pay for its unit; ``None`` where no budget can measure it."""
+        return Price.of(study.epsilon, study.delta)
+
+    def unit(self, study: Of) -> Unit:
+        """Return for whom the price is promised."""
+        return study.unit
+
+    def relation(self, study: Of) -> str:
+        """Return which tables count as neighbours for the promise."""
+        return RELATION
+
+    def parameters(self, study: Of) -> dict[str, Parameter]:
+        """Return what identifies the study besides its steps."""
+        return {}
+
+    def is_local(self, study: Of) -> bool:
+        """Return whether local differential privacy holds."""
+        return False
+
+    def protocol(self, study: Of, federation: Federation, price: Price, repeat: int) -> Algorithm:
+        """Return what the coordinator runs."""
+        raise NotImplementedError
+
+    def expect(self, study: Of, algorithm: Any, federation: Federation) -> "Expectation":
+        """Return what to expect before anything runs, from public facts alone.
+
+        It is asked again at other ε, so it depends on nothing but its arguments. An expected error that is given is held to: a
+        test compares it with errors measured on the demonstration's data, within a factor of 1.5.
+        """
+        raise NotImplementedError
+
+    def learn(self, study: Of, federation: Federation, value: Any) -> dict[str, Any]:
+        """Return the fitted attributes, from what the protocol returned."""
+        raise NotImplementedError
+
+    def receipt(self, study: Of, findings: Findings) -> str:
+        """Return the line to keep."""
+        return findings.receipt
+
+    def checked(self) -> "Method[Of]":
+        """Return the same method with plain options; refuse options that are not allowed."""
+        return type(self)(**checked_parameters(self.get_params(deep=False), self.constraints))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.get_params() == other.get_params()
+
+    __hash__ = None  # type: ignore[assignment]  # options can be set anew
+
+
+GivenMethod = str | Mapping[str, Any] | Method[Any]
+"""A method as a user gives it."""
+
+
+def method_from(given: object, study: "type[Study]") -> Method[Any]:
+    """Return the method that an estimator is to use.
+
+    Parameters
+    ----------
+    given
+        A name, an object of `colonnade.methods`, or a mapping with ``name`` and options. An object of the same name that another
+        estimator offers will do, as long as this one's method has the options that were set on it.
+    study
+        The estimator's class.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> method_from({"name": "gradient", "steps": 200}, cn.LogisticRegression)
+    Gradient(steps=200)
+    >>> method_from(cn.methods.Coreset(gather=False), cn.KMeans)
+    ClusterCoreset(gather=False)
+    """
+    name, options = _name_and_options(given, study)
+    kind = next((kind for kind in study.offers if kind.name == name), None)
+    if kind is None:
+        raise BadInput(f"{study.__name__} has no method {name!r}.", remedy=f"Use one of {study.methods}.")
+    if isinstance(given, kind):
+        return given
+    unknown = [option for option in options if option not in kind().get_params()]
+    if unknown:
+        known = ", ".join(kind().get_params()) or "none"
+        raise BadInput(
+            f"Method {name!r} of {study.__name__} has no option {unknown[0]!r}.", remedy=f"Its options: {known}."
+        )
+    return kind(**options)
+
+
+def _name_and_options(given: object, study: "type[Study]") -> tuple[object, dict[str, Any]]:
+    if isinstance(given, Method):
+        defaults = type(given)().get_params(deep=False)
+        options = given.get_params(deep=False)
+        return given.name, {name: value for name, value in options.items() if value != defaults[name]}
+    if isinstance(given, Mapping):
+        if "name" not in given:
+            raise BadInput("A method given as a mapping needs a name.", remedy=f"One of {study.methods}.")
+        return given["name"], {str(name): value for name, value in given.items() if name != "name"}
+    return (str(given) if isinstance(given, str) else given), {}

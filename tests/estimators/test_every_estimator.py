@@ -1,0 +1,527 @@
+"""What holds for every estimator and every method, as scikit-learn's own checks hold for its estimators."""
+
+import inspect
+import math
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.exceptions
+from sklearn.base import clone
+
+import colonnade as cn
+from colonnade.constraints import (
+    Boolean,
+    ColumnList,
+    Constraint,
+    Either,
+    OneColumn,
+    OneOf,
+    Optional,
+    PerParty,
+    Real,
+    Whole,
+    checked,
+)
+from colonnade.estimators.methods.catalogue import BEGIN, END, ESTIMATORS, REFERENCES, catalogue, method_table
+from colonnade.estimators.methods.method import Method, method_from
+from colonnade.estimators.study import Study
+from tests.federations import SCHEMAS, frames, joined
+
+ROOT = Path(__file__).parents[2]
+GAUSSIAN = {"epsilon": 2.0, "delta": 1e-5}
+OPEN = {"size": 50, "allow_nonprivate": True}
+WHOLE = ["bank.visits", "telco.calls"]
+FEW = ["bank.age", "telco.bill", "insurer.product"]
+
+MAKE = {
+    cn.PatternCount: lambda: cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0),
+    cn.Moment: lambda: cn.Moment(WHOLE, 2, **GAUSSIAN),
+    cn.KMeans: lambda: cn.KMeans(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
+    cn.KMedian: lambda: cn.KMedian(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
+    cn.PCA: lambda: cn.PCA(1, columns=FEW, **GAUSSIAN),
+    cn.LinearRegression: lambda: cn.LinearRegression("telco.bill", columns=FEW[::2], **GAUSSIAN),
+    cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", columns=FEW, **GAUSSIAN),
+    cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
+}
+QUICK = {"gradient": cn.methods.Gradient(steps=4, rate=0.1)}
+CASES = [(kind, method) for kind in MAKE for method in kind.offers]
+every_method = pytest.mark.parametrize(
+    ("kind", "method"), CASES, ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES]
+)
+every_estimator = pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
+
+
+def made(kind: type[Study], method: type[Method] | None = None, /, **more) -> Study:
+    """An estimator with parameters that the method takes."""
+    named = {} if method is None else {"method": QUICK.get(method.name, method.name)}
+    private = method is None or method.private or kind is cn.Coreset
+    return (
+        MAKE[kind]()
+        .set_params(**named, **({} if private else {"epsilon": None, "delta": 0.0, **OPEN}))
+        .set_params(**more)
+    )
+
+
+@pytest.fixture(scope="module")
+def federation():
+    tables = frames(300)
+    tables["bank"]["visits"] = np.arange(len(tables["bank"])) % 5
+    tables["telco"]["calls"] = np.arange(len(tables["telco"])) % 3
+    counts = cn.Numeric(0, 10, integer=True)
+    schemas = {
+        **SCHEMAS,
+        "bank": cn.Schema({**SCHEMAS["bank"], "visits": counts}),
+        "telco": cn.Schema({**SCHEMAS["telco"], "calls": counts}),
+    }
+    parties = {name: cn.Party(tables[name], schema=schemas[name]) for name in tables}
+    with cn.Federation.simulate(parties, id="person_id", budget=cn.Budget(epsilon=500.0, delta=1e-4)) as f:
+        yield f
+
+
+@pytest.fixture(scope="module")
+def fitted(federation):
+    """Every estimator by every method, fitted once."""
+    found: dict[tuple[type, str], Study] = {}
+
+    def get(kind, method=None):
+        name = (method or kind.offers[0]).name
+        if (kind, name) not in found:
+            found[kind, name] = made(kind, method).fit(federation)
+        return found[kind, name]
+
+    return get
+
+
+def test_every_public_estimator_is_checked():
+    public = {kind for name in cn.__all__ if isinstance(kind := getattr(cn, name), type) and issubclass(kind, Study)}
+    assert public == set(MAKE) == set(ESTIMATORS)
+
+
+# Parameters -----------------------------------------------------------------------------------------------------------------
+
+
+@every_method
+def test_parameters_are_set_as_they_are_shown(kind, method):
+    study = made(kind, method)
+    shown = study.get_params(deep=False)
+    assert set(shown) == set(inspect.signature(kind).parameters)
+    other = made(kind).set_params(**shown)
+    assert other.get_params() == study.get_params()
+    assert clone(study).get_params() == study.get_params()
+    assert clone(study) is not study
+
+
+@every_method
+def test_an_estimator_reads_as_it_would_be_typed(kind, method):
+    study = made(kind, method)
+    again = eval(repr(study), {**vars(cn.methods), **{one.__name__: one for one in MAKE}})
+    assert again.get_params() == study.get_params()
+
+
+@every_method
+def test_a_method_is_named_given_or_written_down(kind, method):
+    for given in (method.name, np.str_(method.name), method(), {"name": method.name}):
+        assert type(method_from(given, kind)) is method
+    options = method().get_params()
+    by_object = made(kind, method, method=method())
+    assert {name for name in by_object.get_params() if name.startswith("method__")} == {
+        f"method__{one}" for one in options
+    }
+    for name, value in options.items():
+        by_name = made(kind, method, method=method.name).set_params(**{f"method__{name}": value})
+        assert by_name.method == method()
+    assert clone(by_object).method == method()
+    assert clone(by_object).method is not by_object.method
+
+
+def test_options_of_a_method_are_set_nested_and_shown_in_its_repr():
+    model = cn.LogisticRegression("bank.default", method="gradient", epsilon=1.0)
+    assert model.set_params(method__steps=7).method == cn.methods.Gradient(steps=7)
+    assert model.set_params(method__rate=0.5).get_params()["method__steps"] == 7
+    assert model.set_params(method="secure", method__noise="skellam").method == cn.methods.Secure(noise="skellam")
+    assert "Secure(noise='skellam')" in repr(model)
+    with pytest.raises(ValueError, match="steps"):
+        model.set_params(method__steps=7)
+
+
+@pytest.mark.parametrize(
+    ("study", "words"),
+    [
+        (cn.PCA(2, method={"name": "secure", "steps": 5}), "no option 'steps'"),
+        (cn.PCA(2, method={"steps": 5}), "needs a name"),
+        (cn.PCA(2, method=cn.methods.Gradient()), "no method 'gradient'"),
+        (cn.KMeans(2, method=cn.methods.Secure(noise="skellam")), "no option 'noise'"),
+        (cn.KMeans(2, method=cn.methods.Coreset(alpha=2.0)), "no option 'alpha'"),
+        (cn.PCA(2, method=None), "no method None"),
+        (cn.PCA(2, method=7), "no method 7"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_method_that_is_not_offered_is_refused_and_so_is_an_option_that_it_lacks(study, words, federation):
+    with pytest.raises(cn.BadInput, match=words):
+        study.set_params(**GAUSSIAN).fit(federation)
+
+
+def test_an_object_serves_every_estimator_that_offers_a_method_of_its_name(federation):
+    study = cn.KMeans(2, columns=["bank.age", "telco.bill"], method=cn.methods.Coreset(gather=False), **OPEN)
+    assert study.fit(federation).plan_.method == "coreset"
+    assert cn.Moment(WHOLE, 2, method=cn.methods.Sketch(), **GAUSSIAN).fit(federation).plan_.method == "sketch"
+
+
+@every_method
+def test_a_parameter_that_a_method_has_no_use_for_is_refused_by_name(kind, method, federation):
+    wrong = {
+        "penalty": "l2",
+        "size": 40,
+        "ridge": 1.0,
+        "n_local_clusters": 3,
+        "split": 0.5,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+    }
+    for name in set(method.unused) & set(inspect.signature(kind).parameters):
+        with pytest.raises(cn.BadInput, match=f"^\\[bad-input\\] {name} has no meaning with method '{method.name}'"):
+            made(kind, method, **{name: wrong[name]}).fit(federation)
+
+
+# Constraints ----------------------------------------------------------------------------------------------------------------
+
+
+def wrong_types(constraint: Constraint) -> list[object]:
+    """Values of types that the constraint does not allow."""
+    match constraint:
+        case Optional(given):
+            return [value for value in wrong_types(given) if value is not None]
+        case Either(first, second):
+            return [value for value in wrong_types(first) if not second.allows(value)]
+        case Whole() | Real():
+            return [None, True, "1", [1], 1j]
+        case OneOf(options):
+            return [value for value in (None, 1, True, ["a"], b"a") if value not in options]
+        case Boolean():
+            return [None, 1, 0, "True", np.bool_(True)]
+        case OneColumn():
+            return [None, 3, ["bank.age"], b"bank.age"]
+        case ColumnList():
+            return [None, 3, "bank.age", {"bank.age"}, [3], [["bank.age"]], ["bank.age", None]]
+        case PerParty():
+            return [None, 3, "bank", [1.0], {3: 1.0}, {"bank": "1"}, {"bank": None}, {"bank": True}]
+    raise AssertionError(constraint)
+
+
+def wrong_values(constraint: Constraint) -> list[object]:
+    """Values of the right type that the constraint does not allow."""
+    match constraint:
+        case Optional(given):
+            return wrong_values(given)
+        case Either(first, second):
+            return [value for value in wrong_values(first) + wrong_values(second) if not constraint.allows(value)]
+        case Whole(low, high):
+            return [low - 1, low + 0.5, *([] if high is None else [high + 1])]
+        case Real(low, high, closed):
+            ends = {"both": [], "left": [high], "right": [low], "neither": [low, high]}[closed]
+            beyond = [low - 1.0, math.nan, math.inf, -math.inf, *([] if high is None else [high + 1.0])]
+            return [*beyond, *(end for end in ends if end is not None)]
+        case OneOf():
+            return ["", "another"]
+        case ColumnList():
+            return [[], ["bank.age", "bank.age"]]
+        case PerParty():
+            return [{}, {"bank": -1.0}, {"bank": math.nan}]
+    return []
+
+
+DECLARED = [
+    *((kind, None, name, constraint) for kind in MAKE for name, constraint in kind.constraints.items()),
+    *((kind, method, name, one) for kind, method in CASES for name, one in method.constraints.items()),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "name", "constraint"),
+    DECLARED,
+    ids=[f"{kind.__name__}-{method.name if method else ''}-{name}" for kind, method, name, _ in DECLARED],
+)
+def test_every_declared_constraint_refuses_wrong_types_and_values_and_names_the_parameter(
+    kind, method, name, constraint, federation
+):
+    before = federation.budget()
+    for value in (*wrong_types(constraint), *wrong_values(constraint)):
+        given = {name: value} if method is None else {"method": {"name": method.name, name: value}}
+        study = made(kind, method, **given)
+        for call in (study.fit, study.preview):
+            with pytest.raises(cn.BadInput, match=rf"^\[bad-input\] {name} ") as refusal:
+                call(federation)
+            assert refusal.value.spent is None
+            assert refusal.value.remedy
+    assert before.equals(federation.budget())
+
+
+@every_estimator
+def test_a_constraint_belongs_to_a_parameter_and_every_method_to_its_options(kind):
+    assert set(kind.constraints) <= set(inspect.signature(kind).parameters)
+    for method in kind.offers:
+        assert set(method.constraints) == set(method().get_params())
+
+
+@pytest.mark.parametrize(
+    ("constraint", "words"),
+    [
+        (Whole(1, 4_096), "x must be a whole number from 1 to 4,096, not 'a'."),
+        (Whole(1), "x must be a whole number of at least 1, not 'a'."),
+        (Real(0, closed="left"), "x must be a number of at least 0, not 'a'."),
+        (Real(0, 1, closed="right"), "x must be a number above 0 and at most 1, not 'a'."),
+        (Real(0, 1, closed="neither"), "x must be a number above 0 and below 1, not 'a'."),
+        (OneOf(("person", "party")), "x must be 'person' or 'party', not 'a'."),
+        (OneOf(("auto",)), "x must be 'auto', not 'a'."),
+        (Boolean(), "x must be True or False, not 'a'."),
+        (ColumnList(), "x must be a list of the names of columns, not 'a'."),
+        (Optional(Whole(2)), "x must be a whole number of at least 2, or None, not 'a'."),
+        (Either(Whole(1), OneOf(("auto",))), "x must be a whole number of at least 1, or 'auto', not 'a'."),
+        (PerParty(Real(0, closed="neither")), "x must be a mapping of party to a number above 0, not 'a'."),
+    ],
+    ids=str,
+)
+def test_a_mistake_has_one_wording(constraint, words):
+    with pytest.raises(cn.BadInput) as refusal:
+        checked("x", "a", constraint)
+    assert refusal.value.message == words
+    assert refusal.value.remedy.startswith("For example x=")
+    assert constraint.allows(eval(refusal.value.remedy.removeprefix("For example x=").removesuffix(".")))
+
+
+def test_a_long_value_is_not_repeated_and_a_name_that_is_there_twice_is():
+    with pytest.raises(cn.BadInput, match="not a value of type str"):
+        checked("x", "a" * 100, Whole(1))
+    with pytest.raises(cn.BadInput, match=r"^\[bad-input\] columns names 'bank.age' twice"):
+        checked("columns", ["bank.age", "bank.age"], Optional(ColumnList()))
+
+
+def test_what_is_allowed_becomes_plain():
+    plain = checked("columns", [np.str_("bank.age")], Optional(ColumnList()))
+    assert [type(name) for name in plain] == [str]
+    assert type(checked("x", np.int64(3), Whole(1))) is int
+    assert type(checked("x", np.float32(0.5), Real(0))) is float
+    assert type(checked("x", 3, Real(0))) is int
+    assert checked("x", {np.str_("bank"): np.float64(1.0)}, PerParty(Real(0))) == {"bank": 1.0}
+
+
+@every_method
+def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federation, fitted):
+    """The plan is the same, so that what was released before is returned."""
+    study = made(kind, method)
+    for name, value in study.get_params(deep=False).items():
+        if isinstance(value, str):
+            study.set_params(**{name: np.str_(value)})
+        if isinstance(value, list):
+            study.set_params(**{name: [np.str_(one) for one in value]})
+        if type(value) is int:
+            study.set_params(**{name: np.int64(value)})
+    assert study._prepare(federation, 1)[1] == fitted(kind, method).plan_
+
+
+# Fitting --------------------------------------------------------------------------------------------------------------------
+
+
+@every_method
+def test_fitting_again_is_the_same_release_and_costs_nothing(kind, method, federation, fitted):
+    first = fitted(kind, method)
+    before = federation.budget()
+    again = made(kind, method).fit(federation)
+    assert before.equals(federation.budget())
+    assert again.plan_ == first.plan_
+    assert vars(again).keys() == vars(first).keys()
+    for name in first.learned:
+        if hasattr(first, name) and isinstance(getattr(first, name), np.ndarray | pd.Series):
+            np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
+
+
+@every_method
+def test_fit_returns_the_estimator_and_leaves_its_parameters_alone(kind, method, federation):
+    study = made(kind, method)
+    given = study.get_params(deep=False)
+    assert study.fit(federation) is study
+    assert all(study.get_params(deep=False)[name] is value for name, value in given.items())
+    assert study.plan_.method == method.name
+    assert study.receipt_.startswith(f"{kind.__name__}(method='{method.name}')")
+
+
+@every_estimator
+def test_rows_and_a_target_are_refused_with_a_word_about_federations(kind):
+    rows, target = pd.DataFrame({"bank.age": [1, 2]}), pd.Series([0, 1])
+    for given in ((rows,), (rows, target), (rows.to_numpy(), target.to_numpy()), (None,)):
+        with pytest.raises(cn.BadInput, match="federation") as refusal:
+            made(kind).fit(*given)
+        assert "constructor" in str(refusal.value)
+    with pytest.raises(cn.BadInput, match="federation"):
+        made(kind).preview(rows)
+
+
+@every_estimator
+def test_a_target_beside_a_federation_is_refused(kind, federation):
+    with pytest.raises(cn.BadInput, match="constructor"):
+        made(kind).fit(federation, pd.Series([0, 1]))
+
+
+@every_method
+def test_a_fit_by_another_method_leaves_nothing_of_the_one_before(kind, method, federation, fitted):
+    study = made(kind).fit(federation)
+    study.set_params(**made(kind, method).get_params(deep=False)).fit(federation)
+    assert vars(study).keys() == vars(fitted(kind, method)).keys()
+
+
+# Fitted or not --------------------------------------------------------------------------------------------------------------
+
+CALLS = {
+    "predict": lambda study: study.predict(pd.DataFrame()),
+    "predict_proba": lambda study: study.predict_proba(pd.DataFrame()),
+    "transform": lambda study: study.transform(pd.DataFrame()),
+    "score": lambda study: study.score(pd.DataFrame(), []),
+    "to_sklearn": lambda study: study.to_sklearn(),
+    "get_feature_names_out": lambda study: study.get_feature_names_out(),
+    "evaluate": lambda study: study.evaluate(None, epsilon=1.0),
+    "save": lambda study: study.save("nowhere.json"),
+    "n_features_in_": lambda study: study.n_features_in_,
+}
+
+
+NEEDED = [(kind, call) for kind in MAKE for call in CALLS if hasattr(kind, call)]
+
+
+@pytest.mark.parametrize(("kind", "call"), NEEDED, ids=[f"{kind.__name__}-{call}" for kind, call in NEEDED])
+def test_what_needs_a_fit_says_so(kind, call):
+    study = made(kind)
+    with pytest.raises(cn.NotFittedError) as refusal:
+        CALLS[call](study)
+    error = refusal.value
+    assert isinstance(error, sklearn.exceptions.NotFittedError)
+    assert isinstance(error, cn.BadInput)
+    assert error.code == "not-fitted"
+    assert error.spent is None
+    assert kind.__name__ in error.message
+    assert "fit" in error.remedy
+
+
+def test_scikit_learns_own_error_catches_it_and_it_survives_pickling():
+    with pytest.raises(sklearn.exceptions.NotFittedError) as refusal:
+        cn.PCA(2).transform(pd.DataFrame())
+    again = pickle.loads(pickle.dumps(refusal.value))
+    assert type(again) is cn.NotFittedError
+    assert str(again) == str(refusal.value)
+
+
+@every_method
+def test_estimators_survive_pickling_fitted_or_not(kind, method, fitted):
+    plain = pickle.loads(pickle.dumps(made(kind, method)))
+    assert plain.get_params() == made(kind, method).get_params()
+    study = fitted(kind, method)
+    again = pickle.loads(pickle.dumps(study))
+    assert again.receipt_ == study.receipt_
+    assert vars(again).keys() == vars(study).keys() - {"_fitted_on"}
+    assert again.privacy_.table().equals(study.privacy_.table())
+
+
+@every_method
+def test_a_model_by_any_method_can_be_saved_and_loaded(kind, method, fitted, tmp_path):
+    study = fitted(kind, method)
+    study.save(tmp_path / "model.json")
+    loaded = cn.load(tmp_path / "model.json")
+    assert loaded.get_params() == study.get_params()
+    assert loaded.receipt_ == study.receipt_
+
+
+def test_a_model_file_keeps_the_methods_object(federation, tmp_path):
+    method = cn.methods.Functional(budgets={"bank": 1.0, "telco": 2.0, "insurer": 1.0})
+    cn.LinearRegression("telco.bill", columns=FEW[::2], method=method).fit(federation).save(tmp_path / "model.json")
+    assert cn.load(tmp_path / "model.json").method == method
+
+
+# Features -------------------------------------------------------------------------------------------------------------------
+
+MODELS = [kind for kind in MAKE if kind not in (cn.PatternCount, cn.Moment, cn.Coreset)]
+every_model = pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
+
+
+def scored(model, frame):
+    return model.transform(frame) if isinstance(model, cn.PCA) else model.predict(frame)
+
+
+@every_model
+def test_a_model_knows_its_features(kind, fitted):
+    model = fitted(kind)
+    assert model.n_features_in_ == len(model.feature_names_in_) > 0
+    assert not hasattr(made(kind), "n_features_in_")
+
+
+@every_model
+def test_columns_are_found_by_name_whatever_their_order_and_whatever_else_there_is(kind, fitted):
+    model, frame = fitted(kind), joined(frames(300))
+    expected = scored(model, frame)
+    needed = frame[list(model._columns)]
+    np.testing.assert_array_equal(scored(model, needed), expected)
+    np.testing.assert_array_equal(scored(model, needed[needed.columns[::-1]]), expected)
+    np.testing.assert_array_equal(scored(model, needed.assign(**{"bank.shoe": 1})), expected)
+
+
+@every_model
+def test_a_missing_column_is_named_and_rows_without_names_are_refused(kind, fitted):
+    model, frame = fitted(kind), joined(frames(300))
+    for name in model._columns:
+        with pytest.raises(cn.SchemaMismatch, match=re.escape(name)):
+            scored(model, frame.drop(columns=name))
+    with pytest.raises(cn.BadInput, match="frame"):
+        scored(model, frame[list(model._columns)].to_numpy())
+
+
+def test_scores_have_names(fitted):
+    model = fitted(cn.PCA)
+    names = model.get_feature_names_out()
+    assert names.dtype == object
+    assert list(names) == ["component_1"]
+    assert model.transform(joined(frames(300))).shape[1] == len(names)
+
+
+# What is said about methods -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("page", "references"),
+    [("README.md", "docs/references.md"), ("docs/reference/estimators.md", "../references.md")],
+)
+def test_the_table_of_methods_is_the_one_that_the_methods_write(page, references):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    shown = text[text.index(BEGIN) : text.index(END) + len(END)]
+    assert shown == method_table(references), "put colonnade.estimators.methods.catalogue.method_table(...) there"
+
+
+def test_every_reference_is_where_the_table_points_to():
+    text = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+    for anchor, title in REFERENCES.items():
+        assert f"### {title} {{#{anchor}}}" in text
+    assert {row.method.reference for row in catalogue()} - {""} == set(REFERENCES)
+
+
+@every_method
+def test_a_method_says_what_it_does_what_it_guarantees_and_whether_it_needs_a_delta(kind, method, federation):
+    assert method.does
+    assert method.guarantee
+    assert method.trust
+    assert inspect.getdoc(method)
+    assert method.private == ("not private" not in method.guarantee)
+    study = made(kind, method)
+    if method.delta == "needed":
+        with pytest.raises(cn.BadInput, match="delta"):
+            study.set_params(delta=0.0).preview(federation)
+    elif method.private:
+        assert study.set_params(delta=0.0).preview(federation).statement.delta() == 0.0
+    if method.private and method.delta == "not used":
+        assert made(kind, method, delta=1e-5).preview(federation).statement.delta() == 0.0
+
+
+@every_method
+def test_only_the_name_of_a_method_stands_in_the_plan(kind, method, fitted):
+    assert fitted(kind, method).plan_.method == method.name
