@@ -82,7 +82,7 @@ class Secure(MomentMethod):
     """
 
     name = "secure"
-    does = "one noisy Gram matrix on secret shares, then a solve that takes its noise into account"
+    does = "one noisy Gram matrix on secret shares; the model is computed from it, with its noise taken into account"
     guarantee = "(ε, δ)"
     trust = "the coordinator and up to c colluding parties"
     delta = "needed"
