@@ -20,7 +20,7 @@ MEMBERS = """
 import ctypes, os, sys, signal
 from pathlib import Path
 import typer
-import colonnade.service.processes, colonnade.service.supervisor, colonnade.service.opening
+import colonnade.service.processes, colonnade.service.supervisor, colonnade.service.served_party
 import colonnade.party.guard
 from colonnade.cli.party import serve
 

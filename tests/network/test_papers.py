@@ -17,8 +17,8 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
 from colonnade.protocol.messages import Ask, Post, Propose, Refused
 from colonnade.secure.keys import Identity
-from colonnade.service.opening import stricter
 from colonnade.service.party_folder import PartyFolder
+from colonnade.service.served_party import stricter
 from colonnade.transport.direct import Direct
 from tests.network.served import Site
 

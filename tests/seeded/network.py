@@ -28,7 +28,7 @@ def _bugs() -> list[Bug]:
     from colonnade.conversations.ledger_heads import LedgerHeads
     from colonnade.coordinator.journal import StudyJournal
     from colonnade.protocol.agreement import FederationAgreement
-    from colonnade.service import opening as serving
+    from colonnade.service import served_party
     from tests.network import test_papers as papers
 
     return [
@@ -56,13 +56,13 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "the papers' floor is not put under policies",
-            replaced(serving, "stricter", lambda policy, floor: policy),
+            replaced(served_party, "stricter", lambda policy, floor: policy),
             _on_a_site(papers.test_the_floor_of_the_papers_lies_under_every_policy),
             full=True,
         ),
         Bug(
             "a coordinator forgets what it was about to say",
-            replaced(StudyJournal, "untold", lambda self, plan, requests, replies: {}),
+            replaced(StudyJournal, "missed", lambda self, plan, requests, replies: {}),
             _on_a_site(
                 papers.test_a_coordinator_that_was_cut_off_in_the_last_turn_tells_the_others_what_it_kept,
                 told="bank",

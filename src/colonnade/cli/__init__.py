@@ -1,4 +1,4 @@
-"""The command line: one verb a module.
+"""The command line: one verb per module, which parses, calls and prints.
 
 Exit status: 0 done; 1 refused or failed (a code, what happened, whether budget was spent, what to do); 2 usage. A verb
 imports what it needs when it runs, so that ``colonnade --help`` is quick.

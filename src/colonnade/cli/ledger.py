@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "show", "verify"]
 
-app = typer.Typer(help="Read and check a party's ledger. Neither command changes it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Read and check a party's ledger. Neither command spends; one of format 2 is migrated.",
+    no_args_is_help=True,
+)
 
 LedgerPath = Annotated[
     Path, typer.Argument(metavar="PATH", exists=True, help="A ledger, or a folder of them (study.toml's ledger_dir).")

@@ -1,7 +1,7 @@
 """How the command line says no: a code, what happened, whether budget was spent, what to do. Never a traceback.
 
 An error of ours is printed in those four parts. Of any other only the type is shown, because its text may quote data;
-``COLONNADE_TRACEBACK=1`` shows all of it, for whoever may see the data.
+``COLONNADE_TRACEBACK=1`` shows all of it, for people who may see the data.
 """
 
 import os

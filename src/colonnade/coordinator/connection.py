@@ -81,8 +81,8 @@ def check_schemas(papers: FederationAgreement, schemas: "Mapping[str, Schema]") 
 
 def _kit(folder: Path) -> Path:
     """Return where the coordinator's kit is beside its papers."""
-    beside = folder / "kits" / COORDINATOR
-    return beside if beside.is_dir() else folder / "kit"
+    made = folder / "kits" / COORDINATOR
+    return made if made.is_dir() else folder / "kit"
 
 
 def _own_node(papers: FederationAgreement, kit: Path, state: Path) -> ComputeNode:

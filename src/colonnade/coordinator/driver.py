@@ -85,7 +85,7 @@ class Outcome:
 
 
 @dataclass
-class _Tally:
+class _CostSoFar:
     """What has left so far: the truth about cost when a study fails half-way.
 
     A step that was asked for and whose reply never came counts as paid: the party may have debited it before the reply was lost.
@@ -175,7 +175,7 @@ def _conduct_once(
     recorded = Recorded(transport)
     journal.begin(plan)
     progress("agreeing")
-    tally = _Tally(plan, agree(plan, recorded, journal, about))
+    cost = _CostSoFar(plan, agree(plan, recorded, journal, about))
     rounds = algorithm.rounds(plan)
     try:
         requests = next(rounds)
@@ -183,18 +183,18 @@ def _conduct_once(
             if recorded.step != _name(requests):
                 recorded.step = _name(requests)
                 progress(recorded.step)
-            tally.ask(requests)
+            cost.ask(requests)
             journal.sending(plan, requests)
             replies = _exchange(_with_words(requests, about), recorded)
             replies |= _told(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
-            tally.note(requests, replies)
+            cost.note(requests, replies)
             _raise_refusal(replies)
             requests = rounds.send(replies)
     except StopIteration as finished:
-        return Outcome(finished.value, plan, tally.quote, tally.mechanisms, recorded.transcript)
+        return Outcome(finished.value, plan, cost.quote, cost.mechanisms, recorded.transcript)
     except ColonnadeError as error:
-        error.spent = tally.spent() or None  # whatever failed, the truth about cost goes with it
+        error.spent = cost.spent() or None  # whatever failed, the truth about cost goes with it
         raise
 
 
@@ -206,7 +206,7 @@ def _told(requests: Mapping[str, Request], transport: Transport) -> dict[str, Re
 
 
 def _with_words(requests: Mapping[str, Request], about: About | None) -> Mapping[str, Request]:
-    """Return requests of which the first of each step says what the study is about."""
+    """Add what the study is about to the first request of each step."""
     if about is None:
         return requests
     return {

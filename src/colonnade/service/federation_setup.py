@@ -41,7 +41,7 @@ class PublicList:
     def alignment(self) -> AgreedAlignment:
         """Return the order of rows that the list fixes."""
         from colonnade.party.table.row_order import align
-        from colonnade.service.opening import cohort_of
+        from colonnade.service.served_party import cohort_of
 
         ids = cohort_of(self.path, self.column)
         order = align(ids, ids, party="cohort", mode="cohort")

@@ -220,14 +220,14 @@ class PartyFolder:
     def guard(self, *, change_cap: bool = False) -> "Guard | ComputeNode":
         """Open everything behind a guard, on the terms of the papers."""
         from colonnade.party.party import Party
-        from colonnade.service import opening as serving
+        from colonnade.service import served_party
 
         papers = read_agreement(self.papers)
         randomness = self.randomness()
         if randomness.deterministic:
             randomness.bytes(32)  # the identity's: what follows is then what a simulated party would draw
         if self.role == "compute":
-            return serving.serve_node(
+            return served_party.serve_node(
                 self.name, papers, identity=self.identity(), folder=self.path, randomness=randomness
             )
         settings = self._schema_file()
@@ -235,7 +235,7 @@ class PartyFolder:
         data = settings.get("data")
         paths = [self.path / path for path in ([data] if isinstance(data, str) else data or [])]
         party = Party(paths[0] if len(paths) == 1 else paths, schema=self.schema())
-        return serving.serve_party(
+        return served_party.serve_party(
             self.name,
             party,
             papers,
@@ -243,7 +243,7 @@ class PartyFolder:
             ledger=self.ledger(change_cap=change_cap),
             policy=self.policy(),
             id=column,
-            cohort=serving.cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None,
+            cohort=served_party.cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None,
             folder=self.path,
             randomness=randomness,
         )

@@ -1,6 +1,6 @@
-"""One start-up kit a site, made by NVIDIA FLARE's own provisioning: a certificate authority, and a certificate and key each.
+"""One start-up kit per site, made by NVIDIA FLARE's own provisioning: a certificate authority, and a certificate and key each.
 
-The authority's private key stays in the workspace folder, with whoever provisions. Certificates last about a year
+The authority's private key stays in the workspace folder, with the person who provisions. Certificates last about a year
 (`VALID_DAYS`); provisioning again in the same workspace renews them under the same authority while that lasts. They open a
 connection and nothing else: who a party is towards its peers is decided by the identity keys in the signed papers.
 """
@@ -45,7 +45,7 @@ def provision(
     sites
         Parties and compute nodes; each name becomes the name in a certificate.
     kits
-        Where the kits go, a folder a site, ``coordinator`` among them.
+        Where the kits go, one folder per site, ``coordinator`` among them.
 
     Returns
     -------

@@ -82,7 +82,7 @@ class StudyFile:
     split: float | None = None
 
     def parts(self, federation: "Federation") -> "tuple[Federation, Federation]":
-        """Return whom studies are fitted on, and whom models are evaluated on: everybody, where the file has no ``[split]``."""
+        """Return the people that studies are fitted on, and those that models are evaluated on: all, without a ``[split]``."""
         return (federation, federation) if self.split is None else federation.split(test=self.split)
 
     def require_part(self, name: str) -> None:

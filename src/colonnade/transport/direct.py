@@ -97,7 +97,7 @@ class UnixEndpoint:
         except OSError:
             reply = None
         if reply is None:
-            raise ProtocolError("The party's guard did not answer.", remedy="Start it again and repeat the call.")
+            raise ProtocolError("The party's guard did not answer.", remedy="Restart the party and repeat the call.")
         return reply
 
 

@@ -18,6 +18,7 @@ __all__ = ["KeptPlans"]
 
 MOST_AT_HAND = 64
 LARGEST_PLAN = 2**26
+"""Bytes of one plan, and of all plans that were handed over and have no row yet: nobody fills a party's memory with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,11 @@ class KeptPlans:
         if about is None and earlier is not None:
             about = earlier.about
         self._at_hand[digest] = _AtHand(content, about)
-        while len(self._at_hand) > MOST_AT_HAND:
+        while len(self._at_hand) > 1 and (len(self._at_hand) > MOST_AT_HAND or self._held() > LARGEST_PLAN):
             self._at_hand.popitem(last=False)
+
+    def _held(self) -> int:
+        return sum(len(one.content) for one in self._at_hand.values())
 
     def refer(self, terms: RowTerms, current: int | None) -> bytes | None:
         """Make ready what a row refers to: its plan, and what was said about it; return the hash of the latter."""

@@ -8,7 +8,7 @@ a fact.
 Rows of format 2 say in words at the end of their label what later rows have columns for. They keep their hashes: a row
 whose ``together`` is missing is one of format 2, and is hashed and read as such (`Facts.format`).
 
-The hashes carry no key: they find accidents and inconsistent edits. Whoever may write the file can replace it by
+The hashes carry no key: they find accidents and inconsistent edits. Somebody who may write the file can replace it by
 another consistent one, an older one included; only somebody who kept a `Head` can tell (`SqliteLedger.continues`).
 """
 
@@ -180,7 +180,7 @@ class RowTerms(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a ledger stands; whoever keeps one can tell whether a ledger was set back (`SqliteLedger.continues`)."""
+    """Where a ledger stands; somebody who keeps one can tell whether a ledger was set back (`SqliteLedger.continues`)."""
 
     ledger: str
     sequence: int

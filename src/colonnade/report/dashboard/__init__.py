@@ -1,1 +1,1 @@
-"""The dashboard: reading only, on this machine only, for whoever holds the token."""
+"""The dashboard: reading only, on this machine only, for people who hold the token."""

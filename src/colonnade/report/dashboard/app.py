@@ -1,7 +1,7 @@
 """The dashboard's pages: GET only, bound to loopback, behind a token, under a strict content-security policy.
 
 Nothing here can spend: the application opens ledgers and logs for reading, and has no route that takes a request further.
-Templates escape every string, whoever supplied it.
+Templates escape every string, wherever it comes from.
 """
 
 import hmac
@@ -77,7 +77,7 @@ def dashboard(sources: Sources, token: str) -> FastAPI:
     sources
         What it shows.
     token
-        Whoever has it may look. It is compared in constant time.
+        People who have it may look. It is compared in constant time.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     pages = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)

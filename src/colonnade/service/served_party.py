@@ -57,7 +57,7 @@ def serve_party(
     id
         Its id column.
     cohort
-        The public list of people, as `cohort_of` read it; one whom it does not know gets a null record. ``None`` where the papers
+        The public list of people, as `cohort_of` read it; a person it does not know gets a null record. ``None`` where the papers
         name no list: the parties then align their rows by themselves.
     folder
         Where the peers' ledger heads and further orders of rows are kept.
