@@ -3,7 +3,15 @@
 The ledger adds Rényi curves and pure ε. A privacy loss distribution describes the same rows more finely: a pure row by
 its worst case, binary randomised response; a zCDP row by the Gaussian of the same ρ. Where both apply the second
 figure is at most the ledger's and rarely more than a tenth below it, so one above the ledger's means that the ledger
-shows less than was released. At δ = 0, and for rows of any other curve, there is no such second opinion.
+shows less than was released. At δ = 0, and for rows of any other curve, there is no such second opinion. Measured
+(tests/audit/test_accountant.py):
+
+* δ ≤ 1e-5 and ε ≥ 0.5: the ledger is at most 10 % above, for Gaussian releases, pure ones and mixtures; nothing where the
+  plain sum of pure losses is the best bound;
+* larger δ or smaller ε: more, up to 16 % (Gaussian, ε = 0.1 at δ = 1e-4). The conversion from Rényi loses there.
+
+dp-accounting's event for randomised response is not used: under its zero-out relation (``REPLACE_SPECIAL``) it measures the
+distance to an even coin, 0.62 for ε = 1, which does not stand for an arbitrary pure mechanism.
 """
 
 import math

@@ -12,7 +12,7 @@ from colonnade.errors import BadInput
 from colonnade.estimators.model_file import PAPERS, read_model
 from colonnade.estimators.study import Study
 
-__all__ = ["load"]
+__all__ = ["every_estimator", "load"]
 
 
 def load(path: str | Path) -> Any:
@@ -37,7 +37,7 @@ def load(path: str | Path) -> Any:
     True
     """
     name, parameters, fitted = read_model(path)
-    kind = next((kind for kind in _kinds(Study) if kind.__name__ == name), None)
+    kind = next((kind for kind in every_estimator() if kind.__name__ == name), None)
     if kind is None:
         raise BadInput("The file holds a model of a kind that is not known here.", remedy="Use a newer version.")
     if set(parameters) != set(inspect.signature(kind).parameters):
@@ -52,11 +52,11 @@ def load(path: str | Path) -> Any:
     return model
 
 
-def _kinds(kind: type[Study]) -> Iterator[type[Study]]:
-    """Yield every estimator of this library, also one that nobody has imported yet."""
+def every_estimator() -> list[type[Study]]:
+    """Return every estimator of this library, also one that nobody has imported yet."""
     for module in iter_modules(estimators.__path__):
         import_module(f"{estimators.__name__}.{module.name}")
-    yield from _below(kind)
+    return [kind for kind in _below(Study) if "task" in vars(kind)]
 
 
 def _below(kind: type[Study]) -> Iterator[type[Study]]:

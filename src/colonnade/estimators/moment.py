@@ -7,8 +7,8 @@ from colonnade.constraints import ColumnList, Either, OneOf, Real, Whole
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.methods.powers import LocalPowers, SketchedPowers
 from colonnade.estimators.study import COMMON, Study
+from colonnade.plan import Unit
 from colonnade.privacy.laws.values import Change
-from colonnade.privacy.neighbours import Unit
 
 __all__ = ["Moment"]
 

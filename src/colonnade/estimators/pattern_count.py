@@ -7,7 +7,7 @@ from colonnade.constraints import ColumnList
 from colonnade.estimators.methods.counts import Independent, Response, SecureTables
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
-from colonnade.privacy.neighbours import Unit
+from colonnade.plan import Unit
 
 __all__ = ["PatternCount"]
 

@@ -1,1 +1,1 @@
-"""Mathematics: losses, prices, calibration, exact samplers, mechanisms. No input or output, no clock, no network."""
+"""Mathematics: losses, prices, calibration, exact samplers, laws of noise. No input or output, no clock, no network."""

@@ -1,15 +1,15 @@
-"""The four laws that everything is drawn from, up to a factor: f = 1 at the mode, falling (weakly) away from it.
+"""The four distributions that everything is drawn from, up to a factor: f = 1 at the mode, falling (weakly) away from it.
 
-=====================  ================================  ========================================
-law                    f(k) for k ≥ 0                    support
-=====================  ================================  ========================================
-`GaussianDistribution`          exp(-k²/2σ²)                      all integers, f(-k) = f(k)
-`LaplaceDistribution`           exp(-k/s)                         all integers, f(-k) = f(k)
-`NegativeBinomialDistribution`  (r)_k/k! · exp(-k/s)              k ≥ 0; r = 1/parts, (r)_k = r(r+1)⋯(r+k-1)
-`PoissonDistribution`           μ^(k-m) · m!/k!, m = ⌊μ⌋          k ≥ 0
-=====================  ================================  ========================================
+==============================  =========================  ============================================
+distribution                    f(k) for k ≥ 0             support
+==============================  =========================  ============================================
+`GaussianDistribution`          exp(-k²/2σ²)               all integers, f(-k) = f(k)
+`LaplaceDistribution`           exp(-k/s)                  all integers, f(-k) = f(k)
+`NegativeBinomialDistribution`  (r)_k/k! · exp(-k/s)       k ≥ 0; r = 1/parts, (r)_k = r(r+1)⋯(r+k-1)
+`PoissonDistribution`           μ^(k-m) · m!/k!, m = ⌊μ⌋   k ≥ 0
+==============================  =========================  ============================================
 
-Each law offers ln f twice: ``enclose_log`` exactly (an interval of any precision), and ``approximate`` in float64, for
+Each offers ln f twice: ``enclose_log`` exactly (an interval of any precision), and ``approximate`` in float64, for
 whole arrays, with an absolute error of at most `ACCURACY` = 2^-33 in all cells, where ``ln f ≥ -128``.
 
 Notes

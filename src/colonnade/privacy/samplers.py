@@ -1,16 +1,15 @@
 """Exact, vectorised draws of integer noise: what comes out has the stated law to the last bit, given uniform bits.
 
 Parameters are rational numbers, because a float is rarely what was meant (0.1 is not a tenth) and a scale that is only
-nearly right makes a guarantee that is only nearly true. Results are int64 arrays (booleans for the coins).
+nearly right makes a guarantee that is only nearly true. Results are int64 arrays.
 
 Notes
 -----
-*Exactness, in short.* Uniform integers are the top bits of a word; one that is too large is drawn again. Coins compare
-a uniform word with ``⌊p·2^64⌋`` and, on a tie, go on with further bits of both (`Threshold`). The other laws are drawn
+*Exactness, in short.* Uniform integers are the top bits of a word; one that is too large is drawn again. The other laws are drawn
 by rejection from a table of cells with integer weights; an acceptance is decided in integers, else in float64 with a
 proved error bound, else by interval arithmetic of whatever precision it takes, always on the same random bits. The
-proofs stand beside the code: `colonnade.privacy._exact` (comparing a uniform real with a real),
-`colonnade.privacy._envelope` (rejection and its tails), `colonnade.privacy._distributions` (the float64 error bounds).
+proofs are in docs/proofs/exact-samplers.md and beside the code: `colonnade.privacy._exact` (comparing a uniform real with
+a real), `colonnade.privacy._envelope` (rejection and its tails), `colonnade.privacy._distributions` (the float64 error bounds).
 
 *Two laws by subtraction.* A Skellam variable is the difference of two independent Poisson variables. A Pólya share is
 the difference of two independent negative binomials with r = 1/parts and a = e^(-1/scale): their generating function
@@ -38,7 +37,7 @@ from colonnade.privacy._distributions import (
     PoissonDistribution,
 )
 from colonnade.privacy._envelope import draw
-from colonnade.privacy._exact import WORD, Threshold
+from colonnade.privacy._exact import WORD
 from colonnade.privacy.laws.sampler import (
     LARGEST_MEAN,
     LARGEST_PARTS,
@@ -55,7 +54,6 @@ __all__ = [
     "LARGEST_SIGMA_SQUARED",
     "ExactSampler",
     "Size",
-    "Threshold",
     "discrete_gaussian",
     "discrete_laplace",
     "polya_share",

@@ -2,7 +2,7 @@
 
 *Poisson*: in every step every person takes part with the same probability, independently of everyone else and of every other
 step. The amplification of privacy that sampling buys is proved for such coins. A coin compares forty bits of the key stream with
-the rate: one byte a person, and four more bytes for the few people whose first byte does not decide.
+the rate: one byte per person, and four more bytes for the few people whose first byte does not decide.
 
 *Balanced*: every round through the people is a fresh order of them, cut into batches whose sizes differ by at most one.
 

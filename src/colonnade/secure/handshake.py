@@ -36,7 +36,7 @@ class RunTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Parameters
     ----------
     federation, plan
-        SHA-256 hashes of the federation's signed papers and of the plan's canonical bytes.
+        SHA-256 hashes of the federation's signed agreement and of the plan's canonical bytes.
     run
         16 to 64 bytes that name this run and no other.
     parties
@@ -139,7 +139,7 @@ class Handshake:
         hellos
             Exactly one hello a party of the run, this party's own included, by name, as relayed.
         pinned
-            The identities from the federation's papers; it may hold parties outside this run.
+            The identities from the federation's agreement; it may hold parties outside this run.
 
         Raises
         ------

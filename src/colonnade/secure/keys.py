@@ -1,4 +1,4 @@
-"""Identity keys: an Ed25519 key a party, pinned by its peers in the federation's signed papers.
+"""Identity keys: one Ed25519 key per party, pinned by its peers in the federation's signed agreement.
 
 The coordinator is not a trust anchor: a public identity is only ever read from what the parties themselves signed,
 never from what the coordinator relays.
@@ -30,7 +30,7 @@ class RandomBytes(Protocol):
 
 
 class PublicIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A party's public Ed25519 key, as pinned in the federation's papers.
+    """A party's public Ed25519 key, as pinned in the federation's agreement.
 
     Parameters
     ----------

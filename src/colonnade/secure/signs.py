@@ -3,7 +3,8 @@
 The sketch of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong), Algorithm 4 (docs/references.md#primitives).
 
 Everybody regenerates the same signs and nobody stores them. They are public: no guarantee rests on the seed, only the accuracy
-of a sketch does, for which a keyed stream is as good as fair coins. One bit a sign, AES in counter mode, a position a block.
+of a sketch does, for which a keyed stream is as good as fair coins. One bit per sign, AES in counter mode, a position for each
+block.
 
 A byte holds one row's signs of eight people. The 256 signed sums of eight people's numbers are tabulated once and looked up for
 every row, so a product takes an eighth of the additions; integers throughout, so it is exact.

@@ -2,7 +2,7 @@
 
 Every pair of parties has a secret of its own (`colonnade.secure.mail.Session.shared`), which both expand to the same uniform
 words; the one whose name comes first adds them, the other subtracts them. Arithmetic is modulo 2³² or 2⁶⁴, whichever the
-headroom allows, so masking is one vector addition a peer and a value costs four or eight bytes on the wire.
+headroom allows, so masking is one vector addition per peer, and a value costs four or eight bytes on the wire.
 
 What a coalition sees
 ---------------------

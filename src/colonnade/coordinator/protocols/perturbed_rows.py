@@ -26,7 +26,7 @@ from colonnade.steps.projections import Rows
 
 __all__ = ["PerturbedRows"]
 
-DEFAULT_SCALE = 64
+ROWS_SCALE = 64
 BLOCK = 65_536
 Array = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class PerturbedRows:
     columns: Mapping[str, Column]
     price: Price
     people: int
-    scale: int = DEFAULT_SCALE
+    scale: int = ROWS_SCALE
 
     def __post_init__(self) -> None:
         if self.price.delta == 0:

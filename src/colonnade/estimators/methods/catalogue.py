@@ -1,32 +1,13 @@
 """Every method of every estimator in one table, from the methods themselves: what README and documentation show."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from colonnade.estimators.coreset import Coreset
-from colonnade.estimators.kmeans import KMeans
-from colonnade.estimators.kmedian import KMedian
-from colonnade.estimators.linear_regression import LinearRegression
-from colonnade.estimators.logistic_regression import LogisticRegression
+from colonnade.estimators.loading import every_estimator
 from colonnade.estimators.methods.method import Method
-from colonnade.estimators.moment import Moment
-from colonnade.estimators.pattern_count import PatternCount
-from colonnade.estimators.pca import PCA
-from colonnade.estimators.study import Study
 
-__all__ = ["BEGIN", "END", "ESTIMATORS", "REFERENCES", "MethodRow", "catalogue", "method_table"]
+__all__ = ["BEGIN", "END", "REFERENCES", "MethodRow", "catalogue", "method_table"]
 
-ESTIMATORS: Sequence[type[Study]] = (
-    PatternCount,
-    Moment,
-    KMeans,
-    KMedian,
-    PCA,
-    LinearRegression,
-    LogisticRegression,
-    Coreset,
-)
 REFERENCES = {
     "primitives": "Primitives",
     "clustering": "Private vertical clustering",
@@ -74,10 +55,13 @@ class MethodRow:
 
 
 def catalogue() -> list[MethodRow]:
-    """Return every method of every estimator, the default first."""
+    """Return every method of every estimator, the default first; estimators by name, those without a private method last."""
+    estimators = sorted(
+        every_estimator(), key=lambda one: (not any(method.private for method in one.offers), one.__name__)
+    )
     return [
         MethodRow(estimator.__name__, method, place == 0)
-        for estimator in ESTIMATORS
+        for estimator in estimators
         for place, method in enumerate(estimator.offers)
     ]
 

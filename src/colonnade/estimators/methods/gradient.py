@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from colonnade.coding.features import coefficients_to_own_units
 from colonnade.constraints import OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.gradient_descent import SCALE, Descent, GradientDescent, Schedule
+from colonnade.coordinator.protocols.gradient_descent import SCALE as DESCENT_SCALE
+from colonnade.coordinator.protocols.gradient_descent import Descent, GradientDescent, Schedule
 from colonnade.estimation.descent_error import expected_prediction_error
 from colonnade.estimation.logistic_from_moments import LogisticFit
 from colonnade.estimation.optimisers import OptimiserName, Sgd, optimiser_of
@@ -108,7 +109,7 @@ class Gradient(MomentMethod):
         """By steps on shares."""
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
-        scale = SCALE if self.scale is None else self.scale
+        scale = DESCENT_SCALE if self.scale is None else self.scale
         return GradientDescent(columns, target, price, self._schedule(), federation.people, scale)
 
     def learn(self, study: "LogisticRegression", federation: Federation, value: Descent) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Secure(MomentMethod):
     """
 
     name = "secure"
-    does = "one noisy Gram matrix on secret shares, then a solve that takes its noise into account"
+    does = "one noisy Gram matrix on secret shares; the model is computed from it, with its noise taken into account"
     guarantee = "(ε, δ)"
     trust = "the coordinator and up to c colluding parties"
     delta = "needed"
@@ -188,7 +188,7 @@ class Local(MomentMethod):
         """By rows with noise, each party at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = perturbed_rows.DEFAULT_SCALE if self.scale is None else self.scale
+        scale = perturbed_rows.ROWS_SCALE if self.scale is None else self.scale
         return PerturbedRows(columns, share, federation.people, scale)
 
     def noisy_moments(
