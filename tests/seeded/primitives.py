@@ -33,7 +33,7 @@ def _noise_of_an_event_for_a_whole_value(honest, column, name, change):
 
 
 def _without_the_row_of_sums(self, price):
-    return DiscreteGaussian(price, self.signs.rows * self.squared)
+    return DiscreteGaussian(price, self.signs.rows * self.coding.row_bound)
 
 
 def _signs_of_the_first_block_again(honest, self, number):
