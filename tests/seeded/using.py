@@ -112,8 +112,9 @@ def _any_recipient(self, plan, step, terms):
 
 
 def _readable_by_all(honest, path, flags, mode=0o777, **options):
-    descriptor = honest(path, flags, 0o644, **options)
-    os.fchmod(descriptor, 0o644)
+    descriptor = honest(path, flags, mode, **options)
+    if ".deliveries" in str(path):  # a ledger that everybody can read is refused before anything is delivered
+        os.fchmod(descriptor, 0o644)
     return descriptor
 
 
