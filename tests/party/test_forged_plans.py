@@ -7,11 +7,11 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.steps.alignment import MatchingPart
+from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.gradient import STEP, Gradient, GradientTerms
 from colonnade.steps.keys import GroupKey
-from colonnade.steps.parameters import number_list
+from colonnade.steps.terms import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.party.test_gate import replaced

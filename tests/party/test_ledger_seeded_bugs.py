@@ -17,17 +17,15 @@ import pytest
 
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger import chain as ledger_chain
+from colonnade.party.ledger import chain as ledger_state
 from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
-from colonnade.party.ledger import state as ledger_state
-from colonnade.party.ledger.chain import RowChain
+from colonnade.party.ledger.chain import LedgerState, RowChain
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import Ceiling
-from colonnade.party.ledger.schema import SCHEMA
-from colonnade.party.ledger.state import LedgerState
-from colonnade.privacy.loss import NOTHING, Loss
+from colonnade.party.ledger.rows import SCHEMA, Ceiling
+from colonnade.privacy.accounting import NOTHING, Loss
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
 from tests.party import test_ledger_faults as faults

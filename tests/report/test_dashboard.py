@@ -17,7 +17,7 @@ import colonnade as cn
 from colonnade.event_log import read_events
 from colonnade.report.dashboard import app as application
 from colonnade.report.dashboard.app import COOKIE, Sources
-from colonnade.report.dashboard.party_view import (
+from colonnade.report.dashboard.views import (
     MOST_COLUMNS,
     PALETTE,
     ReleaseLine,

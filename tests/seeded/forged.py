@@ -4,8 +4,8 @@ from functools import partial
 
 from colonnade.party import policy as policies
 from colonnade.party.policy import Policy
-from colonnade.party.steps import alignment
-from colonnade.steps import parameters
+from colonnade.party.steps import agreements as alignment
+from colonnade.steps import terms as parameters
 from tests.party import test_forged_plans as forged
 from tests.seeded.bug import Bug, replaced
 

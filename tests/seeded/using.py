@@ -9,16 +9,18 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coordinator.protocols.score_gram import ScoreMoments
-from colonnade.estimators import design, loading, model_file, study
+from colonnade.coordinator.protocols.score_releases import ScoreMoments
+from colonnade.estimators import export as design
+from colonnade.estimators import loading, model_file, study
+from colonnade.party import row_orders as deliveries
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps import gram, partial_scores
-from colonnade.party.steps.keys import SplitPart
-from colonnade.party.steps.tables import PrivateScoreHistogram
-from colonnade.party.table import deliveries
+from colonnade.party.steps import coded_rows as partial_scores
+from colonnade.party.steps import products as gram
+from colonnade.party.steps.agreements import SplitPart
+from colonnade.party.steps.products import PrivateScoreHistogram
 from colonnade.secure.summation import PairwiseMasks
-from colonnade.steps.projections import SquaredLength
+from colonnade.steps.local import SquaredLength
 from colonnade.steps.score_table import DROPPED, ScoreTable
 from tests import test_coding as coding
 from tests.estimators import test_evaluation as evaluation

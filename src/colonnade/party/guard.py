@@ -21,9 +21,9 @@ from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.party.gate import Gate
 from colonnade.party.row_orders import RowOrders
 from colonnade.plan import Plan
-from colonnade.privacy.loss import total
+from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
-from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.protocol.messages import (
     Accounted,
     AccountLine,

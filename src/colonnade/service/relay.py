@@ -13,8 +13,7 @@ from pathlib import Path
 from colonnade.errors import ProtocolError
 from colonnade.event_log import Log
 from colonnade.protocol.codec import LARGEST_FRAME
-from colonnade.transport.blocks import BLOCK, BlockAnswer, BlockCall, Status, Verb
-from colonnade.transport.engine import COORDINATOR_CELL, Line
+from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
 from colonnade.transport.kit import Kit
 
 __all__ = ["Passage", "SiteRelay"]
