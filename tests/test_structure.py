@@ -353,7 +353,7 @@ def _written(node: ast.expr) -> str:
 
 PARTY = SOURCE / "party"
 GATE = PARTY / "gate.py"
-HANDLE = PARTY / "reservation.py"  # what the gate gives for a step that is paid: a handle on its noise
+HANDLE = PARTY / "handles.py"  # what the gate gives for a step that is paid: a handle on its noise
 INSIDE = [path for path in FILES if PARTY in path.parents and path != GATE and PARTY / "ledger" not in path.parents]
 WRITES = {
     "debit",
