@@ -268,7 +268,7 @@ def test_nothing_runs_where_one_party_does_not_allow_it_by_name(kind):
         federation = a_federation(policies={"telco": policy})
         with pytest.raises(cn.PolicyRefusal) as refused:
             estimators()[kind].set_params(**CONSENT).fit(federation)
-        assert isinstance(refused.value, NonPrivateRefused) == (policy.tasks is None)
+        assert isinstance(refused.value, NonPrivateRefused) == (policy.allow is None)
         assert federation.budget()["nonprivate"].sum() == 0  # the others have given nothing away either
 
 
