@@ -13,20 +13,22 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.coding.cells import encoder_for, pandas_reader
-from colonnade.coding.features import (
+from colonnade.coding.columns import (
+    ColumnName,
     coded_block,
     coded_width,
     coded_widths,
+    columns_at,
     consecutive_places,
     features_of,
+    parties_of,
     places_beside_constant,
+    plain_names,
     to_coded_units,
     to_own_units,
 )
-from colonnade.coding.names import ColumnName, columns_at, parties_of, plain_names
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimators.design import design
-from colonnade.estimators.export import linear_pipeline
+from colonnade.estimators.export import design, linear_pipeline
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema import Category, Column, Numeric, Schema

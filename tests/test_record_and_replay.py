@@ -39,7 +39,7 @@ def neighbours(person: int) -> tuple[dict, dict]:
 
 def record(study, tables, monkeypatch):
     """Run a study and keep every message and every mechanism's input."""
-    from colonnade.party.steps.counts import PrivateHistogram, PrivateReports
+    from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 
     inputs = []
     for statistic in (PrivateHistogram, PrivateReports):

@@ -14,7 +14,7 @@ import colonnade as cn
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Greeted, Opened, Posted, Released
-from colonnade.steps.coefficients import cross_entries, own_entries, widths_of
+from colonnade.steps.products import cross_entries, own_entries, widths_of
 from colonnade.transport.transcript import Recorded
 from tests.federations import federation
 from tests.party.test_coefficients import silent

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols import gradient_descent, relay
-from colonnade.estimation.optimisers import Sgd
+from colonnade.coordinator.protocols import gradient_descent
+from colonnade.coordinator.protocols import relaying as relay
+from colonnade.estimation.descent import Sgd
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Placed, Post, Posted

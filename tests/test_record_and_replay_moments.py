@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.party.steps import shards
-from colonnade.privacy.loss import Loss
+from colonnade.party.steps import local as shards
+from colonnade.privacy.accounting import Loss
 from colonnade.transport.transcript import Recorded
 from tests.federations import TEST_KEY
 from tests.test_record_and_replay import blank

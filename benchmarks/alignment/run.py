@@ -36,7 +36,7 @@ import nacl
 import numpy as np
 
 import colonnade as cn
-from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.protocol.codec import read_frame, write_frame
 
 HERE = Path(__file__).parent
 NAMES = ("ana", "bo", "cy", "dee", "eva")

@@ -20,8 +20,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import v_measure_score
 
 import colonnade as cn
-from colonnade.estimation.projection import project_to_simplex
-from colonnade.estimation.weighted_clustering import weighted_kmeans
+from colonnade.estimation.clustering import weighted_kmeans
+from colonnade.estimation.counts import project_to_simplex
 from colonnade.privacy.laws.sketch_law import SKETCHES, least_phantoms
 
 OURS = {

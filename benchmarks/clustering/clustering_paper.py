@@ -9,7 +9,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from colonnade.estimation.projection import project_to_simplex
+from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.sketch_tables import kappa
 from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
 

@@ -20,9 +20,9 @@ from clustering_paper import (
 )
 from clustering_variations import decoded, released
 
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.sketch_law import SKETCHES, least_phantoms, sketching
 from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
-from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 

@@ -6,13 +6,13 @@ from clustering_sets import Points, a_federation, in_order
 from sklearn.cluster import KMeans
 
 import colonnade as cn
+from colonnade.estimation.clustering import fitted_grid
 from colonnade.estimation.clustering_budget import clustering_prices
-from colonnade.estimation.pair_tables import consistent_tables
 from colonnade.estimation.sketch_tables import sketched_tables
-from colonnade.estimation.weighted_grid import fitted_grid
+from colonnade.estimation.tables import consistent_tables
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.sketch_law import sketching
 from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
-from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 

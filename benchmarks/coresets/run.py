@@ -40,9 +40,9 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import ElasticNet
 
 import colonnade as cn
-from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
-from colonnade.estimation.coreset_models import joined_clusters, sampled_clusters, sampled_regression
-from colonnade.party.steps.leverage import leverage_scores
+from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
+from colonnade.estimation.coresets import joined_clusters, sampled_clusters, sampled_regression
+from colonnade.party.steps.importance import leverage_scores
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it

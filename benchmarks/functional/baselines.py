@@ -10,11 +10,11 @@ import numpy as np
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.estimation.moments import Moments
 from colonnade.privacy import samplers
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
-from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.schema import Column
-from colonnade.steps.coefficients import own_entries
+from colonnade.steps.products import own_entries
 
 Array = np.ndarray
 

@@ -43,11 +43,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import colonnade as cn
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.datasets.public import PublicData, adult, kc_house
-from colonnade.estimation.logistic_from_moments import logistic_from_moments
-from colonnade.estimation.pooled_correlations import pooled_correlations
-from colonnade.estimation.regression_from_moments import linear_from_moments
-from colonnade.estimators.design import design
-from colonnade.privacy.price import Price
+from colonnade.estimation.moments import pooled_correlations
+from colonnade.estimation.regression import linear_from_moments, logistic_from_moments
+from colonnade.estimators.export import design
+from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Column
 from colonnade.steps.registry import read_joint
 

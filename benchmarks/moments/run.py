@@ -32,10 +32,10 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
-from colonnade.coding.features import coefficients_to_own_units, features_of
+from colonnade.coding.columns import coefficients_to_own_units, features_of
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
 from colonnade.estimation.moments import Moments
-from colonnade.estimators.design import design
+from colonnade.estimators.export import design
 
 HERE = Path(__file__).parent
 SEED = 20_000

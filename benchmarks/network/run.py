@@ -28,7 +28,7 @@ from statistics import median
 import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription
-from colonnade.service.provisioning import provision
+from colonnade.service.federation_setup import provision
 from colonnade.transport.direct import Direct, UnixEndpoint
 from colonnade.transport.flare import FlareTransport
 

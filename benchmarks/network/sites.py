@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from colonnade.cli import federation as federation_command
-from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.service.party_folder import PartyFolder
 
 HOST = "localhost"

@@ -32,9 +32,9 @@ import pandas as pd
 from scipy import stats
 
 import colonnade as cn
-from colonnade.estimation.projection import project_to_simplex
-from colonnade.privacy.laws.channel import Channel, best_channel
-from colonnade.privacy.price import Price
+from colonnade.estimation.counts import project_to_simplex
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.response import Channel, best_channel
 
 HERE = Path(__file__).parent
 SEED = 20_240_601

@@ -32,7 +32,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 import colonnade as cn
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
-from colonnade.estimators.design import design
+from colonnade.estimators.export import design
 
 HERE = Path(__file__).parent
 PARTIES = ("bank", "telco", "insurer")

@@ -15,8 +15,8 @@ import pandas as pd
 import colonnade as cn
 from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
 from colonnade.estimation.unbiased_power import UnbiasedPower
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.price import Price
 
 HERE = Path(__file__).parent
 SEED = 20_240_611

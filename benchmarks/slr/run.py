@@ -38,11 +38,10 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.estimation.optimisers import Average, Sgd, clipped
+from colonnade.estimation.descent import Average, Sgd, clipped
+from colonnade.privacy.accounting import Loss, Price
+from colonnade.privacy.calibration import largest_step_rho
 from colonnade.privacy.laws.gradient import participation_bound
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
-from colonnade.privacy.subsampling import largest_step_rho
 from colonnade.secure.batches import Batches
 
 HERE = Path(__file__).parent

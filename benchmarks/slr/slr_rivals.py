@@ -14,10 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from slr_sets import DELTA, Matrix
 
-from colonnade.estimation.optimisers import Average, Sgd
-from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.price import Price
-from colonnade.privacy.subsampling import largest_step_rho
+from colonnade.estimation.descent import Average, Sgd
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import largest_step_rho, ledger_rho
 
 CHOICES = tuple((clip, rate) for clip in (1.0, 2.0) for rate in (0.02, 0.05, 0.1, 0.2))
 RADII = (4.0, 8.0, 16.0)

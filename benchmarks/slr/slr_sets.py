@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coding.features import features_of
+from colonnade.coding.columns import features_of
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult
-from colonnade.estimators.design import design
+from colonnade.estimators.export import design
 
 SEED = 2026
 DELTA = 1e-5

@@ -37,13 +37,12 @@ import numpy as np
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coding.features import features_of
-from colonnade.coordinator.protocols.gram_release import GramRelease
-from colonnade.estimation.moments import Moments
-from colonnade.estimation.pca_from_moments import pca_from_moments
+from colonnade.coding.columns import features_of
+from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.privacy import samplers
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.steps.registry import read_joint
 

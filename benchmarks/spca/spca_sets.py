@@ -12,12 +12,12 @@ import pandas as pd
 from scipy.linalg import eigh
 
 import colonnade as cn
-from colonnade.coding.features import features_of
+from colonnade.coding.columns import features_of
 from colonnade.datasets.public import DATA_VARIABLE, adult, nsl_kdd
-from colonnade.party.steps.coding import coded_rows
+from colonnade.party.steps.coded_rows import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.steps.fixed_point import FixedPoint
+from colonnade.steps.terms import FixedPoint
 
 DELTA = 1e-5
 WIDE = 1_000

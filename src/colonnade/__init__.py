@@ -19,7 +19,7 @@ from colonnade._version import __version__
 if TYPE_CHECKING:
     from colonnade import datasets, methods
     from colonnade.coordinator.federation import Federation
-    from colonnade.coordinator.release import MomentsRelease
+    from colonnade.coordinator.findings import MomentsRelease
     from colonnade.errors import (
         BadInput,
         BoundsRequired,
@@ -35,19 +35,16 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
-    from colonnade.estimators.coreset import Coreset
+    from colonnade.estimators.clustering import KMeans, KMedian
     from colonnade.estimators.fitted import NotFittedError
-    from colonnade.estimators.kmeans import KMeans
-    from colonnade.estimators.kmedian import KMedian
     from colonnade.estimators.linear_regression import LinearRegression
     from colonnade.estimators.loading import load
     from colonnade.estimators.logistic_regression import LogisticRegression
-    from colonnade.estimators.moment import Moment
-    from colonnade.estimators.pattern_count import PatternCount
     from colonnade.estimators.pca import PCA
+    from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
-    from colonnade.privacy.price import Budget
+    from colonnade.privacy.accounting import Budget
     from colonnade.result import PrivacyStatement
     from colonnade.schema import Category, Numeric, Schema
 
@@ -91,7 +88,7 @@ __all__ = [
 
 _HOMES = {
     "coordinator.federation": ("Federation",),
-    "coordinator.release": ("MomentsRelease",),
+    "coordinator.findings": ("MomentsRelease",),
     "errors": (
         "BadInput",
         "BoundsRequired",
@@ -107,19 +104,16 @@ _HOMES = {
         "ReleaseLost",
         "SchemaMismatch",
     ),
-    "estimators.coreset": ("Coreset",),
+    "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.fitted": ("NotFittedError",),
-    "estimators.kmeans": ("KMeans",),
-    "estimators.kmedian": ("KMedian",),
+    "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.linear_regression": ("LinearRegression",),
     "estimators.loading": ("load",),
     "estimators.logistic_regression": ("LogisticRegression",),
-    "estimators.moment": ("Moment",),
-    "estimators.pattern_count": ("PatternCount",),
     "estimators.pca": ("PCA",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
-    "privacy.price": ("Budget",),
+    "privacy.accounting": ("Budget",),
     "result": ("PrivacyStatement",),
     "schema": ("Category", "Numeric", "Schema"),
 }

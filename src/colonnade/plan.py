@@ -8,8 +8,7 @@ same plan asked again is the same question, and gets the same answer at no furth
 import msgspec
 
 from colonnade.errors import BadInput, PlanMismatch
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price, Unit
 
 __all__ = ["EVENT", "PLAN_VERSION", "RELATION", "About", "Parameter", "Plan", "Step", "Unit"]
 

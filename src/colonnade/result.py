@@ -14,7 +14,7 @@ import pandas as pd
 
 from colonnade.errors import BadInput
 from colonnade.plan import RELATION, Unit
-from colonnade.privacy.loss import Loss, total
+from colonnade.privacy.accounting import Loss, total
 
 __all__ = ["COORDINATOR", "Opening", "PrivacyStatement"]
 

@@ -5,9 +5,8 @@ from fractions import Fraction
 import pytest
 
 from colonnade.audit.second_opinion import distribution_epsilon
+from colonnade.privacy.accounting import NANO, Loss, Price, total
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.price import NANO, Price
 
 GRID = 1e-4
 

@@ -6,12 +6,10 @@ from scipy import stats
 
 from colonnade.audit.distinguish import Finding, audit, distinguish
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.channel import Channel, best_channel
-from colonnade.privacy.laws.gaussian import DiscreteGaussian
-from colonnade.privacy.laws.laplace import DiscreteLaplace
-from colonnade.privacy.laws.response import RandomizedResponse
-from colonnade.privacy.price import Price
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.response import Channel, RandomizedResponse, best_channel
 from tests import kit
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from colonnade.audit import shared_keys
 from colonnade.audit.shared_keys import MendedSketches, PaperSketches, attack, certain_loss, largest_common
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import sketches
 from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
-from colonnade.privacy.price import Price
 from tests import kit
 
 PRICE = Price.of(0.49, 1e-5)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from colonnade.cli import audit, bench
+from colonnade.cli import evidence as audit
+from colonnade.cli import evidence as bench
 from colonnade.privacy import randomness
 from tests import kit
 from tests.cli.studies import call, refused

@@ -15,7 +15,7 @@ from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy import samplers
 from colonnade.protocol.agreement import CoordinatorAddress, FederationAgreement
-from colonnade.service import machine_checks as doctor
+from colonnade.service import checks as doctor
 from colonnade.service.party_folder import PartyFolder
 from tests.cli.studies import call
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from colonnade.audit import second_opinion
 from colonnade.audit.second_opinion import SLACK, distribution_epsilon
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.price import Budget
+from colonnade.privacy.accounting import Budget, Loss, total
 from tests.cli.studies import call, make, refused
 
 ANSWER = b"answerbytesthatarenevershown"

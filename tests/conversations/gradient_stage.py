@@ -7,7 +7,7 @@ import numpy as np
 
 from colonnade.conversations.gradient import GradientRun
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
 from colonnade.secure.shamir import default_threshold, reconstruct
 from colonnade.steps.gradient import KEY, STEP, GradientTerms

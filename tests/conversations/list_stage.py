@@ -7,7 +7,7 @@ import numpy as np
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.matching import MatchingRun
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Blob, Described, Greeted, Posted
 from colonnade.steps.alignment import IdRules, Matching
 from colonnade.steps.registry import kind_of

@@ -11,19 +11,18 @@ import pytest
 
 import colonnade as cn
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
+from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import ColonnadeError
 from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.steps.tables import PrivatePairTables
+from colonnade.party.steps.products import PrivatePairTables
 from colonnade.party.table.row_order import common_ids, read_ids
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Opened, Post, Posted, Recall, Reply, Request
-from colonnade.protocol.rounds import Rounds
+from colonnade.protocol.messages import Opened, Post, Posted, Recall, Reply, Request, Rounds
 from colonnade.secure.products import entry_pairs
 from tests.conversations.stage import members
 from tests.federations import SCHEMAS, frames, joined

@@ -13,7 +13,7 @@ from colonnade.conversations.letters import Letter
 from colonnade.conversations.products import Dealer, ProductRun
 from colonnade.errors import ColonnadeError
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, unpack
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.products import entry_pairs

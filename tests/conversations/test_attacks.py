@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import products as run_module
-from colonnade.conversations.challenge import Chain, challenge
+from colonnade.conversations.degree_check import Chain, challenge
 from colonnade.conversations.letters import Letter
 from colonnade.errors import ProtocolError
 from colonnade.secure.framing import digest

@@ -5,7 +5,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations import products as run_module
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
     Agreed,

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.steps.gram import PrivateGram
-from colonnade.party.steps.tables import PrivatePairTables
+from colonnade.party.steps.products import PrivateGram, PrivatePairTables
 from colonnade.plan import Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.products import entry_pairs

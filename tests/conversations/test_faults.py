@@ -12,7 +12,7 @@ import pytest
 
 from colonnade.errors import BudgetExceeded, ColonnadeError, ProtocolError
 from colonnade.plan import Plan
-from colonnade.privacy.loss import Loss
+from colonnade.privacy.accounting import Loss
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Recall, Refused, Released, pack
 from colonnade.steps import joint as joint_module

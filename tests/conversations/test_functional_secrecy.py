@@ -10,9 +10,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
-from colonnade.party.steps.gram import PrivateCoefficients
+from colonnade.party.steps.products import PrivateCoefficients
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.coefficients import cross_entries
+from colonnade.steps.products import cross_entries
 from colonnade.transport.transcript import Recorded
 from tests.conversations.test_secrecy import unsealed
 from tests.federations import SCHEMAS, federation, frames

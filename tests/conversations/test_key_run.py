@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 import colonnade as cn
-from colonnade.conversations.group_key import SETTLES
+from colonnade.conversations.agreements import SETTLES
 from colonnade.coordinator import driver
-from colonnade.coordinator.protocols.relay import Relay, agree_on_key, forget_key
+from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec

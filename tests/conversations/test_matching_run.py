@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from colonnade.conversations.matching import MatchingRun
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.protocol.messages import Blob
-from colonnade.secure.matching import Follower, Leader
-from colonnade.secure.points import FIELD
+from colonnade.secure.matching import FIELD, Follower, Leader
 from colonnade.steps import alignment as terms
 from colonnade.steps.alignment import Matching
 from tests.conversations.list_stage import STEP, ListStage, list_plan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import products as run_module
-from colonnade.conversations.challenge import Chain
+from colonnade.conversations.degree_check import Chain
 from colonnade.conversations.letters import Letter
 from colonnade.errors import ColonnadeError, ProtocolError
 from colonnade.protocol import codec

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.errors import ProtocolError
-from colonnade.party.steps.tables import PrivatePairTables
+from colonnade.party.steps.products import PrivatePairTables
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Agreed, Greeted, NotKept, Opened, Post, Posted, Released, pack
 from colonnade.secure.mail import OVERHEAD, Session

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from colonnade.conversations.union import UnionRun
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.protocol.messages import Blob
-from colonnade.secure.points import FIELD
+from colonnade.secure.matching import FIELD
 from colonnade.secure.union import UnionSide
 from colonnade.steps import alignment as terms
 from colonnade.steps.alignment import Matching

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from colonnade.coding.features import Feature, features_of
+from colonnade.coding.columns import Feature, features_of
 from colonnade.estimation.moments import Moments
 from colonnade.schema import Category, Column, Numeric
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.aligning import TASK
+from colonnade.coordinator.alignment import TASK
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, ReleaseLost
-from colonnade.party.steps.alignment import MatchingPart
+from colonnade.party.steps.agreements import MatchingPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Described, Post, Posted
 from colonnade.steps.alignment import ListMatching
@@ -277,7 +277,7 @@ def test_without_a_declared_number_somebody_has_to_say_what_is_told():
 
 
 def test_a_coordinator_cannot_claim_that_a_number_was_declared(monkeypatch):
-    monkeypatch.setattr("colonnade.coordinator.aligning._told", lambda *_: "declared")
+    monkeypatch.setattr("colonnade.coordinator.alignment._told", lambda *_: "declared")
     with unaligned() as federation, pytest.raises(PlanMismatch, match="declared public"):
         federation.align()
 

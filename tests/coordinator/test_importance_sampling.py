@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.importance_sampling import (
+from colonnade.estimation.coresets import (
     allocate,
     checked_totals,
     kmeans_size,

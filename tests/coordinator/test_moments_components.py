@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from colonnade.coding.features import features_of
+from colonnade.coding.columns import features_of
 from colonnade.errors import BadInput
-from colonnade.estimation.pca_from_moments import pca_from_moments
+from colonnade.estimation.moments import pca_from_moments
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, people, release
 

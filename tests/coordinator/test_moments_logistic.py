@@ -6,9 +6,9 @@ from scipy.special import expit
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from colonnade.coding.features import INTERCEPT, Feature, features_of
+from colonnade.coding.columns import INTERCEPT, Feature, features_of
 from colonnade.errors import BadInput
-from colonnade.estimation.logistic_from_moments import logistic_from_moments
+from colonnade.estimation.regression import logistic_from_moments
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, own, people, release
 

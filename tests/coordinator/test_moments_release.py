@@ -6,10 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.coding.features import INTERCEPT, Feature, coefficients_to_own_units, features_of
+from colonnade.coding.columns import INTERCEPT, Feature, coefficients_to_own_units, features_of
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import Moments, noise_variance, row_bound
-from colonnade.estimation.noise_propagation import operator_norm, product_covariance, quadratic_variance
+from colonnade.estimation.moments import (
+    Moments,
+    noise_variance,
+    operator_norm,
+    product_covariance,
+    quadratic_variance,
+    row_bound,
+)
 from colonnade.schema import Category, Numeric
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, own, people, release

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from colonnade.errors import BadInput
-from colonnade.estimation.maximum_entropy import LARGEST_JOINT, joint_errors, maximum_entropy
-from colonnade.estimation.pair_tables import (
+from colonnade.estimation.counts import project_to_simplex
+from colonnade.estimation.tables import (
+    LARGEST_JOINT,
     PairTables,
     consistent_tables,
+    joint_errors,
+    maximum_entropy,
     plausible_total,
     project_to_margins,
 )
-from colonnade.estimation.projection import project_to_simplex
 from tests import kit
 
 CELLS = st.floats(-1e6, 1e6, allow_nan=False)

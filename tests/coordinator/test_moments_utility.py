@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from colonnade.coding.features import Feature, coefficients_to_own_units, features_of
+from colonnade.coding.columns import Feature, coefficients_to_own_units, features_of
 from colonnade.datasets.public import PublicData, adult, nsl_kdd
-from colonnade.estimation.logistic_from_moments import logistic_from_moments
-from colonnade.estimation.moments import Moments, noise_variance, row_bound
-from colonnade.estimation.pca_from_moments import pca_from_moments
+from colonnade.estimation.moments import Moments, noise_variance, pca_from_moments, row_bound
+from colonnade.estimation.regression import logistic_from_moments
 from tests import kit
 from tests.privacy.references import zcdp_rho
 

@@ -13,21 +13,21 @@ from colonnade.estimation.clustering_budget import (
     clustering_prices,
     weight_noise,
 )
-from colonnade.estimation.pair_tables import consistent_tables, plausible_total
-from colonnade.estimation.sketch_likelihood import evidence_of, ring_times
 from colonnade.estimation.sketch_tables import (
     cell_spread,
     corrected_cardinality,
+    evidence_of,
     kappa,
     likely_cardinality,
+    ring_times,
     sketched_table,
     sketched_tables,
 )
+from colonnade.estimation.tables import consistent_tables, plausible_total
+from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws.sketch_law import SKETCHES, Sketching, sketching
 from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 from tests import kit

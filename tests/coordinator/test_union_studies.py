@@ -6,11 +6,11 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.union_release import UnionRelease
+from colonnade.coordinator.protocols.moment_releases import UnionRelease
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
-from colonnade.party.steps.gram import PrivateUnionCross, PrivateUnionOwn
+from colonnade.party.steps.products import PrivateUnionCross, PrivateUnionOwn
 from colonnade.privacy import samplers
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from tests import kit
 
 LEFT = cn.Schema(x=cn.Numeric(0, 1), y=cn.Numeric(-1, 1), g=cn.Category(["a", "b", "c"]))

@@ -9,24 +9,24 @@ from hypothesis import given, settings
 from scipy.optimize import minimize
 
 from colonnade.errors import BadInput
+from colonnade.estimation.clustering import (
+    dense_grid,
+    fitted_grid,
+    geometric_median,
+    independent_grid,
+    median_cost,
+    weighted_kmeans,
+    weighted_kmedian,
+)
 from colonnade.estimation.clustering_budget import (
     ClusteringPrices,
     automatic_clusters,
     clustering_prices,
     weight_noise,
 )
-from colonnade.estimation.maximum_entropy import maximum_entropy
-from colonnade.estimation.pair_tables import PairTables
-from colonnade.estimation.weighted_clustering import (
-    geometric_median,
-    median_cost,
-    weighted_kmeans,
-    weighted_kmedian,
-)
-from colonnade.estimation.weighted_grid import dense_grid, fitted_grid, independent_grid
+from colonnade.estimation.tables import PairTables, maximum_entropy
+from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
 from tests import kit
 
 # k-median -------------------------------------------------------------------------------------------------------------------

@@ -10,15 +10,14 @@ from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
 import colonnade as cn
-from colonnade.coordinator.protocols.coreset_study import CoresetStudy
-from colonnade.coordinator.protocols.relay import Relay
+from colonnade.coordinator.protocols.coresets import CoresetStudy
+from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
-from colonnade.estimation.weighted_clustering import weighted_kmeans
-from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows
-from colonnade.party.steps.scored_rows import row_scores
+from colonnade.estimation.clustering import weighted_kmeans
+from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
-from colonnade.steps.coresets import CoresetTerms
+from colonnade.steps.sums import CoresetTerms
 from colonnade.transport.transcript import Recorded
 from tests.kit import ALPHA, chi_square_p, generator
 

@@ -9,9 +9,9 @@ from scipy import stats
 from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
 
 import colonnade as cn
-from colonnade.coordinator.protocols.score_gram import ScoreMoments
+from colonnade.coordinator.protocols.score_releases import ScoreMoments
 from colonnade.datasets import public
-from colonnade.estimators.design import design
+from colonnade.estimators.export import design
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Posted, Released
 from colonnade.transport.transcript import Recorded

@@ -8,9 +8,8 @@ from sklearn.base import clone
 
 import colonnade as cn
 from colonnade.coordinator.protocols.functional_release import FunctionalRelease
-from colonnade.estimation.moments import Moments
-from colonnade.estimation.pooled_correlations import pooled_correlations
-from colonnade.privacy.price import Price
+from colonnade.estimation.moments import Moments, pooled_correlations
+from colonnade.privacy.accounting import Price
 from colonnade.service import study_file
 from tests import kit
 from tests.estimators.moment_samples import federation, numbers, split

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 
 import colonnade as cn
-from colonnade.privacy.loss import total
+from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.transport.transcript import Recorded
@@ -252,7 +252,7 @@ def blank(data: bytes) -> tuple:
 
 def record(tables, method, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and what was counted, by party."""
-    from colonnade.party.steps.counts import PrivateHistogram, PrivateReports
+    from colonnade.party.steps.local import PrivateHistogram, PrivateReports
     from colonnade.privacy.laws.local_clustering import LocalClustering
 
     counted, draw = {}, LocalClustering.release

@@ -10,8 +10,8 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.estimation.optimisers import Adam, Average, Settling, Sgd, clipped, optimiser_of
-from colonnade.estimators.design import design
+from colonnade.estimation.descent import Adam, Average, Settling, Sgd, clipped, optimiser_of
+from colonnade.estimators.export import design
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted

@@ -9,12 +9,12 @@ from sklearn import decomposition, discriminant_analysis, linear_model
 from sklearn.base import clone
 
 import colonnade as cn
-from colonnade.coding.features import features_of
-from colonnade.estimators.design import design
-from colonnade.party.steps.coding import coded_rows
+from colonnade.coding.columns import features_of
+from colonnade.estimators.export import design
+from colonnade.party.steps.coded_rows import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.steps.fixed_point import FixedPoint
+from colonnade.steps.terms import FixedPoint
 from tests.estimators.moment_samples import (
     GENEROUS,
     PRICE,

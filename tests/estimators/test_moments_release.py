@@ -14,10 +14,10 @@ from scipy import stats
 import colonnade as cn
 from colonnade.audit.distinguish import distinguish
 from colonnade.privacy import samplers
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.privacy.price import Price
 from tests import kit
 from tests.estimators.moment_samples import (
     GENEROUS,

@@ -119,7 +119,7 @@ def test_scores_are_kept_for_the_partys_own_operator_alone(trained, tmp_path):
         (path,) = (tmp_path / "bank.deliveries").iterdir()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert not (tmp_path / "telco.deliveries").exists()
-        from colonnade.party.table.deliveries import read_delivery
+        from colonnade.party.row_orders import read_delivery
 
         assert read_delivery(path)["prediction"].tolist() == told.tolist()
         assert len(delivery) == 100

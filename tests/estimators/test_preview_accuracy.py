@@ -9,7 +9,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.datasets.synthetic import Federated, three_organisations
-from colonnade.estimators.design import design
+from colonnade.estimators.export import design
 from colonnade.estimators.study import Study
 from tests import kit
 

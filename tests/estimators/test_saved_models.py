@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
 import colonnade as cn
-from colonnade.estimators.model_file import PAPERS
-from colonnade.estimators.stored_values import restored, stored
+from colonnade.estimators.model_file import PAPERS, restored, stored
 from colonnade.estimators.study import Study
 from tests.federations import SCHEMAS, federation, frames, joined
 

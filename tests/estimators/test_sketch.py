@@ -6,10 +6,9 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
-from colonnade.estimation.sketching import best_size
+from colonnade.coordinator.protocols.sketched_moments import SketchedMoments, best_size
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price, ledger_rho
-from colonnade.privacy.price import Price
 from tests import kit
 from tests.federations import TEST_KEY
 

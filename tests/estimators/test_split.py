@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.party.steps.keys import belongs
+from colonnade.party.steps.agreements import belongs
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
 from colonnade.steps.keys import part_identity
@@ -133,7 +133,7 @@ def test_a_policy_can_refuse_divisions_and_parts_that_are_too_small():
 
 def test_a_party_that_keeps_its_parts_takes_part_in_no_second_run():
     """A coordinator that says some party has not kept them gets a refusal, never other people under the same name."""
-    from colonnade.coordinator.protocols.split import Splitting
+    from colonnade.coordinator.splitting import Splitting
 
     with federation(100) as f:
         train, _ = f.split(test=0.5)

@@ -18,12 +18,12 @@ from unittest import mock
 import numpy as np
 
 from colonnade.conversations import union as union_run
-from colonnade.coordinator.protocols import relay
+from colonnade.coordinator.protocols import relaying as relay
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret
-from colonnade.secure.secret import Secret
-from colonnade.steps import coresets as coreset
+from colonnade.secure.keys import Secret
+from colonnade.steps import sums as coreset
 from tests.golden.summary import Sequences
 
 Values = Iterator[tuple[str, str, np.ndarray]]

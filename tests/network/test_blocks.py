@@ -16,19 +16,19 @@ from hypothesis import strategies as st
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.event_log import EVENTS, FIELDS, Log
 from colonnade.protocol.codec import LARGEST_FRAME
-from colonnade.transport.blocks import BLOCK, LARGEST_BLOCK, Answer, Call, Status, Verb
+from colonnade.transport.engine import BLOCK, LARGEST_BLOCK, BlockAnswer, BlockCall, Status, Verb
 
 relay = pytest.importorskip("colonnade.service.relay", reason="needs the extra colonnade[network]")
 
 SESSION = b"s" * 16
 
 
-def put(data: bytes, total: int, offset: int = 0, *, message: int = 1, session: bytes = SESSION) -> Call:
-    return Call(7, Verb.PUT, session, message, total, offset, data)
+def put(data: bytes, total: int, offset: int = 0, *, message: int = 1, session: bytes = SESSION) -> BlockCall:
+    return BlockCall(7, Verb.PUT, session, message, total, offset, data)
 
 
-def get(offset: int, *, message: int = 1) -> Call:
-    return Call(8, Verb.GET, SESSION, message, 0, offset)
+def get(offset: int, *, message: int = 1) -> BlockCall:
+    return BlockCall(8, Verb.GET, SESSION, message, 0, offset)
 
 
 # Bytes ----------------------------------------------------------------------------------------------------------------
@@ -37,16 +37,16 @@ def get(offset: int, *, message: int = 1) -> Call:
 @given(st.binary(max_size=300), st.integers(0, 2**63), st.integers(0, 500))
 def test_calls_and_answers_survive_the_line(data, number, offset):
     total = offset + len(data) if data else 0
-    call = Call(number, Verb.PUT, SESSION, number, total, offset if data else 0, data)
-    assert Call.decode(call.encode()) == call
+    call = BlockCall(number, Verb.PUT, SESSION, number, total, offset if data else 0, data)
+    assert BlockCall.decode(call.encode()) == call
     if data:
-        answer = Answer(number, Status.DATA, total, offset, data)
-        assert Answer.decode(answer.encode()) == answer
+        answer = BlockAnswer(number, Status.DATA, total, offset, data)
+        assert BlockAnswer.decode(answer.encode()) == answer
 
 
 @given(st.binary(max_size=400))
 def test_anything_else_is_refused_by_an_error_of_ours(data):
-    for kind in (Call, Answer):
+    for kind in (BlockCall, BlockAnswer):
         try:
             kind.decode(data)
         except ProtocolError:
@@ -60,15 +60,15 @@ def test_a_block_is_never_larger_than_a_block(shift):
     encoded = put(data, len(data)).encode()
     if shift > 0:
         with pytest.raises(ProtocolError):
-            Call.decode(encoded)
+            BlockCall.decode(encoded)
     else:
         assert len(encoded) <= LARGEST_BLOCK
 
 
 def test_a_block_outside_its_message_is_refused():
-    for bad in (put(b"abc", 2), put(b"abc", 5, 3), put(b"", 5), Call(1, Verb.GET, SESSION, 1, 5, 0, b"x")):
+    for bad in (put(b"abc", 2), put(b"abc", 5, 3), put(b"", 5), BlockCall(1, Verb.GET, SESSION, 1, 5, 0, b"x")):
         with pytest.raises(ProtocolError):
-            Call.decode(bad.encode())
+            BlockCall.decode(bad.encode())
 
 
 # A relay's passage ----------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ import pytest
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol import codec
-from colonnade.transport.blocks import Verb
+from colonnade.transport.engine import Verb
 from tests.network.lines import HOST, free_port, relays, until
 from tests.transport.contract import PARTIES, TransportContract, echoes
 from tests.transport.test_direct import Server
 
-provisioning = pytest.importorskip("colonnade.service.provisioning", reason="needs the extra colonnade[network]")
+provisioning = pytest.importorskip("colonnade.service.federation_setup", reason="needs the extra colonnade[network]")
 flare = pytest.importorskip("colonnade.transport.flare", reason="needs the extra colonnade[network]")
 
 

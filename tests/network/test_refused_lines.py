@@ -8,7 +8,7 @@ import pytest
 from tests.network.intruders import INTRUDER
 from tests.network.lines import HOST, Started, free_port, relays, until
 
-provisioning = pytest.importorskip("colonnade.service.provisioning", reason="needs the extra colonnade[network]")
+provisioning = pytest.importorskip("colonnade.service.federation_setup", reason="needs the extra colonnade[network]")
 flare = pytest.importorskip("colonnade.transport.flare", reason="needs the extra colonnade[network]")
 
 

@@ -152,13 +152,13 @@ def seed_of(name: bytes) -> bytes:
 
 
 def _budget(epsilon):
-    from colonnade.privacy.price import Budget
+    from colonnade.privacy.accounting import Budget
 
     return Budget(epsilon=epsilon, delta=1e-6)
 
 
 def _cost(nano=100_000_000):
-    from colonnade.privacy.loss import Loss
+    from colonnade.privacy.accounting import Loss
 
     return Loss.of_pure(nano)
 

@@ -5,8 +5,7 @@ import sqlite3
 from pathlib import Path
 
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import NANO, Budget
+from colonnade.privacy.accounting import NANO, Budget, Loss
 from tests.party.ledger_children import BODY, answer_of, seed_of
 
 OTHER_BODY = bytes(32)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from colonnade.party.steps import cluster_scores
-from colonnade.party.steps.cluster_scores import local_clusters
+from colonnade.party.steps import importance as cluster_scores
+from colonnade.party.steps.importance import local_clusters
 from tests.kit import generator
 from tests.party.test_leverage import blocks_of
 

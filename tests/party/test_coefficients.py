@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
-from colonnade.party.steps.gram import PrivateCoefficients
+from colonnade.party.steps.products import PrivateCoefficients
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy import samplers
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import CoefficientNoise
-from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.coefficients import Coefficients, Entries, cross_entries, own_entries
+from colonnade.steps.products import Coefficients, Entries, cross_entries, own_entries
 from tests import kit
 
 SCHEMA = Schema(

@@ -7,11 +7,11 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.steps.alignment import MatchingPart
+from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.gradient import STEP, Gradient, GradientTerms
 from colonnade.steps.keys import GroupKey
-from colonnade.steps.parameters import number_list
+from colonnade.steps.terms import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.party.test_gate import replaced
@@ -51,7 +51,7 @@ def test_a_plan_that_asks_parties_it_does_not_name_is_refused():
 
 
 @pytest.mark.parametrize("statistic", ["coreset-rows", "coreset-sample", "coreset-total", "coreset-scores"])
-@pytest.mark.parametrize(("allowed", "task"), [("align", "alignment"), ("Coreset", "pca"), ("Coreset", "test")])
+@pytest.mark.parametrize(("allowed", "task"), [("align", "alignment"), ("Coreset", "moments"), ("Coreset", "test")])
 def test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself(statistic, allowed, task):
     plan = a_plan(a_step(statistic), task=task)
     with pytest.raises(NonPrivateRefused):
@@ -106,7 +106,7 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
         assert f.people == 1
         gate = f.transport._endpoints["bank"]._row_orders.of(f.alignment)
         half = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
-        part = MatchingPart(SimpleNamespace(half=half, row_orders=gate.row_orders))
+        part = MatchingPart(SimpleNamespace(half=half, row_orders=gate.row_orders, alignment=f.alignment))
         with pytest.raises(PlanMismatch, match="declared public"):
             part._refuse_an_undeclared_size()
         assert part.places(30) == 0

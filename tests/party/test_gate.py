@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.layout import layout
-from colonnade.coordinator.protocols.pattern_counts import IndependentCounts, ResponseCounts
+from colonnade.coordinator.protocols.counting import IndependentCounts, ResponseCounts, layout
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
 from colonnade.plan import About, Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Ask, GetAccount, Propose, Refused, Released, pack
 from tests.federations import federation

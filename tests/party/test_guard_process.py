@@ -26,7 +26,7 @@ from colonnade.party.table.row_order import read_ids
 from colonnade.party.guard import serve
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party, _test_randomness
-from colonnade.privacy.price import Budget
+from colonnade.privacy.accounting import Budget
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from pathlib import Path
 

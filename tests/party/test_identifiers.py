@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch
-from colonnade.party.table.identifiers import normal_ids
+from colonnade.party.table.row_order import normal_ids
 from colonnade.steps.alignment import IdRules
 
 PLAIN = IdRules()

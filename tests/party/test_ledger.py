@@ -19,8 +19,7 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
-from colonnade.privacy.loss import NOTHING, ORDERS, Loss, total
-from colonnade.privacy.price import NANO, Budget
+from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Budget, Loss, total
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 

@@ -12,12 +12,10 @@ import pytest
 
 from colonnade.errors import ColonnadeError, LedgerCorrupt
 from colonnade.party.ledger import rows as ledger_rows
+from colonnade.party.ledger.chain import LedgerState
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import FACTS, Facts, row_hash
-from colonnade.party.ledger.schema import TRIGGERS
-from colonnade.party.ledger.state import LedgerState
-from colonnade.privacy.loss import GRID, NOTHING, Loss
-from colonnade.privacy.price import NANO
+from colonnade.party.ledger.rows import FACTS, TRIGGERS, Facts, row_hash
+from colonnade.privacy.accounting import GRID, NANO, NOTHING, Loss
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, flipped, make, make_varied, place, view
 

@@ -12,8 +12,7 @@ import pytest
 
 from colonnade.errors import LedgerCorrupt, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.price import NANO, Budget
+from colonnade.privacy.accounting import NANO, Budget, Loss, total
 from tests import kit
 from tests.party.ledger_children import BODY, Nursery, answer_of, brief, seed_of
 from tests.party.ledger_samples import TENTH, flipped, make, place, view

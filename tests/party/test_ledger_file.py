@@ -12,8 +12,7 @@ from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, LedgerCor
 from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger as ledger_module
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.privacy.loss import GRID, NOTHING
-from colonnade.privacy.price import NANO, Budget
+from colonnade.privacy.accounting import GRID, NANO, NOTHING, Budget
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 

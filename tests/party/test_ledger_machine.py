@@ -12,8 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from colonnade.errors import BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.price import Budget
+from colonnade.privacy.accounting import Budget, Loss, total
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import OTHER_BODY
 

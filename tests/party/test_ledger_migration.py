@@ -18,8 +18,7 @@ from colonnade.party.ledger import migration
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Facts, row_hash
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import NANO
+from colonnade.privacy.accounting import NANO, Loss
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, flipped, view
 

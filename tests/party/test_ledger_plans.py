@@ -6,12 +6,11 @@ import sqlite3
 import pytest
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError
-from colonnade.party.ledger import plans as kept_plans
+from colonnade.party.ledger import chain as kept_plans
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.schema import TRIGGERS
+from colonnade.party.ledger.rows import TRIGGERS
 from colonnade.plan import About, Plan
-from colonnade.privacy.loss import NOTHING, Loss
-from colonnade.privacy.price import NANO
+from colonnade.privacy.accounting import NANO, NOTHING, Loss
 from colonnade.protocol import codec
 from tests.federations import federation
 from tests.party.ledger_children import BODY

@@ -17,17 +17,15 @@ import pytest
 
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger import chain as ledger_chain
+from colonnade.party.ledger import chain as ledger_state
 from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
-from colonnade.party.ledger import state as ledger_state
-from colonnade.party.ledger.chain import Chain
+from colonnade.party.ledger.chain import LedgerState, RowChain
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import Ceiling
-from colonnade.party.ledger.schema import SCHEMA
-from colonnade.party.ledger.state import LedgerState
-from colonnade.privacy.loss import NOTHING, Loss
+from colonnade.party.ledger.rows import SCHEMA, Ceiling
+from colonnade.privacy.accounting import NOTHING, Loss
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
 from tests.party import test_ledger_faults as faults
@@ -76,26 +74,26 @@ def _cap_check_compares_the_new_cost_alone(patch):
 
 
 def _reads_cached_totals_only(patch):
-    patch.setattr(Chain, "catch_up", lambda self: self.known)
+    patch.setattr(RowChain, "catch_up", lambda self: self.known)
 
 
 def _ignores_rows_of_others(patch):
-    honest = Chain.catch_up
+    honest = RowChain.catch_up
 
     def own_rows_only(self):
         tally = honest(self)
         own = self.__dict__.setdefault("_own", {tally.sequence: NOTHING})
         return dataclasses.replace(tally, total=sum(own.values(), NOTHING))
 
-    insert = Chain.append
+    insert = RowChain.append
 
     def remember(self, facts, seed=None):
         insert(self, facts, seed)
         if facts.loss is not None:
             self.__dict__.setdefault("_own", {})[facts.sequence] = Loss.from_bytes(facts.loss)
 
-    patch.setattr(Chain, "catch_up", own_rows_only)
-    patch.setattr(Chain, "append", remember)
+    patch.setattr(RowChain, "catch_up", own_rows_only)
+    patch.setattr(RowChain, "append", remember)
 
 
 def _replaces_rows(patch):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from colonnade.party.steps.leverage import leverage_scores
+from colonnade.party.steps.importance import leverage_scores
 from tests.kit import generator
 
 

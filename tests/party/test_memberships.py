@@ -6,13 +6,13 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, ProtocolError
-from colonnade.party.steps.counts import PrivateHistogram, PrivateReports, category_codes, prepare_category
+from colonnade.party.steps.local import PrivateHistogram, PrivateReports, category_codes, prepare_category
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
-from colonnade.steps.categories import Membership, category_of
+from colonnade.privacy.accounting import Price
 from colonnade.steps.kind import nothing_earlier
+from colonnade.steps.local import Membership, category_of
 from tests.estimators.clustering_samples import coded, federated, groups, joined, split
 
 SCHEMA = cn.Schema(x=cn.Numeric(-1, 1), y=cn.Numeric(-1, 1), kind=cn.Category(["a", "b"]))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import colonnade as cn
-from colonnade.party import gate, reservation
+from colonnade.party import gate
+from colonnade.party import handles as reservation
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.samplers import ExactSampler
 from tests.coordinator.test_align import unaligned

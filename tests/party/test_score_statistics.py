@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.audit.distinguish import distinguish
-from colonnade.coding.features import features_of
-from colonnade.coordinator.protocols.score_histogram import Guess, ScoreHistogramRelease
+from colonnade.coding.columns import features_of
+from colonnade.coordinator.protocols.score_releases import Guess, ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
-from colonnade.estimation.additive_scores import coded_weights, party_scores
-from colonnade.estimators.design import design
-from colonnade.party.steps.partial_scores import bounded_scores, partial_scores
-from colonnade.party.steps.projections import PrivateSquaredLength
-from colonnade.party.steps.tables import PrivateScoreHistogram
+from colonnade.estimation.scoring import coded_weights, party_scores
+from colonnade.estimators.export import design
+from colonnade.party.steps.coded_rows import bounded_scores, partial_scores
+from colonnade.party.steps.local import PrivateSquaredLength
+from colonnade.party.steps.products import PrivateScoreHistogram
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.steps.score_table import NOBODY
-from colonnade.steps.scores import BoundedScores, ScoreWeights
+from colonnade.steps.terms import BoundedScores, ScoreWeights
 from tests import kit
 
 SCHEMA = Schema(

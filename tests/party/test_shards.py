@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.party.steps import shards
-from colonnade.party.steps.counts import PrivateReports
-from colonnade.party.steps.values import PrivateValues
+from colonnade.party.steps import local as shards
+from colonnade.party.steps.local import PrivateReports, PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.laws.response import RandomizedResponse

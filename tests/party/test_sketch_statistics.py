@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.coding import coded_rows
-from colonnade.party.steps.projections import PrivateSketch, PrivateValueSketch
+from colonnade.party.steps.coded_rows import coded_rows
+from colonnade.party.steps.local import PrivateSketch, PrivateValueSketch
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.price import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.signs import PEOPLE, Signs
 from tests import kit

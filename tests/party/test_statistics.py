@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.party.steps.counts import PrivateHistogram, PrivateReports, chosen
+from colonnade.party.steps.local import PrivateHistogram, PrivateReports, chosen
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.schema import Category, Numeric, Schema

@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.coding import coded_rows
-from colonnade.party.steps.gram import PrivateGram
-from colonnade.party.steps.own_products import folded_products
-from colonnade.party.steps.tables import PrivatePairTables
+from colonnade.party.steps.coded_rows import coded_rows, folded_products
+from colonnade.party.steps.products import PrivateGram, PrivatePairTables
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.steps.fixed_point import LARGEST_SCALE, FixedPoint
+from colonnade.steps.terms import LARGEST_SCALE, FixedPoint
 from tests import kit
 
 SCHEMA = Schema(

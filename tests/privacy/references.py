@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln, log_expit, logsumexp
 
-from colonnade.privacy.curves import between_whole_orders
+from colonnade.privacy.calibration import between_whole_orders
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

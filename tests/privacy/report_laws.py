@@ -5,8 +5,8 @@ from itertools import combinations, product
 
 import numpy as np
 
-from colonnade.privacy.laws.channel import Channel
-from colonnade.privacy.price import NANO
+from colonnade.privacy.accounting import NANO
+from colonnade.privacy.laws.response import Channel
 
 
 def report_law(channel: Channel, scale: float = 1.0) -> tuple[list[bytes], np.ndarray]:

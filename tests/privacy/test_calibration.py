@@ -11,9 +11,8 @@ from scipy.special import ive, logsumexp
 
 from colonnade.errors import BadInput
 from colonnade.privacy import calibration as cal
-from colonnade.privacy import curves
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import NANO, Price
+from colonnade.privacy import calibration as curves
+from colonnade.privacy.accounting import NANO, Loss, Price
 from tests.privacy.references import zcdp_rho
 
 prices = st.builds(Price, st.integers(20_000_000, 10**11), st.floats(-12, -1.5).map(lambda power: 10**power))

@@ -13,9 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import coefficients
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
-from colonnade.privacy.price import Price
 from colonnade.privacy.samplers import LARGEST_SCALE
 
 

@@ -14,12 +14,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.privacy.curves import skellam_rdp, sum_correction, summed_gaussian_rho
+from colonnade.privacy.accounting import ORDERS, Loss, Price
+from colonnade.privacy.calibration import skellam_rdp, sum_correction, summed_gaussian_rho
 from colonnade.privacy.laws import gram as gram_law
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.privacy.loss import ORDERS, Loss
-from colonnade.privacy.price import Price
 from colonnade.privacy.samplers import LARGEST_MEAN, LARGEST_SCALE, LARGEST_SIGMA_SQUARED
 
 GAMMA_SQUARED = 4096**2

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from colonnade.errors import BadInput
-from colonnade.privacy.loss import GRID, NOTHING, ORDERS, Loss, conversion_nano, nano_up, total
-from colonnade.privacy.price import NANO
+from colonnade.privacy.accounting import GRID, NANO, NOTHING, ORDERS, Loss, conversion_nano, nano_up, total
 
 NANOS = [1, 999, 10**6, 5 * 10**7, 5 * 10**8, 10**9, 3 * 10**9, 4 * 10**10, 10**13]
 DELTAS = [1e-100, 1e-12, 1e-6, 1e-5, 0.01, 0.5, 0.99]

@@ -15,13 +15,10 @@ from scipy import stats
 
 from colonnade.errors import BadInput
 from colonnade.privacy import laws as mechanisms
+from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.channel import Channel
-from colonnade.privacy.laws.gaussian import DiscreteGaussian
-from colonnade.privacy.laws.laplace import DiscreteLaplace
-from colonnade.privacy.laws.response import RandomizedResponse
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.response import Channel, RandomizedResponse
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from tests import kit

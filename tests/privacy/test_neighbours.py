@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.privacy.neighbours import UNITS, party_price, valid_unit
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import UNITS, Price, party_price, valid_unit
 
 
 @given(st.integers(1, 10**13), st.integers(1, 50))

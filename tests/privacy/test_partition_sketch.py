@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import ORDERS, Loss, Price
 from colonnade.privacy.laws import sketch_law as partition_sketch
 from colonnade.privacy.laws.sketch_law import (
     GAMMA,
@@ -20,8 +21,6 @@ from colonnade.privacy.laws.sketch_law import (
     least_phantoms,
     sketching,
 )
-from colonnade.privacy.loss import ORDERS, Loss
-from colonnade.privacy.price import Price
 from tests.privacy.references import kov_delta, kov_epsilon_each
 
 ONE = 2**64

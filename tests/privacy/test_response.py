@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation import response_counts as response
-from colonnade.estimation.projection import independent_counts, project_counts, project_to_simplex, shrink_interactions
-from colonnade.estimation.response_counts import joint_counts, variance_of_counts
-from colonnade.privacy.laws.channel import Channel, best_channel
-from colonnade.privacy.laws.response import RandomizedResponse
-from colonnade.privacy.price import Price
+from colonnade.estimation import counts as response
+from colonnade.estimation.counts import (
+    independent_counts,
+    joint_counts,
+    project_counts,
+    project_to_simplex,
+    shrink_interactions,
+    variance_of_counts,
+)
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.response import Channel, RandomizedResponse, best_channel
 from tests import kit
 from tests.privacy.report_laws import report_law
 

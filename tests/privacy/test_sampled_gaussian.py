@@ -11,9 +11,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from colonnade.errors import BadInput
-from colonnade.privacy.loss import ORDERS, Loss
-from colonnade.privacy.price import Price
-from colonnade.privacy.subsampling import largest_step_rho, sampled_loss, sampled_part_loss
+from colonnade.privacy.accounting import ORDERS, Loss, Price
+from colonnade.privacy.calibration import largest_step_rho, sampled_loss, sampled_part_loss
 from tests.privacy.references import subsampled_rdp
 
 PRICE = Price.of(1.0, 1e-5)

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price, total
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.union import UnionNoise
-from colonnade.privacy.loss import total
-from colonnade.privacy.price import Price
 
 PARTS = ("cross", "a", "b")
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from colonnade.errors import ProtocolError
 from colonnade.plan import About, Plan, Step
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
-from colonnade.protocol.frames import read_frame
+from colonnade.protocol.codec import read_frame
 from colonnade.protocol.messages import Array, Ask, Blob, GetAccount, Post, Propose, Refused, Released, pack, unpack
 from colonnade.schema import Category, Numeric, Schema
 

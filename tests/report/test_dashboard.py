@@ -17,7 +17,14 @@ import colonnade as cn
 from colonnade.event_log import read_events
 from colonnade.report.dashboard import app as application
 from colonnade.report.dashboard.app import COOKIE, Sources
-from colonnade.report.dashboard.party_view import MOST_COLUMNS, PALETTE, Line, columns_over_time, party_view, segments
+from colonnade.report.dashboard.views import (
+    MOST_COLUMNS,
+    PALETTE,
+    ReleaseLine,
+    columns_over_time,
+    party_view,
+    segments,
+)
 from tests.federations import federation
 
 TOKEN = "0123456789abcdef"
@@ -197,7 +204,7 @@ def test_lines_that_are_not_of_the_vocabulary_are_no_events(tmp_path):
 def test_a_bar_is_as_long_as_what_was_spent_and_colours_stay_with_their_study():
     bar = segments({"a": 1.0, "b": 0.5}, 3.0)
     assert [round(part.start + part.width, 6) for part in bar] == [33.333333, 50.0]
-    lines = [Line(str(n), "x", "ab"[n % 2], 0.01, 0.01 * n, True) for n in range(500)]
+    lines = [ReleaseLine(str(n), "x", "ab"[n % 2], 0.01, 0.01 * n, True) for n in range(500)]
     columns = columns_over_time(lines, 10.0)
     assert len(columns) <= MOST_COLUMNS
     assert columns[-1].when == "499"

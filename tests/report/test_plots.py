@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.report import charts
+from colonnade.report import plots as charts
 
 HOSTILE = [
     "an extraordinarily long name of a level that nobody would ever choose, and yet somebody has chosen it",

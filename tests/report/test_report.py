@@ -13,9 +13,10 @@ import pytest
 
 import colonnade as cn
 from colonnade.protocol import codec
-from colonnade.report import document, promise
+from colonnade.report import document
+from colonnade.report import markup as promise
+from colonnade.report.document import noises
 from colonnade.report.markup import Html, join, table, tag
-from colonnade.report.mechanisms import noises
 from tests import federations
 from tests.cli.studies import call
 

@@ -2,9 +2,8 @@
 
 import hashlib
 
-from colonnade.secure.handshake import Handshake, Hello, RunTerms
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import Session
+from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 
 NAMES = ("ana", "bo", "cy", "dee", "eva", "flo", "gus", "hal")
 

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
-from colonnade.secure.handshake import Handshake, Hello, RunTerms, _signed
+from colonnade.secure.mail import Handshake, Hello, RunTerms, _signed
 from tests.secure import runs
 
 P = 2**255 - 19

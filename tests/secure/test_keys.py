@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure.framing import LARGEST_NUMBER, digest, frame
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.secret import Secret
+from colonnade.secure.keys import Identity, PublicIdentity, Secret
 from tests import kit
 from tests.secure import runs
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
+from colonnade.secure.keys import Secret
 from colonnade.secure.matching import Follower, Leader, drawn_order, hash_ids, padded, zero_shares
-from colonnade.secure.secret import Secret
 from tests import kit
 
 CAPACITY = 24

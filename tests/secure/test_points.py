@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import points as module
-from colonnade.secure.points import FIELD, ORDER, Multiplier, hash_to_points, require_points
-from colonnade.secure.secret import Secret
+from colonnade.secure import matching as module
+from colonnade.secure.keys import Secret
+from colonnade.secure.matching import FIELD, ORDER, Multiplier, hash_to_points, require_points
 
 SEED = bytes(range(32))
 KNOWN_POINT = "2deeb213375daf96a9e49c07fa21c942a48de29387970aa7ef17c701a6296161"

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import ProtocolError
+from colonnade.secure.keys import Secret
 from colonnade.secure.matching import hash_ids, padded
-from colonnade.secure.secret import Secret
 from colonnade.secure.union import UnionSide, shuffled
 from tests import kit
 

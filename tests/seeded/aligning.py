@@ -7,17 +7,18 @@ import numpy as np
 
 from colonnade.conversations import matching as matching_run
 from colonnade.party.gate import AdmittedStep
+from colonnade.party.handles import Reservation
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.reservation import Reservation
-from colonnade.party.steps.alignment import MatchingPart
-from colonnade.party.table import identifiers
+from colonnade.party.steps.agreements import MatchingPart
+from colonnade.party.table import row_order as identifiers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.union import UnionNoise
-from colonnade.secure import matching, points
+from colonnade.secure import matching
+from colonnade.secure import matching as points
 from colonnade.secure.hidden_map import HiddenMap
 from colonnade.secure.union import UnionSide
-from colonnade.steps.gram import Gram
 from colonnade.steps.kind import RowOrder
+from colonnade.steps.products import Gram
 from tests.conversations import test_matching_run as runs
 from tests.coordinator import test_align as aligned
 from tests.coordinator import test_union_studies as unions

@@ -2,9 +2,10 @@
 
 from functools import partial
 
-from colonnade.estimation import clustering_budget, weighted_clustering
+from colonnade.estimation import clustering as weighted_clustering
+from colonnade.estimation import clustering_budget
 from colonnade.party import gate as gate_module
-from colonnade.party.steps import counts
+from colonnade.party.steps import local as counts
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws import clustering_rounds as schedules
 from colonnade.privacy.laws import local_clustering

@@ -6,16 +6,17 @@ from functools import partial
 import numpy as np
 
 from colonnade.conversations import sums as sum_run
-from colonnade.coordinator import statement
-from colonnade.coordinator.protocols import coreset_study
+from colonnade.coordinator import findings as statement
+from colonnade.coordinator.protocols import coresets as coreset_study
 from colonnade.errors import ProtocolError
-from colonnade.estimation import importance_sampling
+from colonnade.estimation import coresets as importance_sampling
 from colonnade.estimators.methods import coresets as methods
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps import cluster_scores, coresets, leverage
-from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetRows
-from colonnade.party.steps.scored_rows import coded_columns
+from colonnade.party.steps import coresets
+from colonnade.party.steps import importance as cluster_scores
+from colonnade.party.steps import importance as leverage
+from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetRows, coded_columns
 from colonnade.secure.summation import PairwiseMasks, SumRing
 from tests.conversations import test_sum_run as sums
 from tests.coordinator import test_importance_sampling as sampling

@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coordinator.protocols import pattern_counts
-from colonnade.coordinator.protocols.pattern_counts import ResponseCounts
-from colonnade.privacy.laws.channel import Channel
+from colonnade.coordinator.protocols import counting as pattern_counts
+from colonnade.coordinator.protocols.counting import ResponseCounts
+from colonnade.privacy.laws.response import Channel
 from tests.estimators import test_pattern_count as studies
 from tests.privacy import test_response as responses
 from tests.seeded.bug import Bug, replaced, wrapped

@@ -4,8 +4,8 @@ from functools import partial
 
 from colonnade.party import policy as policies
 from colonnade.party.policy import Policy
-from colonnade.party.steps import alignment
-from colonnade.steps import parameters
+from colonnade.party.steps import agreements as alignment
+from colonnade.steps import terms as parameters
 from tests.party import test_forged_plans as forged
 from tests.seeded.bug import Bug, replaced
 
@@ -16,6 +16,7 @@ BUGS = [
         partial(
             forged.test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself,
             "coreset-rows",
+            "align",
             "alignment",
         ),
     ),
@@ -36,7 +37,7 @@ BUGS = [
     ),
     Bug(
         "any order counts as a declared number of people",
-        replaced(alignment, "_declared", lambda admitted: admitted._gate.terms.people),
+        replaced(alignment, "_declared", lambda admitted: admitted.row_orders.of(admitted.alignment).terms.people),
         forged.test_a_declared_size_is_what_was_declared_and_never_what_was_found,
     ),
 ]

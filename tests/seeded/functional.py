@@ -4,11 +4,11 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.estimation import pooled_correlations as repair
-from colonnade.party.steps.gram import PrivateCoefficients, folded_products
+from colonnade.estimation import moments as repair
+from colonnade.party.steps.products import PrivateCoefficients, folded_products
 from colonnade.privacy.laws.coefficients import CoefficientNoise
-from colonnade.steps import coefficients as kind
-from colonnade.steps.coefficients import Coefficients
+from colonnade.steps import products as kind
+from colonnade.steps.products import Coefficients
 from tests.conversations import test_functional_secrecy as secrecy
 from tests.estimators import test_functional as studies
 from tests.party import test_coefficients as coefficients

@@ -25,7 +25,7 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
 
 
 def _bugs() -> list[Bug]:
-    from colonnade.conversations.ledger_heads import LedgerHeads
+    from colonnade.conversations.conversation import LedgerHeads
     from colonnade.coordinator.journal import StudyJournal
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.service import served_party

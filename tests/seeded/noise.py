@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from colonnade.privacy import randomness, samplers
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import response
-from colonnade.privacy.laws.channel import Channel
-from colonnade.privacy.laws.gaussian import DiscreteGaussian
-from colonnade.privacy.laws.laplace import DiscreteLaplace
-from colonnade.privacy.laws.response import RandomizedResponse
-from colonnade.privacy.price import Price
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.response import Channel, RandomizedResponse
 from tests.audit import test_distinguish as audits
 from tests.privacy import test_mechanisms as laws
 from tests.privacy import test_randomness as sources

@@ -6,15 +6,13 @@ from functools import partial
 import numpy as np
 
 from colonnade.coding.cells import CategoryEncoder, NumericEncoder, flatten, numbers_in
-from colonnade.party.steps import coding
-from colonnade.party.steps.counts import PrivateHistogram, PrivateReports
+from colonnade.party.steps import coded_rows as coding
+from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 from colonnade.party.table import row_order as alignment
-from colonnade.privacy.laws.channel import best_channel
+from colonnade.privacy.accounting import NANO, Loss
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.response import RandomizedResponse
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import NANO
-from colonnade.steps.counts import Reports
+from colonnade.privacy.laws.response import RandomizedResponse, best_channel
+from colonnade.steps.local import Reports
 from tests import test_record_and_replay as replay
 from tests.party import test_alignment as alignments
 from tests.party import test_statistics as statistics

@@ -4,11 +4,12 @@ from fractions import Fraction
 from functools import partial
 
 from colonnade import result
-from colonnade.privacy import curves, loss, price
+from colonnade.privacy import accounting as loss
+from colonnade.privacy import accounting as price
+from colonnade.privacy import calibration as curves
+from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
 from colonnade.result import PrivacyStatement
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies

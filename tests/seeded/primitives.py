@@ -8,12 +8,12 @@ from colonnade.coordinator.protocols.power_moments import SketchedSquare
 from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
 from colonnade.estimation import unbiased_power
 from colonnade.party.policy import Policy
-from colonnade.party.steps.values import PrivateValues
+from colonnade.party.steps.local import PrivateValues
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws.gaussian import DiscreteGaussian
+from colonnade.privacy.laws.additive import DiscreteGaussian
 from colonnade.privacy.laws.values import PerturbedValues, WholeValues
 from colonnade.secure.signs import Signs
-from colonnade.steps.projections import Sketch
+from colonnade.steps.local import Sketch
 from tests.estimators import test_moment as moments
 from tests.estimators import test_sketch as sketches
 from tests.party import test_moment_statistics as values

@@ -7,7 +7,8 @@ import numpy as np
 import colonnade as cn
 from colonnade.coordinator.protocols import power_moments
 from colonnade.party.gate import Gate
-from colonnade.report import markup, promise
+from colonnade.report import markup
+from colonnade.report import markup as promise
 from tests.estimators import test_preview as previews
 from tests.report import test_report as reports
 from tests.seeded.bug import Bug, replaced, wrapped

@@ -5,15 +5,14 @@ from functools import partial
 import numpy as np
 
 from colonnade.estimation import sketch_tables
-from colonnade.party.steps.counts import prepare_category
-from colonnade.party.steps.membership_sketches import PrivateMembershipSketches
+from colonnade.party.steps.local import PrivateMembershipSketches, prepare_category
 from colonnade.privacy.laws import sketch_law as one_sketch
 from colonnade.privacy.laws import sketches as all_sketches
 from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import Opening
-from colonnade.steps import membership_sketches
-from colonnade.steps.membership_sketches import MembershipSketches
+from colonnade.steps import keys as membership_sketches
+from colonnade.steps.keys import MembershipSketches
 from tests.audit import test_shared_keys as attacks
 from tests.coordinator import test_sketch_tables as tables
 from tests.estimators import test_kmeans_sketch as studies

@@ -9,16 +9,18 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coordinator.protocols.score_gram import ScoreMoments
-from colonnade.estimators import design, loading, model_file, study
+from colonnade.coordinator.protocols.score_releases import ScoreMoments
+from colonnade.estimators import export as design
+from colonnade.estimators import loading, model_file, study
+from colonnade.party import row_orders as deliveries
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps import gram, partial_scores
-from colonnade.party.steps.keys import SplitPart
-from colonnade.party.steps.tables import PrivateScoreHistogram
-from colonnade.party.table import deliveries
+from colonnade.party.steps import coded_rows as partial_scores
+from colonnade.party.steps import products as gram
+from colonnade.party.steps.agreements import SplitPart
+from colonnade.party.steps.products import PrivateScoreHistogram
 from colonnade.secure.summation import PairwiseMasks
-from colonnade.steps.projections import SquaredLength
+from colonnade.steps.local import SquaredLength
 from colonnade.steps.score_table import DROPPED, ScoreTable
 from tests import test_coding as coding
 from tests.estimators import test_evaluation as evaluation
@@ -112,8 +114,9 @@ def _any_recipient(self, plan, step, terms):
 
 
 def _readable_by_all(honest, path, flags, mode=0o777, **options):
-    descriptor = honest(path, flags, 0o644, **options)
-    os.fchmod(descriptor, 0o644)
+    descriptor = honest(path, flags, mode, **options)
+    if ".deliveries" in str(path):  # a ledger that everybody can read is refused before anything is delivered
+        os.fchmod(descriptor, 0o644)
     return descriptor
 
 

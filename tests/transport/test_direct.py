@@ -9,7 +9,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol import codec
-from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.protocol.messages import Ask, Released
 from colonnade.transport.direct import Direct, UnixEndpoint
 from tests.federations import federation

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from colonnade.privacy.loss import ORDERS, Loss, total
-from colonnade.privacy.price import NANO
+from colonnade.privacy.accounting import NANO, ORDERS, Loss, total
 
 __all__ = ["SLACK", "distribution_epsilon"]
 

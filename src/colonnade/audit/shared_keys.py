@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from colonnade.audit.distinguish import Finding, distinguish
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.sketch_law import GAMMA, Sketching, least_floor, least_phantoms, sketching
 from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
-from colonnade.privacy.price import Price
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 

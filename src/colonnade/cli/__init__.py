@@ -8,21 +8,14 @@ from typing import Annotated
 
 import typer
 
-from colonnade.cli import (
-    audit,
-    bench,
-    coordinator,
-    dashboard,
-    demo,
-    doctor,
-    federation,
-    ledger,
-    models,
-    party,
-    report,
-    run,
-)
-from colonnade.cli.refusal import RefusingGroup
+from colonnade.cli import coordinator, demo, federation, models, party, run
+from colonnade.cli import evidence as audit
+from colonnade.cli import evidence as bench
+from colonnade.cli import look as dashboard
+from colonnade.cli import look as doctor
+from colonnade.cli import look as ledger
+from colonnade.cli import look as report
+from colonnade.cli.screen import RefusingGroup
 
 __all__ = ["app"]
 

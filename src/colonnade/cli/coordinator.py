@@ -60,7 +60,7 @@ def status(
 ) -> None:
     """Show who is connected, and which step every study has reached."""
     from colonnade.coordinator.journal import StudyJournal
-    from colonnade.service.status import connected_to_coordinator
+    from colonnade.service.checks import connected_to_coordinator
 
     found = connected_to_coordinator(state)
     if check:

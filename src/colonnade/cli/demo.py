@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colonnade.cli import refusal, screen
+from colonnade.cli import screen
+from colonnade.cli import screen as refusal
 from colonnade.errors import BudgetExceeded, LedgerCorrupt
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from colonnade.cli.demo_studies import Comparison, DemoStudy
     from colonnade.coordinator.federation import Federation
     from colonnade.datasets.synthetic import Federated
-    from colonnade.estimators.evaluation import Evaluation
+    from colonnade.estimators.fitted import Evaluation
     from colonnade.estimators.logistic_regression import LogisticRegression
     from colonnade.estimators.study import Study
 
@@ -94,7 +95,7 @@ def _replay(study: Any, federation: "Federation") -> None:
 
 def _overspend(federation: "Federation") -> None:
     """Ask for more than is left: refused before anything is read."""
-    from colonnade.estimators.pattern_count import PatternCount
+    from colonnade.estimators.releases import PatternCount
 
     screen.heading("A question that costs more than is left")
     before = federation.budget()
@@ -155,7 +156,7 @@ def _show_round_trip(data: "Federated") -> None:
     from colonnade.estimators.loading import load
     from colonnade.estimators.logistic_regression import LogisticRegression
     from colonnade.party.policy import Policy
-    from colonnade.privacy.price import Budget
+    from colonnade.privacy.accounting import Budget
 
     screen.heading("Split, fit, evaluate, predict")
     policies = {name: Policy(predictions={"LogisticRegression": ["bank"]}) for name in data}

@@ -13,15 +13,14 @@ from sklearn.linear_model import LinearRegression as Exact
 
 from colonnade.coordinator.federation import Federation
 from colonnade.datasets.synthetic import Federated
-from colonnade.estimators.kmeans import KMeans
+from colonnade.estimators.clustering import KMeans
 from colonnade.estimators.linear_regression import LinearRegression
 from colonnade.estimators.logistic_regression import LogisticRegression
-from colonnade.estimators.methods.gradient import Gradient
-from colonnade.estimators.moment import Moment
-from colonnade.estimators.pattern_count import PatternCount
+from colonnade.estimators.methods.regressions import Gradient
 from colonnade.estimators.pca import PCA
+from colonnade.estimators.releases import Moment, PatternCount
 from colonnade.estimators.study import Study
-from colonnade.privacy.price import Budget
+from colonnade.privacy.accounting import Budget
 from colonnade.schema import Numeric
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]

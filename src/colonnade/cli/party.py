@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from colonnade.cli import refusal, screen
+from colonnade.cli import screen
+from colonnade.cli import screen as refusal
 from colonnade.errors import BadInput
 
 __all__ = ["app", "card", "init", "serve", "status"]
@@ -82,8 +83,8 @@ def status(
     ] = False,
 ) -> None:
     """Show whether guard and relay are running, who is connected, what was last asked, bytes and budget."""
+    from colonnade.service.checks import member_status
     from colonnade.service.party_folder import PartyFolder
-    from colonnade.service.status import member_status
 
     found = member_status(PartyFolder(folder.resolve()))
     if check:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colonnade.cli import refusal, screen
+from colonnade.cli import screen
+from colonnade.cli import screen as refusal
 from colonnade.cli.models import save_all
 from colonnade.errors import ColonnadeError
 

@@ -1,29 +1,74 @@
-"""Is a dealing of the degree it should be? One random combination of everything dealt, opened under a mask.
+"""Checking that every dealing is of its declared degree before anything is opened
+(docs/proofs/secure-arithmetic.md#degree-check).
 
-Every node combines its shares of all dealt values with weights u_row · v_column, adds its share of a random mask that
-was dealt with the same degree, and shows the sums to the other nodes. If they lie on polynomials of the declared
-degree, so does every dealt value, except with probability 2⁻⁴⁰ (`colonnade.secure.shamir.check_repetitions`); the
-mask hides what the combination would tell.
-
-Row weights come from the challenge of the row's own chunk, so that a chunk can be dropped once it is combined; column weights
-from the last challenge. Neither was known when the values they weigh were dealt.
-
-Combining costs little beside multiplying, where it is done in the same pass over the shares: the row weights are a few more
-columns of the product.
+Nodes commit to the links of a hash chain. Each link, revealed once all nodes hold a chunk, gives the coefficients of a
+random linear combination of that chunk. A dealing of too high a degree shows in the combination, and nothing is opened.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from cryptography.hazmat.primitives import constant_time
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
+from colonnade.secure.framing import digest
 from colonnade.secure.products import ShareProduct, entry_pairs
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import check_repetitions, expand
 from colonnade.secure.stream import subseed
 
-__all__ = ["CheckedProduct"]
+__all__ = ["Chain", "CheckedProduct", "challenge", "commitments", "follows"]
+
+
+class Chain:
+    """One node's chain.
+
+    Parameters
+    ----------
+    secret
+        32 fresh random bytes.
+    length
+        How many challenges there will be.
+    """
+
+    def __init__(self, secret: bytes, length: int) -> None:
+        links = [secret]
+        for _ in range(length):
+            links.append(_next(links[-1]))
+        self._links = links[::-1]
+
+    @property
+    def head(self) -> bytes:
+        """The commitment to the whole chain."""
+        return self._links[0]
+
+    def link(self, number: int) -> bytes:
+        """Return the link revealed after chunk ``number`` (from 1)."""
+        return self._links[number]
+
+    def __repr__(self) -> str:
+        return f"Chain({len(self._links) - 1} links, <hidden>)"
+
+
+def follows(link: bytes, known: bytes) -> None:
+    """Refuse a link that does not lead to the one already known."""
+    if not constant_time.bytes_eq(_next(link), known):
+        raise ProtocolError("A node revealed another challenge than it committed to.")
+
+
+def challenge(links: Mapping[str, bytes]) -> bytes:
+    """Return the challenge that all nodes' links make together."""
+    return digest("colonnade challenge v1", *((name, links[name]) for name in sorted(links)))
+
+
+def commitments(heads: Mapping[str, bytes]) -> bytes:
+    """Return what a node was told of all chains, in short."""
+    return digest("colonnade challenge heads v1", *((name, heads[name]) for name in sorted(heads)))
+
+
+def _next(link: bytes) -> bytes:
+    return digest("colonnade challenge link v1", link)
 
 
 class CheckedProduct(ShareProduct):

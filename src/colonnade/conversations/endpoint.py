@@ -1,18 +1,50 @@
-"""Runs at one member, and a member without data as an endpoint of its own."""
+"""Runs at one member: which conversation a step is held in, one run at a time, and a member without data as an endpoint."""
 
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from colonnade.conversations.agreements import CohortRun, KeyRun
 from colonnade.conversations.conversation import Conversation, Member
-from colonnade.conversations.registry import CONVERSATIONS, conversation_kind
+from colonnade.conversations.gradient import GradientRun
+from colonnade.conversations.matching import MatchingRun
+from colonnade.conversations.products import ProductRun
+from colonnade.conversations.scores import ScoreRun
+from colonnade.conversations.sums import SagaRun, SumRun
+from colonnade.conversations.union import UnionRun
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
-from colonnade.steps.registry import is_conversation
+from colonnade.steps.kind import StepKind
+from colonnade.steps.registry import is_conversation, kind_of
 
-__all__ = ["ComputeNode", "Runs", "check_membership"]
+__all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
+
+
+CONVERSATIONS: Mapping[str, type[Conversation]] = {
+    conversation.name: conversation
+    for conversation in (
+        CohortRun,
+        GradientRun,
+        KeyRun,
+        MatchingRun,
+        ProductRun,
+        SagaRun,
+        ScoreRun,
+        SumRun,
+        UnionRun,
+    )
+}
+
+
+def conversation_kind(plan: Plan, name: str) -> type[StepKind]:
+    """Return the kind of a step that members work out in conversation; a conversation is of one kind."""
+    kinds = {kind_of(step) for step in plan.steps if step.name == name}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None or not kind.conversation:
+        raise PlanMismatch("The plan has no conversation of that name, or one of two kinds.")
+    return kind
 
 
 class Runs:

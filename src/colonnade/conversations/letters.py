@@ -21,7 +21,7 @@ class Letter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     head
         First letter of a node: the end of its chain of reveals.
     heads
-        Second letter of a node: what it was told of all nodes' chains (`colonnade.conversations.challenge.commitments`).
+        Second letter of a node: what it was told of all nodes' chains (`colonnade.conversations.degree_check.commitments`).
     reveal
         The next link of the chain: this node has received a chunk, and here is its part of the challenge.
     check

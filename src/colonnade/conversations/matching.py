@@ -30,10 +30,9 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
 from colonnade.secure.framing import digest
 from colonnade.secure.hidden_map import HiddenMap, Words
+from colonnade.secure.keys import SEED_BYTES, Secret
 from colonnade.secure.mail import Session
-from colonnade.secure.matching import Follower, Leader, drawn_order, hash_ids, padded
-from colonnade.secure.points import POINT_BYTES, Points
-from colonnade.secure.secret import SEED_BYTES, Secret
+from colonnade.secure.matching import POINT_BYTES, Follower, Leader, Points, drawn_order, hash_ids, padded
 from colonnade.secure.stream import subseed
 from colonnade.steps.alignment import Matching
 

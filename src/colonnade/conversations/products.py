@@ -19,9 +19,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.challenge import Chain, challenge, commitments, follows
 from colonnade.conversations.conversation import Conversation, Meeting, Member
-from colonnade.conversations.degree_check import CheckedProduct
+from colonnade.conversations.degree_check import Chain, CheckedProduct, challenge, commitments, follows
 from colonnade.conversations.letters import Letter
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan

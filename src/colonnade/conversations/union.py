@@ -27,10 +27,9 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Posted, Reply
 from colonnade.secure.framing import digest
+from colonnade.secure.keys import Secret
 from colonnade.secure.mail import Session
-from colonnade.secure.matching import hash_ids, padded
-from colonnade.secure.points import POINT_BYTES, Points
-from colonnade.secure.secret import Secret
+from colonnade.secure.matching import POINT_BYTES, Points, hash_ids, padded
 from colonnade.secure.stream import subseed
 from colonnade.secure.union import UnionSide
 from colonnade.steps.alignment import Matching

@@ -12,10 +12,11 @@ import msgspec
 from colonnade.coordinator.journal import Journal, NoJournal
 from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
 from colonnade.plan import About, Plan
-from colonnade.privacy.loss import Loss, total
+from colonnade.privacy.accounting import Loss, total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
     Agreed,
+    Algorithm,
     Ask,
     Conclude,
     Greeted,
@@ -29,8 +30,7 @@ from colonnade.protocol.messages import (
     Reply,
     Request,
 )
-from colonnade.protocol.rounds import Algorithm
-from colonnade.secure.handshake import Hello
+from colonnade.secure.mail import Hello
 from colonnade.transport.direct import Transport
 from colonnade.transport.transcript import Recorded, Transcript
 

@@ -7,18 +7,14 @@ from typing import Any, Protocol, Self, TypeVar, cast
 
 import pandas as pd
 
-from colonnade.coding.names import ColumnName, plain_names
+from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
-from colonnade.coordinator.accounts import account_row, person_loss
-from colonnade.coordinator.aligning import Aligned, Aligning
-from colonnade.coordinator.connection import check_schemas, open_connection
-from colonnade.coordinator.dividing import Dividing
+from colonnade.coordinator.alignment import Aligned, Aligning
 from colonnade.coordinator.driver import Outcome, Progress, Quote
-from colonnade.coordinator.findings import Findings, findings_of
-from colonnade.coordinator.journal import Journal
-from colonnade.coordinator.protocols.gram_release import GramRelease
-from colonnade.coordinator.protocols.union_release import UnionRelease
-from colonnade.coordinator.release import MomentsRelease
+from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_loss
+from colonnade.coordinator.journal import Journal, check_schemas, open_connection
+from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
+from colonnade.coordinator.splitting import Dividing
 from colonnade.errors import (
     BadInput,
     NotEnoughComputeNodes,
@@ -26,12 +22,11 @@ from colonnade.errors import (
     SchemaMismatch,
 )
 from colonnade.plan import RELATION, About, Parameter, Plan, Unit
+from colonnade.privacy.accounting import Budget, Price
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.privacy.price import Budget, Price
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Reply, Request
-from colonnade.protocol.rounds import Algorithm
+from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAccount, GetDescription, Reply, Request
 from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold

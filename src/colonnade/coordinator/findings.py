@@ -1,18 +1,189 @@
-"""What a finished study leaves behind besides its result: who could see what, what was said, and a line to keep."""
+"""What is known of a study besides its result: its privacy statement, its traffic, its accounts, and a receipt."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from colonnade.coordinator.driver import Outcome
-from colonnade.coordinator.statement import statement_of
-from colonnade.plan import Plan
-from colonnade.result import PrivacyStatement
-from colonnade.schema import Schema
+from colonnade.coordinator.driver import Outcome, Quote
+from colonnade.errors import ColonnadeError
+from colonnade.estimation.moments import Moments
+from colonnade.plan import EVENT, Plan
+from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Accounted, Propose
+from colonnade.result import Opening, PrivacyStatement
+from colonnade.schema import Column, Schema
+from colonnade.steps.kind import LOSS, SMALL, Forecast
+from colonnade.steps.registry import discloses, whole_steps
 from colonnade.transport.transcript import Transcript
 
-__all__ = ["Findings", "Papers", "findings_of"]
+__all__ = [
+    "Findings",
+    "MomentsRelease",
+    "Papers",
+    "Traffic",
+    "account_row",
+    "findings_of",
+    "forecast_traffic",
+    "person_loss",
+    "statement_of",
+]
+
+
+EVENT_LEVEL = (
+    "Event level: neighbours differ in one person's value at each party by at most {change}. "
+    "Steps of that size are hidden; a whole value, and the order of its size, is not."
+)
+NOT_PRIVATE = (
+    "Not differentially private: exact values left the parties, each of which allows this by name in its policy. "
+    "What is said to stay hidden does so from a coordinator that follows the protocol; one that does not can learn more, up to "
+    "the rows that take part."
+)
+
+
+def statement_of(
+    plan: Plan, quote: Quote, mechanisms: Mapping[str, str], schemas: Mapping[str, Schema], *, local: bool
+) -> PrivacyStatement:
+    """Return who could see what of a plan, at what price.
+
+    Parameters
+    ----------
+    plan, quote
+        The study, and what each party computed that it costs.
+    mechanisms
+        What each step was perturbed by, in words, where that is known.
+    schemas
+        What is public about the parties' columns.
+    local
+        Whether local differential privacy holds.
+    """
+    return PrivacyStatement(
+        _openings(plan, quote, mechanisms, schemas),
+        plan.parties,
+        plan.price.delta if plan.price is not None else 0.0,
+        local=local,
+        collusion=min((kind.collusion(plan, steps) for kind, steps in whole_steps(plan)), default=0),
+        assumptions=_assumptions(plan),
+        relation=plan.relation,
+    )
+
+
+def _openings(
+    plan: Plan, quote: Quote, mechanisms: Mapping[str, str], schemas: Mapping[str, Schema]
+) -> tuple[Opening, ...]:
+    """Return one opening per local release, and one per joint step."""
+    openings: list[Opening] = []
+    for kind, steps in whole_steps(plan):
+        name = next(iter(steps.values())).name
+        losses = {party: quote.losses[party][name] for party in steps if name in quote.losses.get(party, {})}
+        openings += kind.openings(plan, steps, losses, schemas, mechanisms.get(name, kind.title))
+    return tuple(openings)
+
+
+def _assumptions(plan: Plan) -> tuple[str, ...]:
+    """Return what the guarantee of a plan rests on, in words."""
+    words: list[str] = []
+    if plan.relation == EVENT:
+        words.append(EVENT_LEVEL.format(change=max(step.parameters.get("change", 0) for step in plan.steps)))
+    if any(discloses(step) for step in plan.steps):
+        words.append(NOT_PRIVATE)
+    for kind, steps in whole_steps(plan):
+        words += kind.assumptions(plan, steps)
+    return tuple(dict.fromkeys(words))
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a study will say: rounds, and bytes to and from all members.
+
+    Parameters
+    ----------
+    rounds
+        Exchanges between the coordinator and the members.
+    bytes_to, bytes_from
+        To and from each member, in all rounds.
+    """
+
+    rounds: int = 0
+    bytes_to: Mapping[str, int] = field(default_factory=dict)
+    bytes_from: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """All bytes in both directions."""
+        return sum(self.bytes_to.values()) + sum(self.bytes_from.values())
+
+
+def forecast_traffic(plan: Plan, quote: Quote, schemas: Mapping[str, Schema]) -> Traffic | None:
+    """Return what running a plan will say; ``None`` if one of its kinds of step cannot be forecast.
+
+    Parameters
+    ----------
+    plan
+        The study.
+    quote
+        What is paid for already: a release that is kept is fetched, not made.
+    schemas
+        The parties' public schemas.
+    """
+    forecast = Forecast(len(codec.encode(Propose(plan=plan))))
+    forecast.round(
+        dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
+        {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
+    )
+    for kind, steps in whole_steps(plan):
+        name = next(iter(steps.values())).name
+        kept = not any(quote.unpaid.values()) if kind.keeps_key else _is_paid(quote, steps, name)
+        try:
+            if not kind.forecast(plan, steps, schemas, forecast, kept=kept):
+                return None
+        except ColonnadeError:  # a parameter that the kind does not take
+            return None
+    return Traffic(forecast.rounds, forecast.to, forecast.back)
+
+
+def _is_paid(quote: Quote, parties: Mapping[str, object], name: str) -> bool:
+    return not any(name in quote.unpaid[party] for party in parties)
+
+
+def account_row(reply: Accounted) -> dict[str, object]:
+    """Return one party's line of `Federation.budget`."""
+    spent = Loss.from_bytes(reply.spent)
+    return {
+        "party": reply.party,
+        "spent": spent.epsilon(reply.cap_delta),
+        "remaining": _room(spent, reply.cap_nano, reply.cap_delta),
+        "epsilon": reply.cap_nano / NANO,
+        "delta": reply.cap_delta,
+        "releases": sum(entry.loss is not None for entry in reply.entries),
+        "nonprivate": sum(entry.loss is None for entry in reply.entries),
+    }
+
+
+def _room(spent: Loss, cap_nano: int, delta: float) -> float:
+    """Return the largest pure ε that one more release may cost: composition, not subtraction, decides."""
+    low, high = 0, cap_nano
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if (spent + Loss.of_pure(middle)).fits(cap_nano, delta) else (low, middle - 1)
+    return low / NANO
+
+
+def person_loss(accounts: Iterable[Accounted]) -> Loss:
+    """Compose all parties' releases; one that several parties paid for together counts once, at its largest."""
+    alone: list[Loss] = []
+    joint: dict[str, Loss] = {}
+    for reply in accounts:
+        for entry in reply.entries:
+            if entry.loss is None:
+                continue
+            loss = Loss.from_bytes(entry.loss)
+            if entry.joint is None:
+                alone.append(loss)
+            else:
+                joint[entry.joint] = max(joint.get(entry.joint, NOTHING), loss, key=lambda one: one.renyi)
+    return total([*alone, *joint.values()])
 
 
 @dataclass(frozen=True)
@@ -80,3 +251,33 @@ def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, 
 
 def _figure(value: float) -> str:
     return "∞ (not private)" if math.isinf(value) else f"{value:.4g}"
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsRelease(Papers):
+    """One noisy Gram matrix and its papers; made by `Federation.moments`.
+
+    Parameters
+    ----------
+    moments
+        The matrix, its noise and its coded columns.
+    columns
+        The public descriptions of the columns in it.
+    findings
+        The papers of the study that released it.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> release = federation.moments(["bank.age", "bank.income", "telco.minutes"], epsilon=1.0, delta=1e-5)
+    >>> cn.PCA(1).fit(release).components_.shape
+    (1, 3)
+    """
+
+    moments: Moments
+    columns: Mapping[str, Column]
+    findings: Findings
+
+    def __repr__(self) -> str:
+        return f"MomentsRelease({len(self.columns)} columns, {self.moments.count:,} people)"

@@ -1,11 +1,8 @@
-"""What a coordinator must not forget: which studies it has begun, where they stand, and what a party may still have to be told.
-
-Parties keep their own answers, so that most of a study that was cut short is asked for again at no price. One thing only the
-coordinator holds: the letters of the last turn of a conversation, which some members may have received, and opened, when others
-had not. They are kept, durably, before they are sent, and told to the others when the study is taken up again; a second run in
-their place would be refused by the members that have opened.
+"""A coordinator across machines: its connection to the members, and a journal from which a study that was cut short is taken
+up.
 """
 
+import os
 import sqlite3
 import threading
 import time
@@ -14,15 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from colonnade.conversations.ledger_heads import LedgerHeads
-from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.event_log import Log
+from colonnade.conversations.conversation import LedgerHeads, Member
+from colonnade.conversations.endpoint import ComputeNode
+from colonnade.errors import BadInput, ColonnadeError, ProtocolError, SchemaMismatch
+from colonnade.event_log import Log, write_status
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.agreement import FederationAgreement
+from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
+from colonnade.schema import Schema
+from colonnade.secure.keys import Identity
+from colonnade.transport.direct import Transport, WithLocalNodes
+from colonnade.transport.kit import require_engine
 
-__all__ = ["Journal", "NoJournal", "StudyJournal", "StudyStanding"]
+__all__ = ["Connection", "Journal", "NoJournal", "StudyJournal", "StudyStanding", "check_schemas", "open_connection"]
+
 
 SMALL = 1 << 18
 """Bytes of a request that is kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
@@ -252,3 +255,77 @@ def _plain(name: str) -> str:
 
 def _is_small(request: Request) -> bool:
     return isinstance(request, Post) and sum(len(letter) for letter in request.letters.values()) <= SMALL
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What `Federation.connect` needs: the papers, how to reach everybody, and what must not be forgotten."""
+
+    papers: FederationAgreement
+    transport: Transport
+    journal: StudyJournal
+
+
+def open_connection(
+    path: str | Path,
+    *,
+    kit: str | Path | None = None,
+    state: str | Path | None = None,
+    patience: float | None = None,
+    listen: str | None = None,
+) -> Connection:
+    """Read a federation's papers, listen for its members, and open the coordinator's state."""
+    path = Path(path)
+    papers = read_agreement(path).check()
+    require_engine()
+    from colonnade.transport.flare import PATIENCE, FlareTransport
+
+    kit = _kit(path.parent) if kit is None else Path(kit)
+    state = path.parent / "coordinator-state" if state is None else Path(state)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
+    journal = StudyJournal(state / "studies.sqlite", papers, log=notes)
+    where = papers.coordinator
+    try:
+        near = {COORDINATOR: _own_node(papers, kit, state)} if COORDINATOR in papers.members else {}
+        far = FlareTransport(
+            papers.sites,
+            address=where.address if listen is None else f"{where.scheme}://{listen}:{where.port}",
+            kit=kit,
+            host=where.host,
+            patience=PATIENCE if patience is None else patience,
+            log=notes,
+            changed=lambda connected: write_status(
+                state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
+            ),
+        )
+    except BaseException:
+        journal.close()
+        raise
+    return Connection(papers, WithLocalNodes(far, near) if near else far, journal)
+
+
+def check_schemas(papers: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:
+    """Refuse parties that describe other columns than those in the papers."""
+    for party, schema in schemas.items():
+        if codec.schema_digest(schema) != papers.members[party].schema:
+            raise SchemaMismatch(f"Party {party!r} describes other columns than the federation's papers.")
+
+
+def _kit(folder: Path) -> Path:
+    """Return where the coordinator's kit is beside its papers."""
+    made = folder / "kits" / COORDINATOR
+    return made if made.is_dir() else folder / "kit"
+
+
+def _own_node(papers: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
+    try:
+        seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        raise BadInput(
+            "The coordinator is a compute node of this federation, and its kit has no identity.key.",
+            remedy="Use the kit that `colonnade federation init` made for the coordinator.",
+        ) from None
+    ledgers = {name: papers.members[name].ledger for name in papers.parties}
+    member = Member(COORDINATOR, Identity.from_seed(seed), papers.pinned(), LedgerHeads(ledgers, state / "node.heads"))
+    return ComputeNode(member, papers.identity, os.urandom)

@@ -24,15 +24,13 @@ from fractions import Fraction
 from typing import Literal
 
 from colonnade.errors import BadInput
-from colonnade.estimation.sketch_likelihood import LARGEST_SKETCHED
+from colonnade.estimation.sketch_tables import LARGEST_SKETCHED
+from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho
-from colonnade.privacy.laws.channel import best_channel
 from colonnade.privacy.laws.clustering_rounds import clustering_schedule, displacement_noise
+from colonnade.privacy.laws.response import best_channel
 from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
 
 __all__ = [
     "RULES",

@@ -1,21 +1,42 @@
-"""Second moments of all columns from one release of the secure Gram channel (paper 002), as every estimator reads them.
+"""Second moments that were opened with noise, and what follows from them without a model.
 
-The coordinator holds a noisy symmetric matrix of sums of products of *coded* columns, how noisy each entry is, and
-nothing else. Whatever is computed from it is post-processing and costs nothing more. Coding is public
-(`colonnade.coding.features`): a two-level category may become a single ±1 column (half the noise variance of two
-indicators), and a constant column of ones comes first.
+A `Moments` object holds the noisy matrix, its noise and its coded columns. Beside it stand how noise propagates through
+quadratic forms, moments of typical data for previews, a matrix whose weak correlations are pulled towards none, and
+principal components.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv, ndtr, ndtri
 
-from colonnade.coding.features import Feature
+from colonnade.coding.columns import Feature, to_own_units
 from colonnade.errors import BadInput
 
-__all__ = ["Moments", "noise_variance", "row_bound"]
+__all__ = [
+    "EVEN",
+    "NARROW",
+    "SPREAD",
+    "TYPICAL",
+    "ComponentsFit",
+    "Moments",
+    "deviations",
+    "noise_variance",
+    "noisy_releases",
+    "operator_norm",
+    "pca_from_moments",
+    "pooled_correlations",
+    "product_covariance",
+    "quadratic_variance",
+    "row_bound",
+    "sketched_grams",
+    "typical_matrix",
+]
+
 
 Array = NDArray[np.float64]
 SYMMETRY_TOLERANCE = 1e-9
@@ -137,3 +158,257 @@ def _square(values: object, size: int) -> Array:
         raise BadInput("A matrix of moments must be symmetric.", remedy="Measure each pair once and mirror it.")
     array.setflags(write=False)
     return array
+
+
+def product_covariance(variance: Array, left: Array, right: Array) -> Array:
+    """Return Cov((E·left)_i, (E·right)_j).
+
+    Entry (i, j) shares one noise variable off the diagonal, V_ij·left_j·right_i, and a whole row on it.
+    """
+    covariance = variance * np.outer(right, left)
+    np.fill_diagonal(covariance, variance @ (left * right))
+    return covariance
+
+
+def quadratic_variance(variance: Array, direction: Array) -> float:
+    """Return the variance of dᵀEd for a fixed direction d: each pair is drawn once and counted twice."""
+    squared = direction**2
+    diagonal = np.diag(variance)
+    return float(2 * squared @ variance @ squared - diagonal @ squared**2)
+
+
+def operator_norm(variance: Array) -> float:
+    """Return the typical largest eigenvalue of the noise: 2·√(largest row sum of the variances).
+
+    For equal variances V/2 off the diagonal this is the 2·σ√d of a Gaussian orthogonal matrix; for unequal ones it is
+    an upper estimate.
+    """
+    return float(2 * np.sqrt(np.max(variance.sum(axis=1))))
+
+
+SPREAD = 1 / 12
+"""The variance of a typical number mapped to [−1, 1]."""
+EXPLAINED = 4 / 3
+"""How much more a number varies that is to be explained."""
+EVEN, NARROW = 1 / 3, 1 / 36
+"""The same if it is spread evenly between its bounds, and if these are twelve standard deviations apart."""
+TRAIT = 0.6
+"""The part of a typical number's variance that comes from what all columns have in common."""
+CLASS = 0.4
+"""The same for a class that is to be explained."""
+DRAWS = 32
+TYPICAL = "typical columns: a standard deviation of a seventh of the bounds, much in common, levels equally frequent"
+
+
+def typical_matrix(
+    features: Sequence[Feature],
+    people: int,
+    *,
+    target: str | None = None,
+    spread: float = SPREAD,
+    unequal: bool = False,
+) -> Array:
+    """Return the sums of products of typical columns, the intercept's first.
+
+    Parameters
+    ----------
+    features
+        The coded columns, the intercept first.
+    people
+        How many there are.
+    target
+        The column to be explained, if there is one.
+    spread
+        The variance of a number.
+    unequal
+        Whether nothing is to be explained, and variances fall from twice the typical to half of it from column to column:
+        of columns that vary exactly alike no direction is a principal one.
+    """
+    columns = [feature.column for feature in features]
+    sizes = np.array([columns.count(column) for column in columns], dtype=np.float64)
+    kinds = np.array([feature.kind for feature in features])
+    explained = np.array([column == target for column in columns]) & (kinds == "numeric")
+    spreads = spread * np.where(explained, EXPLAINED, 1.0)
+    if unequal:
+        spreads = spread * EXPLAINED * np.geomspace(2.0, 0.5, len(features))
+    deviation = np.where(kinds == "numeric", np.sqrt(spreads), np.where(kinds == "sign", 1.0, 0.0))
+    shared = deviation * np.sqrt(np.where(explained, 1.0, np.where(kinds == "sign", CLASS, TRAIT)))
+    matrix = np.outer(shared, shared)
+    matrix[np.diag_indices_from(matrix)] = deviation**2
+    mean = np.where(kinds == "level", 1 / sizes, np.where(kinds == "intercept", 1.0, 0.0))
+    matrix += np.outer(mean, mean)
+    levels = kinds == "level"
+    same = np.array(columns)[:, None] == np.array(columns)[None, :]
+    exclusive = levels[:, None] & levels[None, :] & same
+    matrix[exclusive] = 0.0
+    matrix[levels, levels] = mean[levels]
+    return np.asarray(people * matrix)
+
+
+def deviations(exact: Moments, releases: Iterable[Moments], fit: Callable[[Moments], Array]) -> Array:
+    """Return by how much noise moves each figure of a fit: one row a release.
+
+    Parameters
+    ----------
+    exact
+        What is fitted, without noise.
+    releases
+        The same with noise.
+    fit
+        From moments to the figures in question.
+    """
+    return np.asarray([fit(release) for release in releases]) - fit(exact)
+
+
+def noisy_releases(exact: Moments, variance: Array) -> Iterator[Moments]:
+    """Yield the moments with public draws of independent noise of these variances in every entry."""
+    rows, columns = np.triu_indices(len(variance))
+    for draw in _normal("entries", (DRAWS, len(rows))):
+        noise = np.zeros_like(variance)
+        noise[rows, columns] = noise[columns, rows] = draw
+        noisy = exact.matrix + noise * np.sqrt(variance)
+        yield Moments.of_release(noisy, variance, exact.count, exact.features)
+
+
+def sketched_grams(centred: Array, noise: Array, size: int) -> Iterator[Array]:
+    """Yield Gram matrices of noisy sketches, the noise's own variance subtracted: Wishart, by Bartlett's decomposition.
+
+    A sketch of few rows errs mostly by itself, in all entries together, which independent noise would not show.
+
+    Parameters
+    ----------
+    centred
+        The true centred Gram matrix of typical columns.
+    noise
+        The variance of the noise in each column of a sketch.
+    size
+        s, its rows.
+    """
+    width = len(noise)
+    root = np.linalg.cholesky(centred + np.diag(noise) + 1e-9 * np.trace(centred) * np.eye(width))
+    degrees = np.maximum(size - np.arange(width), 1)
+    below = _normal("sketch", (DRAWS, width, width))
+    for draw in below:
+        uniform = ndtr(np.diag(draw))
+        factor = root @ (np.tril(draw, -1) + np.diag(np.sqrt(2 * gammaincinv(degrees / 2, uniform))))
+        yield factor @ factor.T / size - np.diag(noise)
+
+
+def _normal(purpose: str, shape: tuple[int, ...]) -> Array:
+    """Return standard normal numbers of a public stream: the same preview for the same question."""
+    count = prod(shape)
+    stream = hashlib.shake_256(f"colonnade/typical/1/{purpose}".encode()).digest(8 * count)
+    uniform = (np.frombuffer(stream, dtype=np.uint64) >> np.uint64(11)).astype(np.float64) + 0.5
+    return np.asarray(ndtri(uniform * 2.0**-53)).reshape(shape)
+
+
+def pooled_correlations(moments: Moments, target: str) -> Moments:
+    """Return moments whose products of two features (not those with the target) are pulled towards no correlation."""
+    moments = _possible(moments)
+    features = np.array([feature.column not in (target, moments.features[0].column) for feature in moments.features])
+    pulled = np.outer(features, features) & (moments.variance > 0)
+    np.fill_diagonal(pulled, val=False)
+    if not pulled.any():
+        return moments
+    means = moments.matrix[0] / moments.count
+    expected = moments.count * np.outer(means, means)
+    centred = moments.matrix - expected
+    spread = np.maximum(np.diag(centred), 0.0)
+    products = np.outer(spread, spread)
+    excess = float(np.sum((centred**2 - moments.variance)[pulled]))
+    possible = float(products[pulled].sum())
+    squared = min(max(excess, 0.0), possible) / possible if possible > 0 else 0.0
+    kept = np.where(pulled, squared * products / np.where(pulled, squared * products + moments.variance, 1.0), 1.0)
+    matrix = np.where(pulled, expected + kept * centred, moments.matrix)
+    return Moments(matrix, kept**2 * moments.variance, moments.count, moments.features)
+
+
+def _possible(moments: Moments) -> Moments:
+    """Return moments whose sums, and the squares of indicators with them, lie where those of coded columns can."""
+    matrix, count = np.array(moments.matrix), float(moments.count)
+    indicators = np.array([feature.kind == "level" for feature in moments.features])
+    sums = np.clip(matrix[0], np.where(indicators, 0.0, -count), count)
+    matrix[0], matrix[:, 0] = sums, sums
+    matrix[indicators, indicators] = sums[indicators]
+    return Moments(matrix, moments.variance, moments.count, moments.features)
+
+
+TIE = 1e-8
+"""Entries that differ by less than this part of the largest are of one size."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentsFit:
+    """Principal components.
+
+    Parameters
+    ----------
+    names
+        The coded columns.
+    components
+        One unit row a component, its largest entry positive.
+    explained_variance
+        Per component, in coded units, divided by people − 1 and corrected for the bias of noise.
+    explained_variance_error
+        Its standard error from the privacy noise.
+    means, coded_means
+        Column means in own units (shares, for levels) and in coded units.
+    significant
+        How many of the components stand out from the noise: an eigenvalue above the noise's operator norm.
+    noise_floor
+        That norm as a variance: below it noise alone explains a component.
+    """
+
+    names: tuple[str, ...]
+    components: Array
+    explained_variance: Array
+    explained_variance_error: Array
+    means: Array
+    coded_means: Array
+    significant: int
+    noise_floor: float = 0.0
+
+
+def pca_from_moments(moments: Moments, n_components: int, *, columns: Sequence[str] | None = None) -> ComponentsFit:
+    """Return the leading components of some columns (all by default)."""
+    places = moments.places(columns)
+    features = [moments.features[place] for place in places]
+    if any(feature.kind == "sign" for feature in features):
+        raise BadInput(
+            "Components need categories coded as levels.", remedy="Release the moments without signed columns."
+        )
+    if isinstance(n_components, bool) or not isinstance(n_components, int) or not 1 <= n_components <= len(places):
+        raise BadInput(f"n_components must be a whole number from 1 to {len(places)}.")
+    means = moments.matrix[0, places] / moments.count
+    centred = moments.matrix[np.ix_(places, places)] - moments.count * np.outer(means, means)
+    values, vectors = np.linalg.eigh(centred)
+    values, vectors = values[::-1][:n_components], _orient(vectors[:, ::-1][:, :n_components])
+    variance = moments.variance[np.ix_(places, places)]
+    people = max(moments.count - 1, 1)
+    return ComponentsFit(
+        names=tuple(feature.name for feature in features),
+        components=vectors.T,
+        explained_variance=_without_noise(values, operator_norm(variance)) / people,
+        explained_variance_error=np.sqrt([quadratic_variance(variance, vector) for vector in vectors.T]) / people,
+        means=to_own_units(means, features),
+        coded_means=means,
+        significant=int(np.sum(values > operator_norm(variance))),
+        noise_floor=operator_norm(variance) / people,
+    )
+
+
+def _without_noise(values: Array, width: float) -> Array:
+    """Invert l ↦ l + (width/2)²/l where an eigenvalue stands out of the noise; below that, noise alone explains it."""
+    outside = np.maximum(values**2 - width**2, 0.0)
+    return np.where(values > width, (values + np.sqrt(outside)) / 2, np.maximum(values, 0.0) / 2)
+
+
+def _orient(vectors: Array) -> Array:
+    """Fix the sign of each vector: its entry of largest size is positive; of entries that tie, the first.
+
+    Two columns that vary alike give a vector such as (0.7, −0.7), and rounding would decide which of the two is larger.
+    """
+    sizes = np.abs(vectors)
+    largest = np.argmax(sizes >= sizes.max(axis=0) * (1 - TIE), axis=0)
+    signs = np.sign(vectors[largest, np.arange(vectors.shape[1])])
+    return np.asarray(vectors * signs)

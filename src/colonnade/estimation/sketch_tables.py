@@ -1,18 +1,12 @@
-"""From sketches to pair tables, and how large a single set is (paper 001, Algorithms 4 and 5, replaced; `privacy.md` §3.5).
+"""Pair tables from sketches of memberships, by maximum likelihood (docs/proofs/sketches.md#decoding).
 
-*One set.* ``(1+γ)^HarmonicMean(α)`` of the paper never converges to the number of elements; ``κM/Σ(1+γ)^-α`` with
-``κ = γ/((1+γ)ln(1+γ))`` does, and so does the value of greatest likelihood, which also reads values at the floor rightly.
-
-*A pair's table.* The concave likelihood of `colonnade.estimation.sketch_likelihood` is climbed by the classical
-multiplicative step for rates with a known background (the phantoms): every count is multiplied by how often its cell rang, as
-far as one can tell, over how long it was waited for, with one multiplier for the known total. Counts stay positive and the
-likelihood never falls. Two readings compete: everybody has a record at both parties, or some do not; the second has 2k′ more
-unknowns and is believed only where it explains far more.
+Each pair of parties' sketches is decoded into a table of how many people are in which two local clusters.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numba
 import numpy as np
@@ -20,21 +14,193 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from colonnade.errors import BadInput
-from colonnade.estimation.pair_tables import PairTables
-from colonnade.estimation.sketch_likelihood import Codes, Evidence, evidence_of, ring_times
+from colonnade.estimation.tables import PairTables
 from colonnade.privacy.laws.sketch_law import GAMMA, SketchLaw
 
 __all__ = [
+    "LARGEST_SKETCHED",
+    "Evidence",
     "TableOfSketches",
     "cell_spread",
     "corrected_cardinality",
+    "evidence_of",
     "kappa",
     "likely_cardinality",
+    "ring_times",
     "sketched_table",
     "sketched_tables",
 ]
 
+
+LARGEST_SKETCHED = 48
+"""Local clusters up to which sketches are decoded."""
+
 Array = NDArray[np.float64]
+Codes = NDArray[np.uint16]
+
+_READ = (
+    "void(uint16[:, ::1], uint16[:, ::1], uint16, float64[::1], float64[:, ::1], float64[:, ::1], int64[:, ::1],"
+    " int64[:, ::1])"
+)
+_WEIGH = (
+    "float64(int64[::1], int64[::1], int64[::1], float64[::1], float64[:, ::1], float64[::1], float64[:, ::1],"
+    " float64[::1])"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Alone:
+    """Rings that one party heard alone: whose row, which columns had rung before (one after the other), and how often."""
+
+    owner: NDArray[np.int64]
+    start: NDArray[np.int64]
+    before: NDArray[np.int64]
+    count: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The likelihood of a pair's sketches, as far as it depends on the rates.
+
+    Parameters
+    ----------
+    waited, waited_first, waited_second
+        Over all sketches: Σ max(s_a, t_b), Σ s_a and Σ t_b.
+    together
+        How often each cell rang for both.
+    first, second
+        What each party heard alone.
+    """
+
+    waited: Array
+    waited_first: Array
+    waited_second: Array
+    together: Array
+    first: _Alone
+    second: _Alone
+
+    def pull(self, cells: Array, only_first: Array, only_second: Array) -> tuple[float, Array, Array, Array]:
+        """Return the log likelihood at some rates, and the expected rings of each cell divided by its rate."""
+        cells = np.ascontiguousarray(cells)
+        turned = np.ascontiguousarray(cells.T)
+        drawn, drawn_back = self.together / cells, np.zeros(turned.shape)
+        pulled_first, pulled_second = np.zeros_like(only_first), np.zeros_like(only_second)
+        value = float(np.sum(self.together * np.log(cells)))
+        value += _weigh(*_parts(self.first), cells, only_first, drawn, pulled_first)
+        value += _weigh(*_parts(self.second), turned, only_second, drawn_back, pulled_second)
+        value -= float(np.sum(cells * self.waited) + only_first @ self.waited_first + only_second @ self.waited_second)
+        return value, drawn + drawn_back.T, pulled_first, pulled_second
+
+
+@lru_cache(maxsize=64)
+def ring_times(law: SketchLaw) -> Array:
+    """Return the time of every value from the floor to the cap; of the floor, when it was given up."""
+    uniform = law.thresholds.astype(np.float64) * 2.0**-64
+    inside = np.sqrt(uniform[:-1] * uniform[1:])
+    return np.asarray(-np.log1p(-np.concatenate([uniform[:1], inside, uniform[-1:] / 2])))
+
+
+def evidence_of(law: SketchLaw, first: Codes, second: Codes) -> Evidence:
+    """Read the sketches of two parties, M rows of one value a cluster each, from the floor to the cap."""
+    clusters = first.shape[1], second.shape[1]
+    if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or max(clusters) > LARGEST_SKETCHED:
+        raise BadInput(f"Sketches of two parties, equally many, of up to {LARGEST_SKETCHED} clusters are decoded.")
+    waited, together = np.zeros(clusters), np.zeros(clusters)
+    heard, heard_back = np.full(first.shape, -1, dtype=np.int64), np.full(second.shape, -1, dtype=np.int64)
+    times = ring_times(law)
+    if min(first.min(), second.min()) < law.floor or max(first.max(), second.max()) > law.cap:
+        raise BadInput("A value of a sketch lies outside its law.")
+    one, other = np.ascontiguousarray(first), np.ascontiguousarray(second)
+    _read(one, other, np.uint16(law.floor), times, waited, together, heard, heard_back)
+    return Evidence(
+        waited=waited,
+        waited_first=times[one - law.floor].sum(axis=0),
+        waited_second=times[other - law.floor].sum(axis=0),
+        together=together,
+        first=_counted(heard, clusters[1]),
+        second=_counted(heard_back, clusters[0]),
+    )
+
+
+def _counted(heard: NDArray[np.int64], width: int) -> _Alone:
+    """Count equal sets of columns, row by row."""
+    owner = np.broadcast_to(np.arange(heard.shape[1]), heard.shape)[heard >= 0]
+    packed, count = np.unique((owner.astype(np.int64) << width) | heard[heard >= 0], return_counts=True)
+    which, before = np.nonzero((packed[:, None] >> np.arange(width)) & 1)
+    start = np.searchsorted(which, np.arange(len(packed) + 1))
+    return _Alone(packed >> width, start.astype(np.int64), before.astype(np.int64), count.astype(np.float64))
+
+
+def _parts(alone: _Alone) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+    return alone.owner, alone.start, alone.before, alone.count
+
+
+@numba.njit([_READ], cache=True, nogil=True)
+def _read(
+    first: Codes,
+    second: Codes,
+    floor: int,
+    times: Array,
+    waited: Array,
+    together: Array,
+    heard: NDArray[np.int64],
+    heard_back: NDArray[np.int64],
+) -> None:
+    """Go through the sketches: when cells had been waited for, which rang for both, what was heard alone."""
+    rows, columns = first.shape[1], second.shape[1]
+    free = np.empty(columns, dtype=np.bool_)
+    for sketch in range(first.shape[0]):
+        free[:] = True
+        for a in range(rows):
+            own = first[sketch, a]
+            alone = own > floor
+            before = np.int64(0)
+            for b in range(columns):
+                other = second[sketch, b]
+                waited[a, b] += times[min(own, other) - floor]
+                if other > own:
+                    before |= np.int64(1) << np.int64(b)
+                elif other == own and alone and free[b]:
+                    together[a, b] += 1.0
+                    free[b] = False
+                    alone = False
+            if alone:
+                heard[sketch, a] = before
+        for b in range(columns):
+            other = second[sketch, b]
+            if other > floor and free[b]:
+                before = np.int64(0)
+                for a in range(rows):
+                    if first[sketch, a] > other:
+                        before |= np.int64(1) << np.int64(a)
+                heard_back[sketch, b] = before
+
+
+@numba.njit([_WEIGH], cache=True, nogil=True)
+def _weigh(
+    owner: NDArray[np.int64],
+    start: NDArray[np.int64],
+    before: NDArray[np.int64],
+    count: Array,
+    cells: Array,
+    only: Array,
+    drawn: Array,
+    pulled: Array,
+) -> float:
+    """Add what rings heard alone pull each cell by; return their part of the log likelihood."""
+    value = 0.0
+    for number in range(owner.size):
+        row, rate = owner[number], only[owner[number]]
+        for place in range(start[number], start[number + 1]):
+            rate += cells[row, before[place]]
+        value += count[number] * math.log(rate)
+        share = count[number] / rate
+        pulled[row] += share
+        for place in range(start[number], start[number + 1]):
+            drawn[row, before[place]] += share
+    return value
+
+
 _BALANCE = "float64(float64[::1], float64[::1], float64)"
 STEPS = 400
 SETTLED = 1e-5

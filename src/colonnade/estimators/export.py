@@ -1,10 +1,4 @@
-"""Fitted models as ordinary scikit-learn pipelines: the same coding of columns, then the same model, and none of our classes.
-
-The coding is public, so its steps are fitted on a small table made from the schema: bounds, and levels as the schema writes
-them. The rules are those of `colonnade.coding.cells`; because a pipeline may use plain functions only, they stand in it as
-patterns and as a list of every spelling. A `Fraction` is missing here, and in a
-category so is a `Decimal` with a decimal point.
-"""
+"""Models outside a federation: frames in coded columns, and fitted models as plain scikit-learn pipelines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,12 +12,49 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from colonnade.coding.cells import NUMBER, number_bounds, spelled_floats, spelled_wholes, spellings
+from colonnade.coding.cells import NUMBER, encoded, number_bounds, spelled_floats, spelled_wholes, spellings
+from colonnade.coding.columns import Feature, coded_block
+from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Category, Column, Numeric
 
-__all__ = ["components_pipeline", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
+__all__ = ["components_pipeline", "design", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
 
-Array = NDArray[Any]
+
+Array = NDArray[np.float64]
+
+
+def design(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, Column], *, coded: bool) -> Array:
+    """Turn a frame with the federation's column names into a matrix, one column per name of the model.
+
+    Parameters
+    ----------
+    X
+        A frame with columns named ``"party.column"``, in their own units.
+    features, columns
+        What to make of it. A category that was coded as one sign has a column for each of its two levels all the same, as
+        coefficients have.
+    coded
+        Whether numbers are mapped to [−1, 1] or left in their own units.
+    """
+    if not isinstance(X, pd.DataFrame):
+        raise BadInput("Predictions take a pandas frame with the federation's column names.")
+    missing = [name for name in columns if name not in X.columns]
+    if missing:
+        raise SchemaMismatch(f"The frame lacks the column {missing[0]!r}.", remedy="Name columns 'party.column'.")
+    doubled = [name for name in columns if isinstance(X[name], pd.DataFrame)]
+    if doubled:
+        raise SchemaMismatch(f"The frame has more than one column {doubled[0]!r}.")
+    names = dict.fromkeys(feature.column for feature in features)
+    blocks = [_block(X[name], name, columns[name], coded=coded) for name in names]
+    return np.ascontiguousarray(np.concatenate(blocks).T)
+
+
+def _block(values: pd.Series, name: str, column: Column, *, coded: bool) -> Array:
+    cells = encoded(values, name, column)
+    return cells[None] if isinstance(column, Numeric) and not coded else coded_block(cells, column)
+
+
+Vector = NDArray[Any]
 
 WORDS = {
     r"(?ai)\A\s*true\s*\Z": "1",
@@ -46,7 +77,7 @@ FLOATS = ("float", "float16", "float32", "float64", "longdouble")
 """The names of the types that a cell may have, by how it is spelled."""
 
 
-def linear_pipeline(columns: Mapping[str, Column], coefficients: Array, intercept: float) -> Pipeline:
+def linear_pipeline(columns: Mapping[str, Column], coefficients: Vector, intercept: float) -> Pipeline:
     """Return a linear regression on coded columns in own units."""
     coding = _coding(columns, coded=False)
     model = linear_model.LinearRegression()
@@ -56,7 +87,7 @@ def linear_pipeline(columns: Mapping[str, Column], coefficients: Array, intercep
 
 
 def logistic_pipeline(
-    columns: Mapping[str, Column], coefficients: Array, intercepts: Array, classes: Sequence[object]
+    columns: Mapping[str, Column], coefficients: Vector, intercepts: Vector, classes: Sequence[object]
 ) -> Pipeline:
     """Return a logistic regression on coded columns in own units."""
     coding = _coding(columns, coded=False)
@@ -67,7 +98,9 @@ def logistic_pipeline(
     return Pipeline([("coding", coding), ("model", model)])
 
 
-def components_pipeline(columns: Mapping[str, Column], components: Array, means: Array, variances: Array) -> Pipeline:
+def components_pipeline(
+    columns: Mapping[str, Column], components: Vector, means: Vector, variances: Vector
+) -> Pipeline:
     """Return principal components of columns mapped to [−1, 1]."""
     coding = _coding(columns, coded=True)
     model = decomposition.PCA(n_components=len(components))
@@ -76,7 +109,7 @@ def components_pipeline(columns: Mapping[str, Column], components: Array, means:
     return Pipeline([("coding", coding), ("model", model)])
 
 
-def nearest_pipeline(columns: Mapping[str, Column], centres: Array) -> Pipeline:
+def nearest_pipeline(columns: Mapping[str, Column], centres: Vector) -> Pipeline:
     """Return k-means centres of columns mapped to [−1, 1]."""
     coding = _coding(columns, coded=True)
     model = cluster.KMeans(n_clusters=len(centres), n_init=1)

@@ -1,19 +1,35 @@
-"""What is asked of a fitted model before it is used: that it is fitted, and that columns still mean what they meant."""
+"""What fitted models share: checks before they are used, deliveries to one party, and private evaluations."""
 
-from collections.abc import Sequence
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from sklearn import exceptions
 
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import Findings, Papers
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation.scoring import Metric
 from colonnade.estimators.model_file import PAPERS
+from colonnade.plan import Unit
+from colonnade.schema import Column
 
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
 
-__all__ = ["NotFittedError", "refuse_recipient", "require_fitted", "require_matching", "require_same_schema"]
+__all__ = [
+    "Delivery",
+    "Evaluation",
+    "EvaluationTerms",
+    "NotFittedError",
+    "refuse_recipient",
+    "require_fitted",
+    "require_matching",
+    "require_same_schema",
+]
 
 
 class NotFittedError(BadInput, exceptions.NotFittedError):
@@ -63,3 +79,163 @@ def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None
     """Refuse an array, read from a file, that is of another shape or not finite."""
     if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
         raise BadInput(f"The file's {type(study).__name__} has attributes that do not fit together.")
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery(Papers):
+    """Individual scores that one party holds now, and nobody else does.
+
+    Whoever coordinates learns that they were delivered. In a simulation the party is in this process, and `read` returns what it
+    holds, by its own ids; across machines `read` refuses, and the party's operator finds the file beside its ledger.
+
+    Parameters
+    ----------
+    to
+        Who holds them.
+    findings
+        The papers of the study.
+    federation
+        Where.
+    schema_
+        What is public about the columns that entered.
+    """
+
+    to: str
+    findings: Findings
+    federation: Federation
+    schema_: Mapping[str, Column]
+
+    @property
+    def receipt_(self) -> str:
+        """A line to keep."""
+        return (
+            f"{self.findings.receipt}; individual scores opened to {self.to}, outside the differential-privacy promise"
+        )
+
+    @property
+    def method(self) -> str:
+        """Which model, by its estimator's name."""
+        return self.plan_.method
+
+    def get_params(self, *, deep: bool = False) -> dict[str, object]:  # noqa: ARG002  # as an estimator's
+        """Return what was asked for besides the price, for reports."""
+        return {"to": self.to}
+
+    def read(self) -> pd.DataFrame | pd.Series:
+        """Return what the party holds, by id: a series where there is one column; refused where the party is elsewhere."""
+        frame: pd.DataFrame = self.federation.delivered(self.to, self.plan_, self.plan_.steps[0].name)
+        return frame.iloc[:, 0] if frame.shape[1] == 1 else frame
+
+    def place(self) -> str:
+        """Return where the party keeps it, in words: a path where the party is in this process and keeps a file."""
+        path = self.federation.delivery_path(self.to, self.plan_, self.plan_.steps[0].name)
+        return "beside its ledger" if path is None else str(path)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.read().to_numpy(), dtype=dtype, copy=True if copy is None else copy)
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+    def __repr__(self) -> str:
+        return f"Delivery(to={self.to!r}, {self.plan_.people:,} people)"
+
+
+@dataclass(frozen=True)
+class EvaluationTerms:
+    """How an evaluation was asked for: for whom ε is promised, at which level intervals hold, which draw, of how many people."""
+
+    unit: Unit
+    level: float
+    repeat: int
+    people: int
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Papers):
+    """How good a model is on a federation, privately.
+
+    Parameters
+    ----------
+    title
+        Of which model.
+    metrics
+        The figures, in order.
+    level
+        How often an interval covers the figure that the exact scores of the same people would give.
+    findings
+        The papers of the study.
+    schema_
+        What is public about the columns that entered.
+    tables
+        Figures that are tables, such as calibration, by name.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=4.0, delta=1e-5))
+    >>> model = cn.LinearRegression("bank.income", columns=["telco.minutes"], epsilon=2.0, delta=1e-5).fit(federation)
+    >>> result = model.evaluate(federation, epsilon=1.0, delta=1e-5)
+    >>> result["mse"].low <= result["mse"].value <= result["mse"].high
+    True
+    """
+
+    title: str
+    metrics: tuple[Metric, ...]
+    level: float
+    findings: Findings
+    schema_: Mapping[str, Column]
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Metric:
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        raise BadInput(f"There is no metric {name!r} here.", remedy=f"There are {', '.join(self.names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What was measured."""
+        return tuple(metric.name for metric in self.metrics)
+
+    @property
+    def method(self) -> str:
+        """Which model, by its estimator's name."""
+        return self.plan_.method
+
+    def get_params(self, *, deep: bool = False) -> dict[str, object]:  # noqa: ARG002  # as an estimator's
+        """Return what was asked for besides the price, for reports."""
+        return {"level": self.level, "repeat": self.plan_.repeat}
+
+    def table(self) -> pd.DataFrame:
+        """Return the figures as a table, one row a metric."""
+        rows = [
+            {"metric": m.name, "value": m.value, "low": m.low, "high": m.high, "kind": m.kind} for m in self.metrics
+        ]
+        return pd.DataFrame(rows).set_index("metric")
+
+    def __str__(self) -> str:
+        wide = max(len(name) for name in self.names)
+        lines = [f"{self.title}, evaluated on {self.plan_.people:,} people"]
+        lines += [
+            f"  {m.name:<{wide}}  {m.value:.4g}  ({m.low:.4g} … {m.high:.4g})"
+            + ("" if m.kind == "exact" else f"  {m.kind}")
+            for m in self.metrics
+        ]
+        lines.append(f"  intervals at {self.level:.0%}, for noise and rounding on these very people")
+        lines.append(f"  {self.receipt_}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(m.name)}</td><td>{m.value:.4g}</td><td>{m.low:.4g} … {m.high:.4g}</td>"
+            f"<td>{html.escape(m.kind)}</td></tr>"
+            for m in self.metrics
+        )
+        return (
+            f"<p><b>{html.escape(self.title)}</b>, evaluated on {self.plan_.people:,} people</p>"
+            f"<table><tr><th>metric</th><th>value</th><th>{self.level:.0%} interval</th><th>kind</th></tr>{rows}</table>"
+            f"<p>{html.escape(self.receipt_)}</p>"
+        )

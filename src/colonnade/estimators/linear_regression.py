@@ -11,26 +11,23 @@ from sklearn.pipeline import Pipeline
 
 from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.moment_metrics import RegressionEvaluation
-from colonnade.coordinator.protocols.prediction import Prediction
+from colonnade.coordinator.protocols.evaluation import RegressionEvaluation
+from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import SchemaMismatch
-from colonnade.estimation.additive_scores import coded_weights, party_scores
-from colonnade.estimation.coreset_models import Penalty
+from colonnade.estimation.coresets import Penalty
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression_from_moments import linear_from_moments
-from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import EvaluationTerms
-from colonnade.estimators.export import linear_pipeline
-from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
+from colonnade.estimation.regression import linear_from_moments
+from colonnade.estimation.scoring import coded_weights, party_scores
+from colonnade.estimators.export import design, linear_pipeline
+from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.methods.coresets import Coreset
-from colonnade.estimators.methods.functional import Functional
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.methods.moments import Secure, Sketch
+from colonnade.estimators.methods.regressions import Functional
 from colonnade.estimators.moment_study import MomentStudy, expected_regression
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import COMMON
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column, Numeric
 
 __all__ = ["LinearRegression"]

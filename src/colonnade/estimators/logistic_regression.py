@@ -9,30 +9,24 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.features import Feature
+from colonnade.coding.columns import Feature
 from colonnade.constraints import ColumnList, OneColumn, Optional, Real
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.classification_metrics import ClassifierEvaluation
-from colonnade.coordinator.protocols.prediction import Prediction
-from colonnade.coordinator.protocols.score_histogram import ScoreHistogramRelease, bins_for
+from colonnade.coordinator.protocols.evaluation import ClassifierEvaluation
+from colonnade.coordinator.protocols.score_releases import Prediction, ScoreHistogramRelease, bins_for
 from colonnade.errors import SchemaMismatch
-from colonnade.estimation.additive_scores import coded_weights, party_scores
-from colonnade.estimation.histogram_prices import histogram_price
-from colonnade.estimation.logistic_from_moments import LogisticFit, logistic_from_moments
 from colonnade.estimation.moments import Moments
-from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import EvaluationTerms
-from colonnade.estimators.export import logistic_pipeline
-from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.methods.functional import Functional
-from colonnade.estimators.methods.gradient import Gradient
+from colonnade.estimation.regression import LogisticFit, logistic_from_moments
+from colonnade.estimation.scoring import coded_weights, histogram_price, party_scores
+from colonnade.estimators.export import design, logistic_pipeline
+from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.methods.moments import Secure
+from colonnade.estimators.methods.regressions import Functional, Gradient
 from colonnade.estimators.moment_study import MomentStudy, expected_regression
 from colonnade.estimators.preview import Expectation
 from colonnade.estimators.study import COMMON
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column
 
 __all__ = ["LogisticRegression"]

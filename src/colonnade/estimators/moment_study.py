@@ -6,12 +6,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.features import Feature, coefficients_to_own_units
+from colonnade.coding.columns import Feature, coefficients_to_own_units
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.release import MomentsRelease
+from colonnade.coordinator.findings import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation.moments import Moments
-from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL, deviations, typical_matrix
+from colonnade.estimation.moments import EVEN, NARROW, SPREAD, TYPICAL, Moments, deviations, typical_matrix
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.schema import Column

@@ -8,28 +8,22 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.features import features_of
+from colonnade.coding.columns import features_of
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.gram_release import GramRelease
-from colonnade.coordinator.protocols.moment_metrics import ComponentsEvaluation
-from colonnade.coordinator.protocols.prediction import Prediction
-from colonnade.estimation.additive_scores import party_scores
-from colonnade.estimation.moments import Moments
-from colonnade.estimation.noise_propagation import operator_norm
-from colonnade.estimation.pca_from_moments import pca_from_moments
-from colonnade.estimation.typical_moments import EVEN, NARROW, SPREAD, TYPICAL
-from colonnade.estimators.design import design
-from colonnade.estimators.evaluation import EvaluationTerms
-from colonnade.estimators.export import components_pipeline
-from colonnade.estimators.fitted import refuse_recipient, require_fitted, require_matching
+from colonnade.coordinator.protocols.evaluation import ComponentsEvaluation
+from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.score_releases import Prediction
+from colonnade.estimation.moments import EVEN, NARROW, SPREAD, TYPICAL, Moments, operator_norm, pca_from_moments
+from colonnade.estimation.scoring import party_scores
+from colonnade.estimators.export import components_pipeline, design
+from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.moment_study import MomentStudy, expected_deviations
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import COMMON
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column
 
 __all__ = ["PCA"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from colonnade.coordinator.traffic import Traffic
+from colonnade.coordinator.findings import Traffic
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan
-from colonnade.privacy.loss import Loss
+from colonnade.privacy.accounting import Loss
 from colonnade.result import PrivacyStatement
 
 __all__ = ["FACTORS", "Expectation", "ExpectedError", "Preview", "general_warnings"]

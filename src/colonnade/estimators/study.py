@@ -9,31 +9,28 @@ from typing import Any, ClassVar, Protocol, Self
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from colonnade.coding.names import ColumnName
+from colonnade.coding.columns import ColumnName
 from colonnade.constraints import Constraint, OneOf, checked_parameters
 from colonnade.coordinator.driver import progress_bar
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.prediction import Prediction
-from colonnade.coordinator.statement import statement_of
-from colonnade.coordinator.traffic import forecast_traffic
+from colonnade.coordinator.findings import forecast_traffic, statement_of
+from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.metrics import Measured
-from colonnade.estimators.delivery import Delivery
-from colonnade.estimators.evaluation import Evaluation, EvaluationTerms
-from colonnade.estimators.fitted import require_fitted, require_same_schema
+from colonnade.estimation.scoring import Measured
+from colonnade.estimators.fitted import Delivery, Evaluation, EvaluationTerms, require_fitted, require_same_schema
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import PAPERS, write_model
 from colonnade.estimators.presentation import presenter
 from colonnade.estimators.preview import FACTORS, Preview, general_warnings
 from colonnade.plan import Plan, Step, Unit
-from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Algorithm, Rounds
+from colonnade.privacy.accounting import Price
+from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.schema import Column
 
 __all__ = ["COMMON", "Evaluator", "Study"]
 
 COMMON: Mapping[str, Constraint] = {"unit": OneOf(("person", "party"))}
-"""What every estimator's parameters may be; ε and δ are read by `colonnade.privacy.price.Price`."""
+"""What every estimator's parameters may be; ε and δ are read by `colonnade.privacy.accounting.Price`."""
 
 
 class Evaluator(Protocol):
@@ -61,7 +58,7 @@ class Study(BaseEstimator):
     agreement and statement happen here, once.
 
     ``learned`` names every attribute that any method's fit may set, ``essential`` those that a model cannot do without: what is
-    declared can be saved and loaded (`colonnade.estimators.stored_values` says of which types), and nothing else.
+    declared can be saved and loaded (`colonnade.estimators.model_file` says of which types), and nothing else.
     """
 
     task: ClassVar[str]

@@ -25,16 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
+from colonnade.party.handles import LedgerView, Reservation
 from colonnade.party.ledger.ledger import RowTerms, SqliteLedger
-from colonnade.party.ledger.view import LedgerView
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.reservation import Reservation
-from colonnade.party.steps import private_half, shards
-from colonnade.party.steps.half import Disclosed, Joined, Local, prepare
+from colonnade.party.steps import local as shards
+from colonnade.party.steps import private_half
+from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import Alignment
 from colonnade.plan import EVENT, About, Plan, Step
-from colonnade.privacy.loss import Loss, total
+from colonnade.privacy.accounting import Loss, total
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec

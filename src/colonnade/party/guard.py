@@ -21,16 +21,16 @@ from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.party.gate import Gate
 from colonnade.party.row_orders import RowOrders
 from colonnade.plan import Plan
-from colonnade.privacy.loss import total
+from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
-from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.protocol.messages import (
     Accounted,
+    AccountLine,
     Agreed,
     Ask,
     Conclude,
     Described,
-    Entry,
     GetAccount,
     GetDescription,
     NotKept,
@@ -165,7 +165,7 @@ class Guard:
     def _account(self, _: GetAccount) -> Accounted:
         ledger = self._gate.ledger
         entries = tuple(
-            Entry(
+            AccountLine(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,

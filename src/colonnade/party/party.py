@@ -21,7 +21,7 @@ from colonnade.party.row_orders import RowOrders
 from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
 from colonnade.party.table.row_order import align, common_ids, read_ids, unaligned
 from colonnade.party.table.sources import Source
-from colonnade.privacy.price import Budget
+from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.schema import Schema

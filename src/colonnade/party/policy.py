@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
 from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
-from colonnade.privacy.price import Price, nano_epsilon
+from colonnade.privacy.accounting import Price, nano_epsilon
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
 from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep

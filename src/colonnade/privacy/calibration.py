@@ -1,27 +1,34 @@
-"""From a price to a noise scale.
-
-Whatever certifies privacy is rounded to more noise. Integer noise is calibrated by the ledger's own curve (`ledger_rho`), so that
-a study at a cap's (ε, δ) fits a fresh ledger. The conversion from zCDP to (ε, δ) is proved in
-docs/proofs/neighbours-and-losses.md.
-"""
+"""From a price to the parameter of a law, and from a law to its loss: exact bounds, rounded to the safe side."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
 from colonnade.errors import BadInput
-from colonnade.privacy.loss import ORDERS, Loss, conversion_nano
-from colonnade.privacy.neighbours import Unit, valid_unit
-from colonnade.privacy.price import NANO, Price
+from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price, Unit, conversion_nano, valid_unit
 
 __all__ = [
+    "between_whole_orders",
     "discrete_laplace_variance",
     "gaussian_party_price",
+    "gaussian_share_variance",
     "gaussian_sigma_squared",
     "laplace_scale",
+    "largest_step_rho",
     "ledger_rho",
     "round_up",
+    "sampled_loss",
+    "sampled_part_loss",
+    "skellam_rdp",
+    "sum_correction",
+    "summed_gaussian_rho",
 ]
+
 
 _SIGNIFICANT_BITS = 32
 
@@ -128,3 +135,233 @@ def _positive_exact(value: int | Fraction, what: str) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | Fraction) or value <= 0:
         raise BadInput(f"{what} must be a positive exact rational.")
     return Fraction(value)
+
+
+def between_whole_orders(curve: Callable[[int], float], order: float) -> float:
+    """Return a bound on the divergence at a real order from bounds at the whole orders beside it.
+
+    ``(α-1)·D_α = ln E[(P/Q)^α]`` under Q is convex in α and vanishes at α = 1, so it lies below its chords. Between 1
+    and 2 that says ``D_α ≤ D_2``.
+    """
+    if not 1 < order < math.inf:
+        raise BadInput("A Rényi order is above 1.")
+    below = math.floor(order)
+    part = order - below
+    lower = (below - 1) * curve(below) if below > 1 else 0.0
+    upper = below * curve(below + 1) if part else 0.0
+    return ((1 - part) * lower + part * upper) / (order - 1)
+
+
+def skellam_rdp(order: float, l1_sensitivity: float, l2_sensitivity_squared: float, mean: float) -> float:
+    """Return the Rényi bound of Skellam noise ``Pois(mean) - Pois(mean)``, variance ``2·mean``, on integer vectors.
+
+    ``αΔ₂²/4μ + min(((2α-1)Δ₂² + 6Δ₁)/16μ², 3Δ₁/4μ)`` [Agarwal–Kairouz–Liu 2021], at whole orders from 2.
+    """
+
+    def at(alpha: int) -> float:
+        quadratic = ((2 * alpha - 1) * l2_sensitivity_squared + 6 * l1_sensitivity) / (16 * mean**2)
+        return alpha * l2_sensitivity_squared / (4 * mean) + min(quadratic, 3 * l1_sensitivity / (4 * mean))
+
+    if not (mean > 0 and l1_sensitivity > 0 and l2_sensitivity_squared > 0):
+        raise BadInput("The mean and the sensitivities of Skellam noise must be positive.")
+    return between_whole_orders(at, order)
+
+
+def sum_correction(share_variance: float | Fraction, shares: int) -> float:
+    """Return τ = 10·Σ_{k<N} exp(-2π²s²·k/(k+1)): how far N summed discrete Gaussians of variance s² are from one.
+
+    Kairouz–Liu–Steinke 2021; s ≥ 1/2. Below 1e-15 from s = 2.
+    """
+    if not share_variance >= Fraction(1, 4):
+        raise BadInput("A share of discrete Gaussian noise needs a variance of at least 1/4.")
+    if type(shares) is not int or shares < 1:
+        raise BadInput("Noise has a positive whole number of shares.")
+    scale = -2 * math.pi**2 * float(share_variance)
+    return 10 * math.fsum(math.exp(scale * k / (k + 1)) for k in range(1, shares))
+
+
+def summed_gaussian_rho(
+    l2_sensitivity_squared: int | Fraction, share_variance: Fraction, shares: int, entries: int
+) -> Fraction:
+    """Return the ρ of the sum of discrete Gaussian shares, ½(Δ₂/S + τ√d)² with S² = N·s², rounded up.
+
+    Kairouz–Liu–Steinke 2021, Theorem 1: a sum of discrete Gaussians is not one, and `sum_correction` is the price.
+
+    Parameters
+    ----------
+    l2_sensitivity_squared
+        Δ₂².
+    share_variance
+        s², the variance of each share. Where entries have several variances, the smallest, and Δ₂² is measured with
+        each entry's square divided by how many times that its variance is.
+    shares
+        N, how many shares the observer does not know.
+    entries
+        d, how many numbers are released.
+    """
+    if type(entries) is not int or entries < 1:
+        raise BadInput("A release has a positive whole number of entries.")
+    plain = Fraction(l2_sensitivity_squared) / (2 * shares * share_variance)
+    if shares == 1:
+        return plain
+    ratio = sum_correction(share_variance, shares) * math.sqrt(entries / (2 * float(plain)))
+    inflation = Fraction(ratio * (2 + ratio) * (1 + 1e-12))
+    return plain * (1 + Fraction(math.floor(inflation * 2**64) + 1, 2**64))
+
+
+def gaussian_share_variance(
+    price: Price, l2_sensitivity_squared: int | Fraction, shares: int, entries: int
+) -> Fraction:
+    """Return the least variance of a share, to 32 bits, with which ``shares`` of them keep within the price."""
+    cap = ledger_rho(price)
+    share = max(round_up(gaussian_sigma_squared(price, l2_sensitivity_squared) / shares), Fraction(1, 4))
+    step = Fraction(1, 2**31)
+    while summed_gaussian_rho(l2_sensitivity_squared, share, shares, entries) > cap:
+        share = round_up(share * (1 + step))
+        step *= 2
+    return share
+
+
+Array = NDArray[np.float64]
+
+PAD = 1e-9  # relative; far above the error of the terms, far below anything that matters
+_WHOLE = tuple(sorted({math.floor(order) for order in ORDERS} | {math.ceil(order) for order in ORDERS}))
+_MANY = tuple(order for order in _WHOLE if order <= 256)
+_FEW = tuple(order for order in _WHOLE if order > 256)  # a table for all orders would mostly be empty
+_FEWEST = 2
+
+
+def sampled_loss(rho: Fraction, rate: float, steps: int) -> Loss:
+    """Return the loss of ``steps`` steps, each ρ-zCDP on a fresh sample, to an observer who cannot see the samples.
+
+    Parameters
+    ----------
+    rho
+        What one step would cost somebody who is in its sample for certain.
+    rate
+        The probability with which each person is in a step's sample, independently.
+    steps
+        How many.
+
+    Examples
+    --------
+    >>> sampled_loss(Fraction(1, 2), 1.0, 3) == Loss.of_zcdp(Fraction(3, 2))
+    True
+    """
+    _check(rate, steps)
+    if rate == 1:
+        return Loss.of_zcdp(rho * steps)
+    bounds = dict(zip(_WHOLE, (_whole_orders(float(rho), rate) * steps * (1 + PAD)).tolist(), strict=True))
+    return Loss.of_curve(lambda order: between_whole_orders(bounds.__getitem__, order))
+
+
+def sampled_part_loss(rho: Fraction, part: Fraction, rate: float, steps: int) -> Loss:
+    """Return the same for a part of a record, the rest of which takes part all the same.
+
+    Parameters
+    ----------
+    rho
+        What one step would cost the whole record, for certain in the sample.
+    part
+        The same for the part.
+    rate, steps
+        As in `sampled_loss`.
+    """
+    _check(rate, steps)
+    if rate == 1:
+        return Loss.of_zcdp(part * steps)
+    bounds = np.minimum(_part_orders(float(rho), rate), float(part) * np.array(_WHOLE, dtype=float))
+    found = dict(zip(_WHOLE, (bounds * steps * (1 + PAD)).tolist(), strict=True))
+    return Loss.of_curve(lambda order: between_whole_orders(found.__getitem__, order))
+
+
+@lru_cache(maxsize=256)
+def largest_step_rho(price: Price, rate: float, steps: int, part: Fraction | None = None) -> Fraction:
+    """Return the most that one step may cost a whole record, to 18 bits, so that all steps together keep within a price.
+
+    With ``part`` the price is for a part of a record that moves so large a share of the squared distance.
+
+    Examples
+    --------
+    >>> rho = largest_step_rho(Price.of(1.0, 1e-5), 0.001, 5_000)
+    >>> sampled_loss(rho, 0.001, 5_000).epsilon(1e-5) <= 1.0 < sampled_loss(rho * 2, 0.001, 5_000).epsilon(1e-5)
+    True
+    """
+    _check(rate, steps)
+    if price.delta == 0:
+        raise BadInput("Gaussian noise needs a positive delta.", remedy="For example delta=1e-6, well below 1/people.")
+
+    def fits(rho: Fraction) -> bool:
+        loss = sampled_loss(rho, rate, steps) if part is None else sampled_part_loss(rho, rho * part, rate, steps)
+        return loss.fits(price.nano, price.delta)
+
+    low, high = _bracket(fits)
+    while high - low > high * Fraction(1, 2**18):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _check(rate: float, steps: int) -> None:
+    if not 0 < rate <= 1:
+        raise BadInput("A sampling rate is above 0 and at most 1.")
+    if type(steps) is not int or steps < 1:
+        raise BadInput("The number of steps is a positive whole number.")
+
+
+def _bracket(fits: Callable[[Fraction], bool]) -> tuple[Fraction, Fraction]:
+    high = Fraction(1)
+    while fits(high):
+        high *= 2
+    low = high / 2
+    while not fits(low):
+        low /= 2
+        if low < Fraction(1, 2**80):
+            raise BadInput("No noise makes so many steps fit this price.", remedy="Raise epsilon, or take fewer steps.")
+    return low, low * 2
+
+
+def _whole_orders(rho: float, rate: float) -> Array:
+    """Return the bound of one step at every whole order of the grid; never above ρα, what it costs without sampling."""
+    return np.concatenate([_bounds(rho, rate, orders) for orders in (_MANY, _FEW)])
+
+
+def _bounds(rho: float, rate: float, orders: tuple[int, ...]) -> Array:
+    weights, drawn = _log_weights(rate, orders)
+    exponent = rho * drawn * (drawn - 1)
+    grown = np.where(drawn > _FEWEST, exponent + np.log(3 - np.exp(-exponent)), _log_expm1(exponent))
+    excess = logsumexp(weights + grown, axis=1)
+    alpha = np.array(orders, dtype=float)
+    return np.asarray(np.minimum(np.logaddexp(0.0, excess) / np.maximum(alpha - 1, 1), rho * alpha))
+
+
+def _part_orders(rho: float, rate: float) -> Array:
+    """Return the bound of one step for a part of a record of which the rest takes part."""
+    return np.concatenate([_part_bounds(rho, rate, orders) for orders in (_MANY, _FEW)])
+
+
+def _part_bounds(rho: float, rate: float, orders: tuple[int, ...]) -> Array:
+    weights, drawn = _log_weights(rate, orders)
+    alpha = np.array(orders, dtype=float)
+    chosen = weights - np.maximum(alpha[:, None] - drawn, 0) * math.log1p(-rate)  # C(α, l)·q^l, without those left out
+    exponent = rho * drawn * (drawn - 1)
+    grown = np.where(drawn > _FEWEST, exponent + math.log(3), math.log(4) + _log_expm1(exponent))
+    excess = logsumexp(chosen + grown, axis=1)
+    return np.asarray(np.logaddexp(0.0, excess) / np.maximum(alpha - 1, 1))
+
+
+def _log_expm1(values: Array) -> Array:
+    return np.where(
+        values > 1, values + np.log1p(-np.exp(-np.maximum(values, 1))), np.log(np.expm1(np.minimum(values, 1)))
+    )
+
+
+@lru_cache(maxsize=16)
+def _log_weights(rate: float, orders: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return ln of the binomial weights of 2 … α people drawn, one row per whole order α, and how many are drawn."""
+    drawn = np.arange(_FEWEST, max(orders) + 1, dtype=float)[None, :]
+    alpha = np.array(orders, dtype=float)[:, None]
+    outside = np.maximum(alpha - drawn, 0)
+    choose = gammaln(alpha + 1) - gammaln(drawn + 1) - gammaln(outside + 1)
+    weights = choose + outside * math.log1p(-rate) + drawn * math.log(rate)
+    return np.where(drawn <= alpha, weights, -np.inf), drawn

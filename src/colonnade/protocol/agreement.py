@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.privacy.price import nano_epsilon
+from colonnade.privacy.accounting import nano_epsilon
 from colonnade.secure.framing import Field, digest, frame
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold

@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -30,9 +30,12 @@ __all__ = [
     "encode",
     "federation_digest",
     "plan_digest",
+    "read_frame",
     "request_identity",
     "schema_digest",
+    "write_frame",
 ]
+
 
 VERSION = b"colonnade\x02"
 LARGEST_FRAME = 1 << 30
@@ -161,3 +164,27 @@ def _refuse_non_finite(value: object) -> None:
         for entry in value:
             if type(entry) not in _ALWAYS_FINITE:
                 _refuse_non_finite(entry)
+
+
+_PREFIX = 8
+
+
+def write_frame(stream: BinaryIO, data: bytes) -> None:
+    """Write one frame and flush it."""
+    stream.write(len(data).to_bytes(_PREFIX, "big"))
+    stream.write(data)
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO) -> bytes | None:
+    """Read one frame; ``None`` at the end of the stream. The announced length is bounded before anything is allocated."""
+    prefix = stream.read(_PREFIX)
+    if not prefix:
+        return None
+    length = int.from_bytes(prefix, "big")
+    if len(prefix) < _PREFIX or length > LARGEST_FRAME:
+        raise ProtocolError("A frame with a malformed or excessive length.")
+    data = stream.read(length)
+    if len(data) < length:
+        raise ProtocolError("A frame that ends early.")
+    return data

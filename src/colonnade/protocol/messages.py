@@ -1,30 +1,32 @@
-"""Every message between a coordinator and a party.
+"""Everything that travels: messages, and rounds of them.
 
-A party answers with one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters
-to peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `Accounted`,
-`Greeted`, `Settled`, `Placed`, `Refused`), or a non-private `Released` that its policy allows by name.
+A party answers nothing else than these requests, and nothing leaves it but these replies. An algorithm is a generator: it
+yields requests by party and is sent replies by party. It knows nothing of transports, retries or clocks, so the same
+algorithm runs in process, over sockets and over a network, and a test can drive it by hand.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.plan import About, Plan
+from colonnade.plan import About, Plan, Step
 from colonnade.schema import Column
 
 __all__ = [
+    "AccountLine",
     "Accounted",
     "Agreed",
+    "Algorithm",
     "Array",
     "Ask",
     "Blob",
     "Conclude",
     "Described",
-    "Entry",
     "GetAccount",
     "GetDescription",
     "Greeted",
@@ -39,10 +41,14 @@ __all__ = [
     "Released",
     "Reply",
     "Request",
+    "Rounds",
     "Settled",
+    "ask_all",
     "pack",
+    "released",
     "unpack",
 ]
+
 
 DTYPES = frozenset({"|u1", "<u2", "<i4", "<i8", "<u8", "<f8"})
 
@@ -185,7 +191,7 @@ class Described(Message, frozen=True, tag="described"):
     union: bool = False
 
 
-class Entry(Message, frozen=True):
+class AccountLine(Message, frozen=True):
     """One line of a party's account. ``joint`` names the opening that several parties paid for together."""
 
     label: str
@@ -202,14 +208,14 @@ class Accounted(Message, frozen=True, tag="accounted"):
     cap_nano: int
     cap_delta: float
     spent: bytes
-    entries: tuple[Entry, ...]
+    entries: tuple[AccountLine, ...]
 
 
 class Agreed(Message, frozen=True, tag="agreed"):
     """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for.
 
     ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name.
-    ``head`` says where its ledger stands, signed (`colonnade.conversations.ledger_heads`); empty in a simulation.
+    ``head`` says where its ledger stands, signed (`colonnade.conversations.conversation`); empty in a simulation.
     """
 
     plan_hash: bytes
@@ -287,3 +293,32 @@ Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Settled 
 
 Requests = Mapping[str, Request]
 Replies = Mapping[str, Reply]
+
+
+Rounds = Generator[Mapping[str, Request], Mapping[str, Reply], Any]
+
+
+class Algorithm(Protocol):
+    """One method of one paper, seen from the coordinator."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return everything the parties will be asked to release."""
+        ...
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Yield requests, receive replies, and return what was learned."""
+        ...
+
+
+def ask_all(plan: Plan, step: str, inputs: Mapping[str, Array] | None = None) -> Rounds:
+    """Put one step to every party that has it, in one round, and return their releases by party."""
+    asked = [s.party for s in plan.steps if s.name == step]
+    replies = yield {party: Ask(plan=plan, step=step, inputs=dict(inputs or {})) for party in asked}
+    return {party: released(replies[party], party=party, step=step) for party in asked}
+
+
+def released(reply: Reply, *, party: str, step: str) -> Released:
+    """Check that a reply is the release that was asked for."""
+    if not isinstance(reply, Released) or reply.party != party or reply.step != step:
+        raise ProtocolError(f"Party {party!r} answered step {step!r} with something else.")
+    return reply

@@ -31,12 +31,12 @@ class _Report:
         return document.write([study], path, federation=federation)
 
     def study_html(self, study: Any) -> str:
-        from colonnade.report import notebook
+        from colonnade.report import plots as notebook
 
         return str(notebook.study(study))
 
     def preview_html(self, preview: Any) -> str:
-        from colonnade.report import notebook
+        from colonnade.report import plots as notebook
 
         return str(notebook.preview(preview))
 

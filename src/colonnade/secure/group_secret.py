@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import constant_time
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure.framing import digest, frame
+from colonnade.secure.keys import SEED_BYTES, Secret, require_seed
 from colonnade.secure.mail import Session
-from colonnade.secure.secret import SEED_BYTES, Secret, require_seed
 
 __all__ = ["GroupSecret"]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
 from colonnade.secure import _kernels
+from colonnade.secure.keys import require_seed
 from colonnade.secure.residues import Arithmetic, Elements
-from colonnade.secure.secret import require_seed
 from colonnade.secure.stream import SeedStream, subseed
 
 __all__ = [

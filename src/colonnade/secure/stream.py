@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.secure.secret import Secret, require_seed
+from colonnade.secure.keys import Secret, require_seed
 
 __all__ = ["SeedStream", "WordSource", "subseed"]
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.secret import Secret
+from colonnade.secure.keys import Secret
 from colonnade.secure.stream import SeedStream
 
 __all__ = ["PairwiseMasks", "SumRing"]

@@ -1,8 +1,8 @@
 """Places for the union of two lists, such that neither party learns who is in both.
 
 Both parties get for every id of theirs a *name* u(x) = k₁k₂·P(x) that neither could compute alone, each from the other as an
-oblivious pseudo-random function (blinded, multiplied, unblinded; `colonnade.secure.points`). The union of names is found under a
-second layer of multipliers e₁, e₂: the second party ends up with both lists as e₁e₂·u, each in an order that only the first party
+oblivious pseudo-random function (blinded, multiplied, unblinded; `colonnade.secure.matching`). The union of names is found
+under a second layer of multipliers e₁, e₂: the second party ends up with both lists as e₁e₂·u, each in an order that only the first party
 knows, drops what occurs twice, takes e₂ off and shuffles; the first party takes e₁ off, shuffles again and shows the names. A
 place of the row order is a place in that last list, and a party knows which places are its own rows' (Buddhavarapu, Knox,
 Mohassel, Sengupta, Taubeneck and Vlaskin, "Private Matching for Compute", 2020).
@@ -40,9 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.secure.matching import Digests
-from colonnade.secure.points import POINT_BYTES, Multiplier, Points, hash_to_points, require_points
-from colonnade.secure.secret import Secret
+from colonnade.secure.keys import Secret
+from colonnade.secure.matching import POINT_BYTES, Digests, Multiplier, Points, hash_to_points, require_points
 from colonnade.secure.stream import SeedStream
 
 __all__ = ["UnionSide", "shuffled"]

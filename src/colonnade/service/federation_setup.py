@@ -1,17 +1,13 @@
-"""How a federation begins: its papers from the members' cards, one start-up kit per site, signatures, new certificates.
+"""Setting a federation up: start-up kits, and the papers that every member signs."""
 
-::
-
-    FOLDER/
-    ├── federation.toml  the papers, for everybody to sign
-    ├── kits/            one folder per site, and the coordinator's
-    └── authority/       the certificate authority; kept offline
-"""
-
+import contextlib
+import io
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from colonnade.errors import BadInput
 from colonnade.protocol.agreement import (
@@ -28,7 +24,91 @@ from colonnade.secure.shamir import FEWEST_NODES, default_threshold
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.toml_parts import parse, refuse_unknown, text_of, within
 
-__all__ = ["PublicList", "draw_up", "renew_kits", "sign"]
+__all__ = ["VALID_DAYS", "PublicList", "draw_up", "provision", "renew_kits", "sign"]
+
+
+try:
+    from nvflare.lighter.prov_utils import prepare_builders
+    from nvflare.lighter.provision import prepare_project
+    from nvflare.lighter.provisioner import Provisioner
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "Federations across machines need NVIDIA FLARE: pip install 'colonnade[network]'.", name=missing.name
+    ) from missing
+
+VALID_DAYS = 360
+
+_IMPLEMENTATION = "nvflare.lighter.impl"
+_PROJECT = "colonnade"
+
+
+def provision(
+    workspace: str | Path, *, host: str, port: int, sites: Sequence[str], kits: str | Path
+) -> dict[str, Path]:
+    """Make a start-up kit for the coordinator and for every site.
+
+    Parameters
+    ----------
+    workspace
+        Where FLARE keeps the certificate authority; its private key is in there.
+    host, port
+        The coordinator's, as the sites will dial it; the host becomes the name in its certificate.
+    sites
+        Parties and compute nodes; each name becomes the name in a certificate.
+    kits
+        Where the kits go, one folder per site, ``coordinator`` among them.
+
+    Returns
+    -------
+    dict
+        The folder of each kit by site.
+    """
+    workspace, kits = Path(workspace), Path(kits)
+    workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    workspace.chmod(0o700)
+    project = _project(host, port, sites)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            context = Provisioner(str(workspace), prepare_builders(project)).provision(prepare_project(project))
+    except (ValueError, RuntimeError) as error:
+        raise BadInput(
+            "FLARE's provisioning refused the names of the federation.",
+            remedy="Use a plain host name and plain words as names of parties.",
+        ) from error
+    made = Path(context.get_result_location())
+    folders = {"coordinator": (made / host / "startup", "server")}
+    folders |= {site: (made / site / "startup", "client") for site in sites}
+    return {site: _copied(folder, role, kits / site) for site, (folder, role) in folders.items()}
+
+
+def _project(host: str, port: int, sites: Sequence[str]) -> dict[str, Any]:
+    server = {"name": host, "type": "server", "org": "coordinator", "fed_learn_port": port, "admin_port": port + 1}
+    clients = [{"name": site, "type": "client", "org": site} for site in sites]
+    admin = {"name": "admin@colonnade.local", "type": "admin", "org": "coordinator", "role": "project_admin"}
+    return {
+        "api_version": 3,
+        "name": _PROJECT,
+        "description": "Start-up kits of a Colonnade federation",
+        "participants": [server, *clients, admin],
+        "builders": [
+            {"path": f"{_IMPLEMENTATION}.workspace.WorkspaceBuilder"},
+            {
+                "path": f"{_IMPLEMENTATION}.static_file.StaticFileBuilder",
+                "args": {"config_folder": "config", "scheme": "tcp"},
+            },
+            {"path": f"{_IMPLEMENTATION}.cert.CertBuilder", "args": {"root_valid_days": VALID_DAYS}},
+            {"path": f"{_IMPLEMENTATION}.signature.SignatureBuilder"},
+        ],
+    }
+
+
+def _copied(made: Path, role: str, kit: Path) -> Path:
+    """Keep the three files that a line needs, for this user alone."""
+    kit.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in ("rootCA.pem", f"{role}.crt", f"{role}.key"):
+        shutil.copyfile(made / name, kit / name)
+        (kit / name).chmod(0o600)
+    return kit
 
 
 @dataclass(frozen=True)
@@ -76,7 +156,7 @@ def draw_up(
     people
         A public list of people; ``None`` where the parties align their rows by themselves.
     """
-    from colonnade.service.provisioning import provision
+    from colonnade.service.federation_setup import provision
 
     cards = list(cards)
     members = dict(_card(path) for path in cards)
@@ -118,7 +198,7 @@ def sign(path: Path, member: PartyFolder) -> FederationAgreement:
 
 def renew_kits(folder: Path) -> dict[str, Path]:
     """Make the kits of every site again; return the folder of each by site."""
-    from colonnade.service.provisioning import provision
+    from colonnade.service.federation_setup import provision
 
     papers = read_agreement(folder / "federation.toml")
     where = papers.coordinator

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from colonnade.party.guard import Guard
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.party.policy import Policy
-    from colonnade.privacy.price import Budget
+    from colonnade.privacy.accounting import Budget
     from colonnade.privacy.randomness import Randomness
 
 __all__ = ["PartyFolder"]

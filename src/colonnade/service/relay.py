@@ -13,8 +13,7 @@ from pathlib import Path
 from colonnade.errors import ProtocolError
 from colonnade.event_log import Log
 from colonnade.protocol.codec import LARGEST_FRAME
-from colonnade.transport.blocks import BLOCK, Answer, Call, Status, Verb
-from colonnade.transport.engine import COORDINATOR_CELL, Line
+from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
 from colonnade.transport.kit import Kit
 
 __all__ = ["Passage", "SiteRelay"]
@@ -62,19 +61,19 @@ class Passage:
             raise
         self._socket.setblocking(False)
 
-    def call(self, call: Call) -> Answer:
+    def call(self, call: BlockCall) -> BlockAnswer:
         """Take a block, or give one."""
         deadline = self._clock() + PATIENCE
         with self._lock:
             self.touched = self._clock()
             if self._failed:
-                return Answer(call.ticket, Status.AWAY)
+                return BlockAnswer(call.ticket, Status.AWAY)
             try:
                 return self._put(call, deadline) if call.verb == Verb.PUT else self._get(call, deadline)
             except (OSError, ValueError):  # the latter where the socket was closed from another thread
                 self._failed = True  # whatever was read of the answer is not one
                 self.close()
-                return Answer(call.ticket, Status.AWAY)
+                return BlockAnswer(call.ticket, Status.AWAY)
 
     @property
     def through(self) -> bool:
@@ -85,35 +84,35 @@ class Passage:
         """Hang up on the guard."""
         self._socket.close()
 
-    def _put(self, call: Call, deadline: float) -> Answer:
+    def _put(self, call: BlockCall, deadline: float) -> BlockAnswer:
         end = call.offset + len(call.data)
         if call.total != self._total or not (call.offset == self._taken or end <= self._taken):
-            return Answer(call.ticket, Status.LOST)
+            return BlockAnswer(call.ticket, Status.LOST)
         if call.offset == self._taken:
             if not self._flush(deadline):
-                return Answer(call.ticket, Status.WAIT)  # the block before is not through yet
+                return BlockAnswer(call.ticket, Status.WAIT)  # the block before is not through yet
             self._unsent = memoryview(bytes(call.data))
             self._taken = end
         if not self._flush(deadline):
-            return Answer(call.ticket, Status.WAIT)
+            return BlockAnswer(call.ticket, Status.WAIT)
         if end < self._total:
-            return Answer(call.ticket, Status.MORE)
+            return BlockAnswer(call.ticket, Status.MORE)
         return self._give(call.ticket, 0, deadline)
 
-    def _get(self, call: Call, deadline: float) -> Answer:
+    def _get(self, call: BlockCall, deadline: float) -> BlockAnswer:
         return self._give(call.ticket, call.offset, deadline)
 
-    def _give(self, ticket: int, offset: int, deadline: float) -> Answer:
+    def _give(self, ticket: int, offset: int, deadline: float) -> BlockAnswer:
         if self._taken < self._total:
-            return Answer(ticket, Status.LOST)
+            return BlockAnswer(ticket, Status.LOST)
         if offset == self._block_start + len(self._block) and self._full():
             self._block_start, self._block = offset, bytearray()
         if offset != self._block_start:
-            return Answer(ticket, Status.LOST)
+            return BlockAnswer(ticket, Status.LOST)
         if not self._fill(deadline):
-            return Answer(ticket, Status.WAIT)
+            return BlockAnswer(ticket, Status.WAIT)
         assert self._reply_total is not None  # known once anything was read
-        return Answer(ticket, Status.DATA, self._reply_total, offset, bytes(self._block))
+        return BlockAnswer(ticket, Status.DATA, self._reply_total, offset, bytes(self._block))
 
     def _full(self) -> bool:
         """Whether the block that is held is whole."""
@@ -222,7 +221,7 @@ class SiteRelay:
             self._log.event("message-refused", reason="sender")
             return
         try:
-            call = Call.decode(data)
+            call = BlockCall.decode(data)
         except ProtocolError:
             self._log.event("block-refused")
             return
@@ -231,22 +230,22 @@ class SiteRelay:
         self.bytes_out += len(answer.data)
         self._line.send(COORDINATOR_CELL, answer.encode())
 
-    def _answer(self, call: Call) -> Answer:
+    def _answer(self, call: BlockCall) -> BlockAnswer:
         if call.total > LARGEST_FRAME:
             self._log.event("block-refused", bytes=call.total)
-            return Answer(call.ticket, Status.REFUSED)
+            return BlockAnswer(call.ticket, Status.REFUSED)
         try:
             passage = self._passage(call)
         except OSError:
             self._log.event("guard-away")
-            return Answer(call.ticket, Status.AWAY)
-        answer = Answer(call.ticket, Status.LOST) if passage is None else passage.call(call)
+            return BlockAnswer(call.ticket, Status.AWAY)
+        answer = BlockAnswer(call.ticket, Status.LOST) if passage is None else passage.call(call)
         if answer.status in (Status.AWAY, Status.LOST):
             with self._lock:
                 self._passages.pop(call.message, None)
         return answer
 
-    def _passage(self, call: Call) -> Passage | None:
+    def _passage(self, call: BlockCall) -> Passage | None:
         with self._lock:
             if call.session != self._session:
                 self._end_session(call.session)

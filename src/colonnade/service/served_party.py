@@ -8,9 +8,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from colonnade.conversations.conversation import Member
+from colonnade.conversations.conversation import LedgerHead, LedgerHeads, Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.ledger_heads import LedgerHead, LedgerHeads
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
     from colonnade.estimators.study import Study
     from colonnade.party.policy import Policy
-    from colonnade.privacy.price import Budget
+    from colonnade.privacy.accounting import Budget
 
 __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
 
@@ -248,7 +248,7 @@ def _split(entry: Table) -> float:
 
 def _align(entry: Table) -> dict[str, Any]:
     """Read ``[align]``: what `Federation.align` takes, by the same names."""
-    from colonnade.coordinator.aligning import Aligning
+    from colonnade.coordinator.alignment import Aligning
 
     names = [name for name in inspect.signature(Aligning.align).parameters if name not in ("self", "progress")]
     refuse_unknown(entry, tuple(names), "align")

@@ -15,7 +15,7 @@ from colonnade.schema import Category, Column, Numeric
 
 if TYPE_CHECKING:
     from colonnade.party.policy import Policy
-    from colonnade.privacy.price import Budget
+    from colonnade.privacy.accounting import Budget
 
 __all__ = [
     "Table",
@@ -55,7 +55,7 @@ def parse_text(text: str, name: str) -> Table:
 
 def budget_of(entry: Table) -> "Budget":
     """Read a cap."""
-    from colonnade.privacy.price import Budget
+    from colonnade.privacy.accounting import Budget
 
     refuse_unknown(entry, ("epsilon", "delta"), "budget")
     return within("budget", lambda: Budget(epsilon=entry.get("epsilon"), delta=entry.get("delta", 0.0)))  # type: ignore[arg-type]

@@ -12,14 +12,13 @@ from typing import ClassVar
 
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import Parameter, Plan, Step
-from colonnade.privacy.laws.laplace import DiscreteLaplace
-from colonnade.privacy.loss import NOTHING, Loss
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import NOTHING, Loss, Price
+from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.hidden_map import slots_for
 from colonnade.steps.kind import Admission, Channel, Earlier, RowOrder, StepKind, Steps, nothing_earlier
-from colonnade.steps.parameters import whole_parameter
+from colonnade.steps.terms import whole_parameter
 
 __all__ = [
     "LARGEST_CAPACITY",
@@ -308,7 +307,7 @@ class UnionMatching(ListMatching):
 
 
 class Cohort(AligningStep):
-    """One party's rows in the order of a public list (`colonnade.conversations.cohort`)."""
+    """One party's rows in the order of a public list (`colonnade.conversations.agreements`)."""
 
     name: ClassVar[str] = "cohort"
     title: ClassVar[str] = "public list"

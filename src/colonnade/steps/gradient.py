@@ -14,19 +14,17 @@ from typing import ClassVar
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.gradient import GradientNoise, participation_bound
-from colonnade.privacy.loss import Loss
 from colonnade.protocol import codec
 from colonnade.result import Opening
 from colonnade.schema import Category, Schema
 from colonnade.secure.batches import Sampling, batch_capacity, batches_a_round
 from colonnade.secure.residues import Arithmetic, noise_tail
-from colonnade.steps.fixed_point import FixedPoint
 from colonnade.steps.joint import check_nodes, secure_words
 from colonnade.steps.keys import key_holders
-from colonnade.steps.kind import Channel, Earlier, NoiseWords, StepKind, Steps, nothing_earlier, price_words
-from colonnade.steps.parameters import whole_parameter
-from colonnade.steps.traffic import Forecast
+from colonnade.steps.kind import Channel, Earlier, Forecast, NoiseWords, StepKind, Steps, nothing_earlier, price_words
+from colonnade.steps.terms import FixedPoint, whole_parameter
 
 __all__ = ["KEY", "LARGEST_WEIGHT", "STEP", "Gradient", "GradientTerms"]
 

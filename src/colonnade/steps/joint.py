@@ -14,18 +14,28 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
 from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import JointLaw
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
 from colonnade.protocol import codec
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import check_repetitions, require_threshold
-from colonnade.steps.kind import Channel, NoiseWords, StepKind, Steps, price_words
-from colonnade.steps.parameters import whole_parameter
-from colonnade.steps.traffic import HELLO, LETTER, LOSS, SEED, SMALL, Forecast
+from colonnade.steps.kind import (
+    HELLO,
+    LETTER,
+    LOSS,
+    SEED,
+    SMALL,
+    Channel,
+    Forecast,
+    NoiseWords,
+    StepKind,
+    Steps,
+    price_words,
+)
+from colonnade.steps.terms import whole_parameter
 
 __all__ = ["Joint", "JointStep", "check_nodes", "secure_words", "shared_price"]
 

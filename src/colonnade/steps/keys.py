@@ -1,20 +1,42 @@
-"""Secrets that the parties of a plan agree on: a key, or a division of the people by one. Nothing is released or paid."""
+"""Steps that rest on a secret of the parties: keys, divisions of the people, and sketches of memberships.
+
+Agreeing on a secret releases and costs nothing. Sketches of who is in which local cluster are Private vertical clustering,
+Algorithm 3, mended (docs/proofs/sketches.md).
+"""
 
 import hashlib
 from collections.abc import Mapping
+from itertools import combinations
 from typing import ClassVar
 
-from colonnade.errors import PlanMismatch
+from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
-from colonnade.privacy.loss import Loss
+from colonnade.privacy.accounting import Loss, Price
+from colonnade.privacy.laws import Mechanism
+from colonnade.privacy.laws.sketch_law import sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.protocol import codec
 from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.mail import OVERHEAD
-from colonnade.steps.kind import Admission, Channel, Earlier, RowOrder, StepKind, Steps, nothing_earlier
-from colonnade.steps.traffic import HELLO, SEED, SMALL, Forecast
+from colonnade.steps.kind import (
+    HELLO,
+    SEED,
+    SMALL,
+    Admission,
+    Channel,
+    Earlier,
+    Forecast,
+    RowOrder,
+    StepKind,
+    Steps,
+    nothing_earlier,
+)
+from colonnade.steps.local import MEMBERSHIP, Membership
+from colonnade.steps.terms import whole_parameter
 
-__all__ = ["KEY_BYTES", "PARTS", "GroupKey", "KeyStep", "Split", "key_holders", "part_identity"]
+__all__ = ["KEY_BYTES", "PARTS", "GroupKey", "KeyStep", "MembershipSketches", "Split", "key_holders", "part_identity"]
+
 
 KEY_BYTES = 32
 PARTS = ("train", "test")
@@ -66,7 +88,7 @@ class KeyStep(StepKind):
 
 
 class GroupKey(KeyStep):
-    """A key that the parties share (`colonnade.conversations.group_key`)."""
+    """A key that the parties share (`colonnade.conversations.agreements`)."""
 
     name: ClassVar[str] = "group-key"
     title: ClassVar[str] = "group key"
@@ -98,7 +120,7 @@ class GroupKey(KeyStep):
 
 
 class Split(KeyStep):
-    """A division of the people in two by a keyed hash (`colonnade.conversations.group_key`)."""
+    """A division of the people in two by a keyed hash (`colonnade.conversations.agreements`)."""
 
     name: ClassVar[str] = "split"
     title: ClassVar[str] = "division of people by a keyed hash"
@@ -134,3 +156,116 @@ def _share(step: Step) -> float:
     if type(share) is not float or not 0 < share < 1:
         raise PlanMismatch("A division has a share between 0 and 1.")
     return share
+
+
+LARGEST_SKETCHES = 2**16
+
+SKETCHES = (
+    "The sketches of memberships rest on a key that {parties} agreed on and the coordinator does not know, and on every one of "
+    "them hashing with it. Nothing is guaranteed towards anybody who holds the key and sees sketches: a party, or the "
+    "coordinator with one. A key that leaks later uncovers what was released under it. "
+    "It serves this study alone, is refused for any other, "
+    "and is erased at its end."
+)
+
+
+class MembershipSketches(StepKind):
+    """The largest hash of each local cluster, M times for every pair of parties.
+
+    The guarantee is about all parties' sketches together, so a party insists that the others are asked for the same: as many
+    clusters, sketches and phantoms, under the same key, which nobody else in the plan holds. The centres and the key come from
+    the party's own ledger.
+
+    Sensitivity: under zero-out a person leaves one cell of every pair;
+    `colonnade.privacy.laws.sketches.PartitionSketches` has the proof. Checked by
+    tests/party/test_membership_sketches.py.
+    """
+
+    name: ClassVar[str] = "membership-sketches"
+    title: ClassVar[str] = "sketches of memberships"
+    parameters: ClassVar[frozenset[str]] = MEMBERSHIP | {"key_of", "sketches"}
+    together: ClassVar[bool] = True
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.category = Membership(plan, step, schema, earlier)
+        self.sketches = whole_parameter(step.parameters, "sketches", LARGEST_SKETCHES)
+        self.unit = plan.unit
+        self.parties = _agreeing(plan, step)
+        self._key_of = str(step.parameters.get("key_of"))
+        if sorted(key_holders(plan, self._key_of)) != sorted(self.parties):
+            raise PlanMismatch("Sketches need a key that exactly the sketching parties agree on.")
+        self.sides = tuple(
+            PairSide(f"{step.name} {one}|{other}", one == step.party)  # of this step alone
+            for one, other in combinations(self.parties, 2)
+            if step.party in (one, other)
+        )
+
+    def law(self, price: Price) -> Mechanism:
+        """Return the sketches with as many phantoms as this price demands."""
+        bought = sketching(price, len(self.parties), self.unit, self.sketches)
+        return PartitionSketches(bought, self.unit, self.category.size, self.sides, self.key)
+
+    def key(self) -> bytes:
+        """Return the key that the parties agreed on."""
+        key = self.earlier(self._key_of).get("key")
+        if key is None or key.nbytes != KEY_BYTES:
+            raise ProtocolError("The parties have not agreed on the key of this study.")
+        return key.tobytes()
+
+    @property
+    def limits_peers(self) -> bool:
+        """Every party has the key, so what a peer that sees sketches learns has no bound."""
+        return True
+
+    @property
+    def release_bytes(self) -> int:
+        """Two bytes for every sketch of every local cluster, for every pair of parties that the party belongs to."""
+        return 2 * len(self.sides) * self.sketches * self.category.size
+
+    @classmethod
+    def collusion(cls, plan: Plan, steps: Steps) -> int:
+        """Return none: a party in a coalition has the key."""
+        return 0
+
+    @classmethod
+    def openings(
+        cls,
+        plan: Plan,
+        steps: Steps,
+        losses: Mapping[str, Loss],
+        schemas: Mapping[str, Schema],
+        title: str,
+    ) -> tuple[Opening, ...]:
+        """Return one opening for all parties' sketches: they share their randomness."""
+        first = next(iter(steps.values()))
+        if first.price is None:
+            return super().openings(plan, steps, losses, schemas, title)
+        scope, count = tuple(steps), first.parameters.get("sketches")
+        bought = sketching(first.price, len(scope), plan.unit, count if isinstance(count, int) else 0)
+        return (
+            Opening(
+                mechanism=title,
+                scope=scope,
+                losses=(bought.loss("person"),),
+                party_losses=dict.fromkeys(scope, (bought.loss("party"),)),
+                replaced=(bought.replaced_loss,),
+                key_holders=scope,
+            ),
+        )
+
+    @classmethod
+    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+        """Return what rests on the key."""
+        return (SKETCHES.format(parties=", ".join(steps)),)
+
+
+def _agreeing(plan: Plan, step: Step) -> tuple[str, ...]:
+    """Return the sketching parties, in the order of their steps, having checked that all are asked for the same."""
+    steps = {one.party: one for one in plan.steps if one.name == step.name}
+    for one in steps.values():
+        if (one.statistic, one.price, one.parameters) != (step.statistic, step.price, step.parameters):
+            raise PlanMismatch("The parties are asked for different sketches, which would not hide anybody.")
+    if len(steps) < 2:
+        raise PlanMismatch("Sketches are compared between two or more parties.")
+    return tuple(steps)

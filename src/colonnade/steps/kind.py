@@ -1,9 +1,13 @@
 """What a kind of step is.
 
 A *step* is one thing that a plan asks of one party. Steps of the same name at several parties belong together: this module
-calls all of them the *whole step*. Everything that differs between kinds is an attribute or a method of a `StepKind`: its terms,
-who takes part, its law, what it opens to whom, the permission it needs, its traffic, and its words for ledgers and reports. How a
-step is computed from the table is its *private half*, a subclass in `colonnade.party.steps`.
+calls all of them the *whole step*. Everything that differs between kinds is an attribute or a method of a `StepKind`: its
+terms, who takes part, its law, what it opens to whom, the permission it needs, its traffic, and its words for ledgers and
+reports. How a step is computed from the table is its *private half*, a subclass in `colonnade.party.steps`.
+
+A `Forecast` adds up what a study will say: rounds, and bytes to and from every member. Everything large in a message is a
+plan, an array whose shape the plan fixes, or shares of rows whose number and width it fixes. The rest is a small constant
+per message.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,18 +17,69 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from colonnade.coding.names import ColumnName
+from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ProtocolError
 from colonnade.plan import Parameter, Plan, Step
+from colonnade.privacy.accounting import NOTHING, Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.price import Price
 from colonnade.result import Opening
 from colonnade.schema import Schema
-from colonnade.steps.parameters import only_parameters
-from colonnade.steps.traffic import Forecast
+from colonnade.secure.mail import OVERHEAD
+from colonnade.steps.terms import only_parameters
 
-__all__ = ["Admission", "Channel", "Earlier", "NoiseWords", "RowOrder", "StepKind", "Steps", "nothing_earlier"]
+__all__ = [
+    "HELLO",
+    "LETTER",
+    "LOSS",
+    "SEED",
+    "SMALL",
+    "Admission",
+    "Channel",
+    "Earlier",
+    "Forecast",
+    "NoiseWords",
+    "RowOrder",
+    "StepKind",
+    "Steps",
+    "nothing_earlier",
+]
+
+
+SMALL = 60
+"""Bytes of a message besides the plan and what is listed here: names, tags, lengths."""
+LOSS = len(NOTHING.to_bytes())
+HELLO = 290
+LETTER = OVERHEAD + 90
+SEED = 32
+
+
+class Forecast:
+    """Adds up rounds. Every request carries the plan.
+
+    Parameters
+    ----------
+    plan_bytes
+        How large the plan is.
+    """
+
+    def __init__(self, plan_bytes: int) -> None:
+        self.plan_bytes = plan_bytes
+        self.rounds = 0
+        self.to: dict[str, int] = {}
+        self.back: dict[str, int] = {}
+
+    def round(self, to: Mapping[str, int], back: Mapping[str, int]) -> None:
+        """Add one round: bytes to and from each member, besides the plan."""
+        self.rounds += 1
+        for member, size in to.items():
+            self.to[member] = self.to.get(member, 0) + size + self.plan_bytes
+        for member, size in back.items():
+            self.back[member] = self.back.get(member, 0) + size
+
+    def releases(self, step: str, sizes: Mapping[str, int]) -> None:
+        """Add one round in which every party sends its own release."""
+        self.round(dict.fromkeys(sizes, len(step)), {party: size + LOSS + SMALL + 80 for party, size in sizes.items()})
+
 
 Steps = Mapping[str, Step]
 """A whole step: the steps of one name, by party, in the plan's order."""

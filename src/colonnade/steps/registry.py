@@ -5,9 +5,14 @@ from collections.abc import Iterator, Mapping
 from colonnade.errors import PlanMismatch, PolicyRefusal
 from colonnade.plan import Plan, Step
 from colonnade.steps.alignment import Cohort, ListMatching, UnionMatching
-from colonnade.steps.centres import Centres
-from colonnade.steps.coefficients import Coefficients
-from colonnade.steps.coresets import (
+from colonnade.steps.gradient import Gradient
+from colonnade.steps.joint import Joint, JointStep
+from colonnade.steps.keys import GroupKey, MembershipSketches, Split
+from colonnade.steps.kind import Channel, StepKind, Steps
+from colonnade.steps.local import Centres, Histogram, Reports, Rows, Sketch, SquaredLength, Total, Values, ValueSketch
+from colonnade.steps.products import Coefficients, Gram, PairTables, UnionCross, UnionOwn
+from colonnade.steps.score_table import ScoreHistogram
+from colonnade.steps.sums import (
     CoresetClusters,
     CoresetDraws,
     CoresetGradient,
@@ -15,20 +20,8 @@ from colonnade.steps.coresets import (
     CoresetSample,
     CoresetScores,
     CoresetTotal,
+    Predictions,
 )
-from colonnade.steps.counts import Histogram, Reports
-from colonnade.steps.gradient import Gradient
-from colonnade.steps.gram import Gram
-from colonnade.steps.joint import Joint, JointStep
-from colonnade.steps.keys import GroupKey, Split
-from colonnade.steps.kind import Channel, StepKind, Steps
-from colonnade.steps.membership_sketches import MembershipSketches
-from colonnade.steps.pair_tables import PairTables
-from colonnade.steps.predictions import Predictions
-from colonnade.steps.projections import Rows, Sketch, SquaredLength, ValueSketch
-from colonnade.steps.score_table import ScoreHistogram
-from colonnade.steps.union import UnionCross, UnionOwn
-from colonnade.steps.values import Total, Values
 
 __all__ = ["KINDS", "discloses", "is_conversation", "kind_of", "read_joint", "uses_compute_nodes", "whole_steps"]
 

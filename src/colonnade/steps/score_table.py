@@ -24,15 +24,15 @@ from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Schema
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, Steps, nothing_earlier
-from colonnade.steps.parameters import (
+from colonnade.steps.terms import (
     LARGEST_NUMBER,
+    ScoreWeights,
     number_list,
     number_parameter,
     seed_parameter,
     whole_list,
     whole_parameter,
 )
-from colonnade.steps.scores import ScoreWeights
 
 __all__ = ["LARGEST_MODULUS", "NOBODY", "Level", "NearestPoint", "ScoreHistogram", "ScoreTable", "modulus_for"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.protocol.frames import read_frame, write_frame
+from colonnade.protocol.codec import read_frame, write_frame
 
 __all__ = ["Direct", "Endpoint", "Transport", "UnixEndpoint", "WithLocalNodes"]
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from colonnade.errors import BadInput, PartyAway, ProtocolError
 from colonnade.event_log import Log
 from colonnade.protocol.codec import LARGEST_FRAME
-from colonnade.transport.blocks import BLOCK, Answer, Call, Status, Verb
-from colonnade.transport.engine import COORDINATOR_CELL, Line
+from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
 from colonnade.transport.kit import Kit
 
 __all__ = ["FlareTransport"]
@@ -42,7 +41,7 @@ class _Waiting:
 
     party: str
     arrived: threading.Event = field(default_factory=threading.Event)
-    answer: Answer | None = None
+    answer: BlockAnswer | None = None
 
 
 @dataclass
@@ -167,7 +166,7 @@ class FlareTransport:
         assert answer is not None  # there is one block at least
         return self._fetch(letter, answer)
 
-    def _fetch(self, letter: "_Letter", first: Answer) -> bytes:
+    def _fetch(self, letter: "_Letter", first: BlockAnswer) -> bytes:
         total, blocks, held = first.total, [first.data], len(first.data)
         if not 0 < total <= LARGEST_FRAME or first.offset != 0:
             raise ProtocolError(f"Party {letter.party!r} answered with a reply of an impossible size.")
@@ -179,7 +178,7 @@ class FlareTransport:
             held += len(answer.data)
         return b"".join(blocks)
 
-    def _until_done(self, letter: "_Letter", verb: Verb, offset: int, block: memoryview | bytes = b"") -> Answer:
+    def _until_done(self, letter: "_Letter", verb: Verb, offset: int, block: memoryview | bytes = b"") -> BlockAnswer:
         """Repeat one call while the guard is at work; a relay that says so is there."""
         last = verb == Verb.PUT and offset + len(block) == len(letter.data)
         wanted = Status.MORE if verb == Verb.PUT and not last else Status.DATA
@@ -195,12 +194,12 @@ class FlareTransport:
                 return answer
         raise ProtocolError(f"Party {letter.party!r} has been at work on one answer for too long.")
 
-    def _call(self, letter: "_Letter", verb: Verb, offset: int, block: memoryview | bytes) -> Answer:
+    def _call(self, letter: "_Letter", verb: Verb, offset: int, block: memoryview | bytes) -> BlockAnswer:
         ticket, waiting = next(self._numbers), _Waiting(letter.party)
         with self._lock:
             self._waiting[ticket] = waiting
         try:
-            call = Call(ticket, verb, self._session, letter.number, len(letter.data), offset, block)
+            call = BlockCall(ticket, verb, self._session, letter.number, len(letter.data), offset, block)
             left = letter.seen + self._patience - self._clock()
             if not self._line.send(letter.party, call.encode()) or not waiting.arrived.wait(_between(left)):
                 raise _Away
@@ -215,7 +214,7 @@ class FlareTransport:
 
     def _receive(self, sender: str, data: memoryview) -> None:
         try:
-            answer = Answer.decode(data)
+            answer = BlockAnswer.decode(data)
         except ProtocolError:
             self._log.event("block-refused", party=sender if sender in self.parties else None)
             return

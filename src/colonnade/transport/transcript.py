@@ -1,15 +1,59 @@
-"""What was said: rounds, messages, bytes and numbers in each direction, and seconds per step. Wraps any other transport."""
+"""What was said: rounds, messages, bytes per party in each direction, and how many numbers moved."""
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from colonnade.protocol.messages import Reply, Request
-from colonnade.protocol.numbers import numbers_in
+from colonnade.protocol.messages import Array, Ask, Blob, Conclude, Opened, Post, Posted, Released, Reply, Request
 from colonnade.transport.direct import Transport
 
-__all__ = ["Recorded", "Transcript"]
+__all__ = ["Recorded", "Transcript", "numbers_in"]
+
+
+WORD = 8
+GREETING = 1
+"""The turn in which a `Post` carries hellos."""
+
+
+def numbers_in(message: Request | Reply) -> int:
+    """Return how many numbers a message moves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from colonnade.protocol.messages import pack
+    >>> numbers_in(Released(party="bank", step="rows", values={"value": pack(np.zeros((3, 4)))}, mechanism="", loss=None))
+    12
+    """
+    match message:
+        case Ask():
+            return _entries(message.inputs.values())
+        case Post():
+            letters = 0 if message.turn == GREETING else _words(message.letters.values())
+            return _entries(message.inputs.values()) + letters
+        case Conclude() | Released():
+            return _entries(message.values.values())
+        case Posted():
+            return _words(message.letters.values())
+        case Opened():
+            return _entries(part for part in (message.share, message.own) if part is not None)
+        case _:
+            return 0
+
+
+def _entries(arrays: Iterable[Array]) -> int:
+    total = 0
+    for array in arrays:
+        entries = 1
+        for extent in array.shape:
+            entries *= extent
+        total += entries
+    return total
+
+
+def _words(letters: Iterable[Blob]) -> int:
+    return sum(len(letter) // WORD for letter in letters)
 
 
 @dataclass
@@ -33,7 +77,7 @@ class Transcript:
     """By member, in hexadecimal: its signature under the plan's hash and the run, where members talk to each other."""
     numbers_to: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     numbers_from: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Numbers moved, whatever their size (`colonnade.protocol.numbers`): the unit in which paper 004 counts."""
+    """Numbers moved, whatever their size (`colonnade.transport.transcript`): the unit in which paper 004 counts."""
 
     @property
     def bytes(self) -> int:

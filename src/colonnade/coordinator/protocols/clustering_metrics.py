@@ -19,21 +19,16 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.features import coded_width
-from colonnade.coding.names import ColumnName
-from colonnade.coordinator.protocols.score_histogram import Guess, Histogram, ScoreHistogramRelease
+from colonnade.coding.columns import ColumnName, coded_width
+from colonnade.coordinator.protocols.score_releases import Guess, Histogram, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
-from colonnade.estimation.additive_scores import PartyScores, party_scores
-from colonnade.estimation.histogram_prices import histogram_price
-from colonnade.estimation.metrics import Measured, Metric, reach
+from colonnade.estimation.scoring import Measured, Metric, PartyScores, histogram_price, party_scores, reach
 from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
-from colonnade.privacy.neighbours import Unit, party_price
-from colonnade.privacy.price import Price
-from colonnade.protocol.messages import Released
-from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Category, Column
-from colonnade.steps.projections import SquaredLength
+from colonnade.steps.local import SquaredLength
 
 __all__ = ["ClusteringEvaluation", "LocalCells", "best_guesser"]
 

@@ -13,19 +13,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.features import Feature, features_of, places_beside_constant
-from colonnade.coding.names import ColumnName, columns_at, parties_of
-from colonnade.coordinator.protocols.joint_opening import JointResult, open_jointly
+from colonnade.coding.columns import ColumnName, Feature, columns_at, features_of, parties_of, places_beside_constant
+from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
-from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Rounds
+from colonnade.protocol.messages import Rounds
 from colonnade.schema import Category, Column
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.coefficients import Coefficients, Entries, cross_entries, own_entries, widths_of
 from colonnade.steps.joint import Joint
+from colonnade.steps.products import Coefficients, Entries, cross_entries, own_entries, widths_of
 
 __all__ = ["DEFAULT_SCALE", "FunctionalRelease"]
 

@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.features import Feature, coded_widths, features_of
-from colonnade.coding.names import ColumnName, columns_at, parties_of
-from colonnade.coordinator.protocols.relay import Relay, agree_on_key, forget_key, key_steps
+from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
-from colonnade.estimation.optimisers import Average, OptimiserName, Settling, clipped, optimiser_of
+from colonnade.estimation.descent import Average, OptimiserName, Settling, clipped, optimiser_of
 from colonnade.plan import Plan, Step
-from colonnade.privacy.price import Price
-from colonnade.protocol.messages import Conclude, Opened, Placed, Recall, Released, Reply, pack, unpack
-from colonnade.protocol.rounds import Rounds
+from colonnade.privacy.accounting import Price
+from colonnade.protocol.messages import Conclude, Opened, Placed, Recall, Released, Reply, Rounds, pack, unpack
 from colonnade.schema import Category, Column
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct

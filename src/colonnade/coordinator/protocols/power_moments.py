@@ -15,20 +15,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.names import ColumnName
+from colonnade.coding.columns import ColumnName
+from colonnade.coordinator.protocols.sketched_moments import best_size, centred, public_seed
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.sketching import best_size, centred, public_seed
 from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.plan import Parameter, Plan, Step
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, ledger_rho
 from colonnade.privacy.laws.values import Carrier, Change, WholeValues
-from colonnade.privacy.price import Price
-from colonnade.protocol.messages import Released
-from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.steps.kind import StepKind
-from colonnade.steps.projections import ValueSketch
-from colonnade.steps.values import Total, Values
+from colonnade.steps.local import Total, Values, ValueSketch
 
 __all__ = ["PerturbedPowers", "PowerMoment", "SketchedSquare", "Totals"]
 

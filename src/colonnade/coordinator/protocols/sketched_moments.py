@@ -1,32 +1,27 @@
-"""Paper 000, Algorithm 4 and Theorem E.4: second moments from sketches that each party perturbs by itself; one message, no peer.
+"""Second moments from random combinations of each party's rows (Primitives, Algorithm 4 and Theorems E.4 and E.5)."""
 
-We differ from the paper: signs instead of Gaussian sketches, so the sensitivity is exact and nothing can fail; the known noise
-variance is subtracted (unsubtracted it acts as a ridge penalty that nobody asked for); columns are centred after the sketch,
-with sums that a row of ones carries. Rank-k approximation and regression then follow from the matrix, as from any other.
-"""
-
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.features import Feature, coded_widths, features_of
-from colonnade.coding.names import columns_at, parties_of
-from colonnade.coordinator.protocols.gram_release import LARGEST_SCALE
+from colonnade.coding.columns import Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.sketching import best_size, centred, public_seed
 from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_sigma_squared, ledger_rho
-from colonnade.privacy.price import Price
-from colonnade.protocol.messages import Released
-from colonnade.protocol.rounds import Rounds, ask_all
+from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
-from colonnade.steps.projections import Sketch
+from colonnade.secure.signs import Signs
+from colonnade.steps.local import Sketch
 
-__all__ = ["DEFAULT_SCALE", "SketchedMoments"]
+__all__ = ["DEFAULT_SCALE", "LARGEST_SIZE", "SMALLEST_SIZE", "SketchedMoments", "best_size", "centred", "public_seed"]
+
 
 DEFAULT_SCALE = 1_024
 Array = NDArray[np.float64]
@@ -197,3 +192,34 @@ def _plain_spread(features: tuple[Feature, ...]) -> Array:
 
 def _positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and isfinite(value)
+
+
+SMALLEST_SIZE, LARGEST_SIZE = 16, 4_096
+"""Larger sketches cost time in proportion and gain little: their own error is then a few parts in a hundred."""
+
+
+def best_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
+    """Return s = ΣE/ΣN, within what is sensible.
+
+    Examples
+    --------
+    >>> best_size(1e6, 2e3)
+    500
+    """
+    return int(np.clip(round(energy / noise), max(least, SMALLEST_SIZE), LARGEST_SIZE))
+
+
+def public_seed(columns: Sequence[str], draw: int) -> str:
+    """Return the seed of the signs: a hash of what is asked, another for every draw."""
+    return hashlib.sha256(f"colonnade/sketch/{draw}/{'/'.join(columns)}".encode()).hexdigest()
+
+
+def centred(sketch: Array, seed: str, people: int) -> tuple[Array, Array]:
+    """Return the sketch of columns less their means, and the noisy column sums, from s + 1 released rows.
+
+    The first row holds the sums. G times ones is public, so subtracting it times the means is exact up to the noise in them,
+    and leaves a sketch of the centred columns, whose own error does not grow with the means.
+    """
+    sums, rows = sketch[0], sketch[1:]
+    ones = Signs(bytes.fromhex(seed), len(rows)).sums(people).astype(np.float64)
+    return rows - np.outer(ones, sums / people), sums

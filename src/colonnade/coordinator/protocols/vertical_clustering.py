@@ -19,28 +19,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.joint_opening import open_jointly
-from colonnade.coordinator.protocols.pair_counts import pair_tables_of
-from colonnade.coordinator.protocols.relay import agree_on_key, forget_key, key_steps
+from colonnade.coordinator.protocols.counting import pair_tables_of
+from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.errors import ProtocolError
+from colonnade.estimation.clustering import Grid, fitted_grid, independent_grid, weighted_kmeans, weighted_kmedian
 from colonnade.estimation.clustering_budget import ClusteringPrices, WeightMethod
-from colonnade.estimation.pair_tables import PairTables, consistent_tables, plausible_total
-from colonnade.estimation.projection import shrink_interactions
-from colonnade.estimation.response_counts import joint_counts, variance_of_counts
+from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
 from colonnade.estimation.sketch_tables import sketched_tables
-from colonnade.estimation.weighted_clustering import weighted_kmeans, weighted_kmedian
-from colonnade.estimation.weighted_grid import Grid, fitted_grid, independent_grid
+from colonnade.estimation.tables import PairTables, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step
-from colonnade.privacy.laws.channel import best_channel
+from colonnade.privacy.accounting import Unit
+from colonnade.privacy.laws.response import best_channel
 from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
-from colonnade.privacy.neighbours import Unit
-from colonnade.protocol.messages import Released
-from colonnade.protocol.rounds import Rounds, ask_all
-from colonnade.steps.centres import Centres
-from colonnade.steps.counts import Histogram, Reports
+from colonnade.protocol.messages import Released, Rounds, ask_all
+from colonnade.steps.keys import MembershipSketches
 from colonnade.steps.kind import StepKind
-from colonnade.steps.membership_sketches import MembershipSketches
-from colonnade.steps.pair_tables import PairTables as TablesStep
+from colonnade.steps.local import Centres, Histogram, Reports
+from colonnade.steps.products import PairTables as TablesStep
 
 __all__ = ["SCALE", "ClusteringBlock", "Clusters", "VerticalClustering"]
 

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.features import coded_widths, features_of, to_own_units
-from colonnade.coding.names import columns_at, parties_of
+from colonnade.coding.columns import coded_widths, columns_at, features_of, parties_of, to_own_units
 from colonnade.constraints import Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
@@ -23,11 +22,11 @@ from colonnade.estimation.clustering_budget import (
 )
 from colonnade.estimators.methods.method import Method
 from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
-from colonnade.privacy.price import Price
 
 if TYPE_CHECKING:
-    from colonnade.estimators.clustering_study import ClusteringStudy
+    from colonnade.estimators.clustering import ClusteringStudy
 
 __all__ = [
     "ClusterMethod",

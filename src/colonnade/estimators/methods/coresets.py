@@ -5,30 +5,31 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from colonnade.coding.features import Feature, coded_widths, features_of
+from colonnade.coding.columns import Feature, coded_widths, features_of
 from colonnade.constraints import Boolean, Real, Whole, checked
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.coreset_study import CoresetFindings, CoresetStudy
+from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput, NonPrivateRefused, SchemaMismatch
-from colonnade.estimation.coreset_models import (
+from colonnade.estimation.coresets import (
     CodedModel,
     joined_clusters,
+    kmeans_size,
     own_model,
+    regression_size,
     sampled_clusters,
     sampled_regression,
 )
-from colonnade.estimation.importance_sampling import kmeans_size, regression_size
 from colonnade.estimators.methods.clusters import learned_centres
 from colonnade.estimators.methods.method import Method
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.estimators.preview import Expectation
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import Price
 from colonnade.schema import Column, Numeric
 
 if TYPE_CHECKING:
-    from colonnade.estimators.coreset import Coreset as CoresetEstimator
-    from colonnade.estimators.kmeans import KMeans
+    from colonnade.estimators.clustering import KMeans
     from colonnade.estimators.linear_regression import LinearRegression
+    from colonnade.estimators.releases import Coreset as CoresetEstimator
     from colonnade.estimators.study import Study
 
 __all__ = ["CORESET_TASK", "ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]

@@ -15,8 +15,8 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.errors import BadInput
 from colonnade.plan import RELATION, Parameter, Unit
-from colonnade.privacy.price import Price
-from colonnade.protocol.rounds import Algorithm
+from colonnade.privacy.accounting import Price
+from colonnade.protocol.messages import Algorithm
 
 if TYPE_CHECKING:
     from colonnade.estimators.preview import Expectation

@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.names import parties_of
+from colonnade.coding.columns import parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import perturbed_rows, sketched_moments
-from colonnade.coordinator.protocols.gram_release import LARGEST_SCALE, GramRelease
-from colonnade.coordinator.protocols.perturbed_rows import PerturbedRows
+from colonnade.coordinator.protocols import moment_releases as perturbed_rows
+from colonnade.coordinator.protocols import sketched_moments
+from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, GramRelease, PerturbedRows, UnionRelease
 from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
-from colonnade.coordinator.protocols.union_release import UnionRelease
-from colonnade.estimation.moments import Moments
-from colonnade.estimation.typical_moments import noisy_releases, sketched_grams, typical_matrix
+from colonnade.estimation.moments import Moments, noisy_releases, sketched_grams, typical_matrix
 from colonnade.estimators.methods.method import Method
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.privacy.price import Price
 from colonnade.steps.registry import read_joint
 
 if TYPE_CHECKING:

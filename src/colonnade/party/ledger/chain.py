@@ -1,30 +1,289 @@
-"""The rows of a ledger's file as one verified chain: read, found, appended to, and never changed.
+"""The ledger's hash chain: its state after every row, the plans that rows refer to, and appending to it."""
 
-What the rows add up to (`LedgerState`) is a cache of a verified prefix. Every call first reads and verifies the rows that
-were appended since, by this process or by another. The cache is never written from memory: it says nothing that the file
-does not.
-"""
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any  # what SQLite returns
 
+import msgspec
+
+from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger.file import LedgerFile
-from colonnade.party.ledger.plans import KeptPlans
 from colonnade.party.ledger.rows import (
+    BEFORE_THE_FIRST,
+    CHARGED,
+    COSTLESS,
     FACTS,
     FORMAT,
+    OLD_FORMAT,
+    Ceiling,
     Entry,
     Facts,
+    Genesis,
+    Kind,
+    Migrated,
+    RowTerms,
+    about_hash,
     answer_hash,
     as_entry,
     check_hash,
     check_kept,
     corrupt,
+    least_entry,
+    read_loss,
     row_hash,
+    seed_hash,
 )
-from colonnade.party.ledger.state import LedgerState, folded
+from colonnade.plan import About
+from colonnade.privacy.accounting import GRID, NOTHING, Loss
+from colonnade.protocol import codec
 
-__all__ = ["Chain"]
+__all__ = ["KeptPlans", "LedgerState", "RowChain", "first_row", "folded"]
 
 
-class Chain:
+def first_row(genesis: Genesis, written: int) -> Facts:
+    """Return the row with which a ledger begins."""
+    detail = msgspec.json.encode(genesis).decode()
+    return Facts(0, "genesis", None, None, "genesis", written, None, None, None, detail, None, BEFORE_THE_FIRST)
+
+
+def folded(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Facts, "LedgerState"]]:
+    """Check rows one by one, each given as its facts, hash, seed, answer's hash and answer; yield what they add up to."""
+    state: LedgerState | None = None
+    for *row, digest, seed, kept, answer in rows:
+        facts = Facts(*row)
+        state = LedgerState.begin(facts, digest) if state is None else state.then(facts, digest)
+        check_kept(facts, digest, seed, kept, answer)
+        yield facts, state
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """What a verified run of rows adds up to."""
+
+    genesis: Genesis
+    cap: Ceiling
+    sequence: int
+    hash: bytes
+    total: Loss
+    format: int = FORMAT
+    """The format of the rows that come next: 2 until a row says that the ledger was migrated."""
+    version: int | None = None
+    """The data version declared last."""
+
+    @classmethod
+    def begin(cls, facts: Facts, stored_hash: object) -> "LedgerState":
+        """Check the first row."""
+        digest = check_hash(facts, stored_hash)
+        if (facts.sequence, facts.kind, facts.previous) != (0, "genesis", BEFORE_THE_FIRST):
+            raise corrupt(0)
+        try:
+            genesis = msgspec.json.decode(facts.detail or "", type=Genesis)
+        except (msgspec.MsgspecError, BadInput):
+            raise corrupt(0) from None
+        if (genesis.format, genesis.grid) != (facts.format, GRID):
+            raise LedgerCorrupt(
+                "This ledger has another format or another grid of orders; nothing was released.",
+                remedy="Open it with the version that wrote it: losses on different grids cannot be added.",
+            )
+        return cls(genesis, genesis.cap, 0, digest, NOTHING, facts.format)
+
+    def then(self, facts: Facts, stored_hash: object) -> "LedgerState":
+        """Check the next row and add it. The caller asks for `within_cap` after the last one."""
+        digest = check_hash(facts, stored_hash)
+        if (facts.sequence, facts.previous) != (self.sequence + 1, self.hash):
+            raise corrupt(self.sequence + 1)
+        try:
+            after = self._after(facts)
+        except (msgspec.MsgspecError, BadInput):
+            raise corrupt(facts.sequence) from None
+        return dataclasses.replace(after, sequence=facts.sequence, hash=digest)
+
+    def _after(self, facts: Facts) -> "LedgerState":
+        if facts.kind == "migrated":
+            return self._migrated(facts)
+        if facts.format != self.format:
+            raise corrupt(facts.sequence)
+        if facts.kind == "version" and facts.version is not None and facts.version > (self.version or 0):
+            return dataclasses.replace(self, version=facts.version)
+        if facts.version not in (None, self.version):
+            raise corrupt(facts.sequence)
+        if facts.kind in CHARGED and facts.loss is not None:
+            loss = read_loss(facts.loss)
+            if least_entry(loss) < 1 or (facts.least, facts.pure) != (least_entry(loss), loss.pure):
+                raise corrupt(facts.sequence)
+            return dataclasses.replace(self, total=self.total + loss)
+        if facts.kind == "cap":
+            cap = msgspec.json.decode(facts.detail or "", type=Ceiling)
+            # totals only grow: within the cap here means within it at every row since the cap was set
+            if not (self.cap.holds(self.total) and cap.holds(self.total)):
+                raise corrupt(facts.sequence)
+            return dataclasses.replace(self, cap=cap)
+        if facts.kind in COSTLESS:
+            return self
+        raise corrupt(facts.sequence)
+
+    def _migrated(self, facts: Facts) -> "LedgerState":
+        pinned = msgspec.json.decode(facts.detail or "", type=Migrated)
+        if self.format != OLD_FORMAT or facts.format != FORMAT or pinned != self.pinned:
+            raise corrupt(facts.sequence)
+        return dataclasses.replace(self, format=FORMAT)
+
+    def within_cap(self) -> "LedgerState":
+        """Refuse a ledger that has spent more than its cap."""
+        if not self.cap.holds(self.total):
+            raise corrupt(self.sequence)
+        return self
+
+    @property
+    def pinned(self) -> Migrated:
+        """What the row of a migration says about all rows before it."""
+        return Migrated(self.format, self.sequence, self.hash.hex())
+
+    @property
+    def nano(self) -> int:
+        """The total ε at the cap's δ in nano-units, rounded up."""
+        nano = self.total.nano_epsilon(self.cap.delta)
+        assert nano is not None  # a total without any ε at this δ is not within the cap
+        return nano
+
+    def row(
+        self,
+        kind: Kind,
+        written: int,
+        label: str,
+        *,
+        request: bytes | None = None,
+        body: bytes | None = None,
+        loss: Loss | None = None,
+        detail: str | None = None,
+        seed: bytes | None = None,
+        together: bool = False,
+        event_level: bool = False,
+        plan: bytes | None = None,
+        about: bytes | None = None,
+        version: int | None = None,
+    ) -> Facts:
+        """Return the row that comes next."""
+        pure, least, curve = (None, None, None) if loss is None else (loss.pure, least_entry(loss), loss.to_bytes())
+        kept = None if seed is None or request is None else seed_hash(request, seed)
+        return Facts(
+            self.sequence + 1,
+            kind,
+            request,
+            body,
+            label,
+            written,
+            pure,
+            least,
+            curve,
+            detail,
+            kept,
+            self.hash,
+            int(together),
+            int(event_level),
+            plan,
+            about,
+            version,
+        )
+
+
+MOST_AT_HAND = 64
+LARGEST_PLAN = 2**26
+"""Bytes of one plan, and of all plans that were handed over and have no row yet: nobody fills a party's memory with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AtHand:
+    content: bytes
+    about: About | None
+
+
+class KeptPlans:
+    """The tables ``plans`` and ``abouts`` of one ledger. All but `hand_over` run inside a transaction of the caller.
+
+    Parameters
+    ----------
+    file
+        The ledger's file.
+    """
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file = file
+        self._at_hand: OrderedDict[bytes, _AtHand] = OrderedDict()
+
+    def hand_over(self, digest: bytes, content: bytes, about: About | None) -> None:
+        """Take a plan, to be written with the first row that refers to it. Words once said stay unless new ones are."""
+        if type(content) is not bytes or len(content) > LARGEST_PLAN or codec.plan_digest(content) != digest:
+            raise BadInput("A plan is kept under the hash of its canonical bytes.")
+        earlier = self._at_hand.pop(digest, None)
+        if about is None and earlier is not None:
+            about = earlier.about
+        self._at_hand[digest] = _AtHand(content, about)
+        while len(self._at_hand) > 1 and (len(self._at_hand) > MOST_AT_HAND or self._held() > LARGEST_PLAN):
+            self._at_hand.popitem(last=False)
+
+    def _held(self) -> int:
+        return sum(len(one.content) for one in self._at_hand.values())
+
+    def refer(self, terms: RowTerms, current: int | None) -> bytes | None:
+        """Make ready what a row refers to: its plan, and what was said about it; return the hash of the latter."""
+        version, plan = terms.get("version"), terms.get("plan")
+        if version is not None and version != current:
+            raise ProtocolError("Another data version is the current one.", remedy="Ask about the current version.")
+        return None if plan is None else self._write(plan)
+
+    def _write(self, digest: bytes) -> bytes | None:
+        at_hand = self._at_hand.get(digest)
+        if self._file.run("SELECT 1 FROM plans WHERE hash = ?", (digest,)).fetchone() is None:
+            if at_hand is None:
+                raise BadInput("A row refers to a plan that was not handed over.", remedy="Call keep_plan before.")
+            self._file.run("INSERT INTO plans (hash, content) VALUES (?, ?)", (digest, at_hand.content))
+        if at_hand is None or at_hand.about is None:
+            return None
+        about, named = at_hand.about, about_hash(at_hand.about)
+        if self._file.run("SELECT 1 FROM abouts WHERE hash = ?", (named,)).fetchone() is None:
+            self._file.run(
+                "INSERT INTO abouts (hash, title, purpose, requester, signature) VALUES (?, ?, ?, ?, ?)",
+                (named, about.title, about.purpose, about.requester, about.signature),
+            )
+        return named
+
+    def read(self, digest: bytes) -> bytes | None:
+        """Return a plan's canonical bytes; refuse one that was changed."""
+        row = self._file.run("SELECT content FROM plans WHERE hash = ?", (digest,)).fetchone()
+        if row is None:
+            return None
+        if type(row[0]) is not bytes or codec.plan_digest(row[0]) != digest:
+            raise LedgerCorrupt("A plan in the ledger is not the one that its rows refer to; nothing was released.")
+        content: bytes = row[0]
+        return content
+
+    def abouts(self) -> dict[bytes, About]:
+        """Return everything that was said about studies, by its hash; refuse what was changed."""
+        found = {}
+        for digest, *words in self._file.run("SELECT hash, title, purpose, requester, signature FROM abouts"):
+            try:
+                about = About(title=words[0], purpose=words[1], requester=words[2], signature=words[3])
+                sound = about_hash(about) == digest
+            except (BadInput, TypeError, AttributeError):
+                sound = False
+            if not sound:
+                raise LedgerCorrupt("What was said about a study was changed in the ledger; nothing was released.")
+            found[digest] = about
+        return found
+
+    def verify(self, plans: set[bytes | None], abouts: set[bytes | None]) -> None:
+        """Refuse tables that do not hold exactly what the rows refer to (``None`` where a row refers to nothing)."""
+        kept = {digest for (digest,) in self._file.run("SELECT hash FROM plans").fetchall()}
+        if kept != plans - {None} or self.abouts().keys() != abouts - {None}:
+            raise LedgerCorrupt("Plans were added to the ledger, or taken out of it; nothing was released.")
+        for digest in kept:
+            self.read(digest)
+
+
+class RowChain:
     """The rows of one ledger. Every method runs inside a transaction of the caller.
 
     Parameters

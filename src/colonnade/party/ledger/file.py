@@ -24,8 +24,7 @@ from typing import NoReturn
 from urllib.parse import quote
 
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
-from colonnade.party.ledger.rows import FORMAT
-from colonnade.party.ledger.schema import APPLICATION, SCHEMA
+from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA
 
 __all__ = ["LedgerFile", "Stake"]
 

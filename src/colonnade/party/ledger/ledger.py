@@ -23,7 +23,7 @@ from typing import Self, Unpack
 import msgspec
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
-from colonnade.party.ledger.chain import Chain
+from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import (
@@ -41,10 +41,8 @@ from colonnade.party.ledger.rows import (
     checked_name,
     read_loss,
 )
-from colonnade.party.ledger.state import LedgerState, first_row
 from colonnade.plan import About
-from colonnade.privacy.loss import GRID, Loss
-from colonnade.privacy.price import NANO, Budget
+from colonnade.privacy.accounting import GRID, NANO, Budget, Loss
 
 __all__ = ["Entry", "Head", "RowTerms", "SqliteLedger"]
 
@@ -77,7 +75,7 @@ class SqliteLedger:
     def __init__(self, file: LedgerFile, clock: Callable[[], float]) -> None:
         self._file = file
         self._clock = clock
-        self._chain = Chain(file)
+        self._chain = RowChain(file)
 
     @classmethod
     def create(

@@ -19,11 +19,21 @@ from urllib.parse import quote
 import msgspec
 
 from colonnade.errors import LedgerCorrupt
+from colonnade.party.ledger.chain import LedgerState, folded
 from colonnade.party.ledger.file import LedgerFile
-from colonnade.party.ledger.rows import FACTS, FORMAT, OLD_FACTS, OLD_FORMAT, Facts, corrupt, row_hash
-from colonnade.party.ledger.schema import APPLICATION, TABLES, TRIGGERS
-from colonnade.party.ledger.state import LedgerState, folded
-from colonnade.privacy.loss import ORDERS
+from colonnade.party.ledger.rows import (
+    APPLICATION,
+    FACTS,
+    FORMAT,
+    OLD_FACTS,
+    OLD_FORMAT,
+    TABLES,
+    TRIGGERS,
+    Facts,
+    corrupt,
+    row_hash,
+)
+from colonnade.privacy.accounting import ORDERS
 
 __all__ = ["migrate"]
 

@@ -3,25 +3,44 @@
 from collections.abc import Mapping
 
 from colonnade.errors import PolicyRefusal
-from colonnade.party.steps.alignment import PrivateCohort, PrivateListMatching, PrivateUnionMatching
-from colonnade.party.steps.centres import PrivateCentres
-from colonnade.party.steps.coreset_training import PrivateCoresetClusters, PrivateCoresetGradient
+from colonnade.party.steps.agreements import (
+    PrivateCohort,
+    PrivateGroupKey,
+    PrivateListMatching,
+    PrivateSplit,
+    PrivateUnionMatching,
+)
 from colonnade.party.steps.coresets import (
+    PrivateCoresetClusters,
     PrivateCoresetDraws,
+    PrivateCoresetGradient,
     PrivateCoresetRows,
     PrivateCoresetSample,
     PrivateCoresetScores,
     PrivateCoresetTotal,
 )
-from colonnade.party.steps.counts import PrivateHistogram, PrivateReports
 from colonnade.party.steps.gradient import PrivateGradient
-from colonnade.party.steps.gram import PrivateCoefficients, PrivateGram, PrivateUnionCross, PrivateUnionOwn
-from colonnade.party.steps.keys import PrivateGroupKey, PrivateSplit
-from colonnade.party.steps.membership_sketches import PrivateMembershipSketches
+from colonnade.party.steps.local import (
+    PrivateCentres,
+    PrivateHistogram,
+    PrivateMembershipSketches,
+    PrivateReports,
+    PrivateRows,
+    PrivateSketch,
+    PrivateSquaredLength,
+    PrivateTotal,
+    PrivateValues,
+    PrivateValueSketch,
+)
 from colonnade.party.steps.predictions import PrivatePredictions
-from colonnade.party.steps.projections import PrivateRows, PrivateSketch, PrivateSquaredLength, PrivateValueSketch
-from colonnade.party.steps.tables import PrivatePairTables, PrivateScoreHistogram
-from colonnade.party.steps.values import PrivateTotal, PrivateValues
+from colonnade.party.steps.products import (
+    PrivateCoefficients,
+    PrivateGram,
+    PrivatePairTables,
+    PrivateScoreHistogram,
+    PrivateUnionCross,
+    PrivateUnionOwn,
+)
 from colonnade.plan import Step
 from colonnade.steps.kind import StepKind
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
-from colonnade.party.steps.coding import coded_rows
+from colonnade.party.steps.coded_rows import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.secure.batches import Batches
 from colonnade.secure.framing import digest

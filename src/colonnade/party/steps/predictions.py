@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.steps.half import Arrays
-from colonnade.party.steps.partial_scores import partial_scores
-from colonnade.party.steps.sums import SumPart
+from colonnade.party.steps.coded_rows import partial_scores
+from colonnade.party.steps.parts import Arrays, SumPart
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.protocol.messages import Array
-from colonnade.steps.predictions import Predictions
+from colonnade.steps.sums import Predictions
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep

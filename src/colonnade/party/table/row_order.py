@@ -1,10 +1,4 @@
-"""Which row is whose: the ids that every party has, in one canonical order.
-
-Ids are whole numbers or text, of one kind at all parties, and are compared as they are: no trimming, no change of case,
-no Unicode normalisation. The canonical order is ascending, numbers by value and text by its UTF-8 bytes. An alignment
-is named by a hash of the sorted ids, so that a plan can say which rows it means. Whoever can guess the whole list can
-recognise the name, so it is as public as the list: here, in the clear among the parties.
-"""
+"""Ids and the order of rows: how ids are brought into one form, which people are common, and in which order their rows stand."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,10 +13,71 @@ from numpy.typing import NDArray
 from colonnade.coding.cells import flatten, is_text
 from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
+from colonnade.steps.alignment import IdRules
 
-__all__ = ["Alignment", "align", "common_ids", "common_order", "read_ids", "unaligned"]
+__all__ = ["Alignment", "align", "common_ids", "common_order", "normal_ids", "read_ids", "unaligned"]
 
-WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+
+WHOLE = r"^[+-]?[0-9]{1,18}$"
+
+
+def normal_ids(ids: Any, rules: IdRules, *, party: str) -> list[bytes]:
+    """Return a party's ids in their normal form, as bytes, in the order of its rows.
+
+    Parameters
+    ----------
+    ids
+        What `colonnade.party.table.row_order.read_ids` returned.
+    rules
+        The plan's rules.
+    party
+        Whose ids these are, for the error messages.
+
+    Examples
+    --------
+    >>> normal_ids(pa.array([" Ann ", "bob"]), IdRules(case="fold"), party="bank")
+    [b'ann', b'bob']
+    """
+    text = ids.cast(pa.large_string())
+    normal = _whole(text, party) if rules.kind == "whole" else _text(text, rules)
+    _require_distinct(normal, party)
+    return [one.encode() for one in normal.to_pylist()]
+
+
+def _text(text: Any, rules: IdRules) -> Any:
+    if rules.form:
+        text = pc.utf8_normalize(text, form=rules.form)
+    if rules.strip:
+        text = pc.utf8_trim_whitespace(text)
+    if rules.case == "fold":
+        folded = pa.array([None if one is None else one.casefold() for one in text.to_pylist()], type=pa.large_string())
+        text = pc.utf8_normalize(folded, form=rules.form) if rules.form else folded  # folding may undo the form
+    return text
+
+
+def _whole(text: Any, party: str) -> Any:
+    trimmed = pc.utf8_trim_whitespace(text)
+    if not pc.all(pc.match_substring_regex(trimmed.fill_null("0"), WHOLE)).as_py():
+        # without a number: where none of them is, it would be the length of the list, and the coordinator chose the rules
+        raise BadInput(f"Party {party!r}: some ids are not whole numbers.", remedy='Compare ids as "text".')
+    unsigned = pc.replace_substring_regex(trimmed, pattern=r"^\+", replacement="")
+    return unsigned.cast(pa.int64()).cast(pa.large_string())
+
+
+def _require_distinct(text: Any, party: str) -> None:
+    empty = pc.equal(text, pa.scalar("", type=text.type)).fill_null(True)
+    absent = int(np.count_nonzero(empty.to_numpy(zero_copy_only=False)))
+    present = text.filter(pc.invert(empty))
+    repeated = len(present) - len(pc.unique(present))
+    faults = [f"{count} {what}" for count, what in ((absent, "missing"), (repeated, "repeated")) if count]
+    if faults:
+        raise BadInput(
+            f"Party {party!r}: {' and '.join(faults)} ids once they are in their normal form.",
+            remedy="Every row needs an id of its own: drop or merge these rows first, or agree on other rules.",
+        )
+
+
+WHOLE_IDS = r"^(0|-?[1-9][0-9]{0,17})$"
 LARGEST_EXACT = 2.0**53
 
 
@@ -94,7 +149,7 @@ def _piece(column: Any, party: str) -> Any:
     array = flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
     kind = array.type
     if pa.types.is_floating(kind):
-        return _whole(array.cast(pa.float64()), party)
+        return _whole_column(array.cast(pa.float64()), party)
     if pa.types.is_uint64(kind):
         _refuse(np.count_nonzero(_numpy(array.fill_null(0)) > 2**63 - 1), "beyond 64-bit whole numbers", party)
     if pa.types.is_integer(kind) or pa.types.is_null(kind):
@@ -104,10 +159,10 @@ def _piece(column: Any, party: str) -> Any:
             f"Party {party!r}: the ids are neither text nor whole numbers.",
             remedy="Convert the id column to text or to whole numbers.",
         )
-    return _text(array.cast(pa.large_string()), party)
+    return _text_column(array.cast(pa.large_string()), party)
 
 
-def _whole(numbers: Any, party: str) -> Any:
+def _whole_column(numbers: Any, party: str) -> Any:
     """Ids that became floats, as they do in pandas beside a null. Above 2⁵³ two ids may have become one."""
     found = _numpy(numbers)
     absent = np.isnan(found)
@@ -115,7 +170,7 @@ def _whole(numbers: Any, party: str) -> Any:
     return pa.array(np.where(absent, 0, found).astype(np.int64), mask=absent)
 
 
-def _text(text: Any, party: str) -> Any:
+def _text_column(text: Any, party: str) -> Any:
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
@@ -139,7 +194,7 @@ def _refuse(count: int | np.signedinteger, what: str, party: str) -> None:
 def _joined(pieces: list[Any], party: str, *, undeclared: bool) -> Any:
     """Put the blocks of ids together as one kind."""
     texts = [piece for piece in pieces if is_text(piece.type)]
-    whole = undeclared and all(pc.all(pc.match_substring_regex(text, WHOLE)).as_py() for text in texts)
+    whole = undeclared and all(pc.all(pc.match_substring_regex(text, WHOLE_IDS)).as_py() for text in texts)
     if texts and not whole and any(not is_text(piece.type) and piece.null_count < len(piece) for piece in pieces):
         raise BadInput(f"Party {party!r}: some ids are text and some are numbers.", remedy="Give all ids one type.")
     kind = pa.large_string() if texts and not whole else pa.int64()

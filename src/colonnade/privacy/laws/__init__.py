@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.sampler import Sampler
-from colonnade.privacy.loss import Loss
 
 __all__ = ["Description", "EvenLaw", "JointLaw", "Law", "Mechanism", "NoiseFamily", "Sampler"]
 

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws._clustering_cells import Half, Nearest, Partition, Tree, Whole
 from colonnade.privacy.laws.sampler import KeyedStream
-from colonnade.privacy.price import Price
 
 __all__ = [
     "COUNTS",

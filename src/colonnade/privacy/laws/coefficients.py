@@ -29,12 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import NANO, Loss, Price, Unit
 from colonnade.privacy.calibration import discrete_laplace_variance
 from colonnade.privacy.laws import Description, NoiseFamily
 from colonnade.privacy.laws.sampler import LARGEST_SCALE, Sampler
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import NANO, Price
 
 __all__ = ["Block", "CoefficientNoise", "EntryGroup", "Holding", "emphasis_for"]
 

@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from colonnade.errors import BadInput
-from colonnade.privacy.calibration import round_up
-from colonnade.privacy.curves import summed_gaussian_rho
+from colonnade.privacy.accounting import Loss, Price, Unit
+from colonnade.privacy.calibration import (
+    largest_step_rho,
+    round_up,
+    sampled_loss,
+    sampled_part_loss,
+    summed_gaussian_rho,
+)
 from colonnade.privacy.laws import Description
 from colonnade.privacy.laws.sampler import LARGEST_SIGMA_SQUARED, Sampler
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
-from colonnade.privacy.subsampling import largest_step_rho, sampled_loss, sampled_part_loss
 
 __all__ = ["GradientNoise", "participation_bound"]
 
@@ -76,7 +78,7 @@ class GradientNoise:
     -------
     Guarantee
         All T steps together are within the price: towards the coordinator alone by Theorem 5 of Zhu–Wang 2019 with its factor
-        3 (Poisson; for a part of a record by the argument in `colonnade.privacy.subsampling`); towards the coordinator
+        3 (Poisson; for a part of a record by the argument in `colonnade.privacy.calibration`); towards the coordinator
         with c parties by zCDP over a person's participations, ρ = participations·Δ₂²/(2·s²·shares) (balanced).
         Proof: docs/proofs/gradient-steps.md.
     Neighbours

@@ -24,12 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.curves import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
+from colonnade.privacy.accounting import Loss, Price, Unit
+from colonnade.privacy.calibration import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
 from colonnade.privacy.laws import Description, NoiseFamily
 from colonnade.privacy.laws.sampler import LARGEST_MEAN, LARGEST_SIGMA_SQUARED, Sampler
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
 
 __all__ = ["GramNoise"]
 

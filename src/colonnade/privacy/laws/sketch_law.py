@@ -33,9 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.loss import NOTHING, Loss, nano_up
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
+from colonnade.privacy.accounting import NOTHING, Loss, Price, Unit, nano_up
 
 __all__ = ["GAMMA", "SKETCHES", "SketchLaw", "Sketching", "least_floor", "least_phantoms", "sketch_law", "sketching"]
 

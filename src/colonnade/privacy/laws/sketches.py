@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Loss, Unit
 from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.sampler import KeyedStream
 from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.neighbours import Unit
 
 __all__ = ["PairSide", "PartitionSketches", "phantom_values", "real_values"]
 

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
-from colonnade.privacy.curves import gaussian_share_variance, summed_gaussian_rho
+from colonnade.privacy.accounting import Loss, Price, Unit
+from colonnade.privacy.calibration import (
+    discrete_laplace_variance,
+    gaussian_share_variance,
+    laplace_scale,
+    summed_gaussian_rho,
+)
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
-from colonnade.privacy.loss import Loss
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
 
 __all__ = ["TableNoise"]
 

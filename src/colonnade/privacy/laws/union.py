@@ -17,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.curves import gaussian_share_variance, summed_gaussian_rho
+from colonnade.privacy.accounting import Loss, Price, Unit, total
+from colonnade.privacy.calibration import gaussian_share_variance, summed_gaussian_rho
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
-from colonnade.privacy.loss import Loss, total
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.price import Price
 
 __all__ = ["UnionNoise"]
 

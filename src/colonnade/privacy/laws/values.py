@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws import Description, Sampler
-from colonnade.privacy.laws.laplace import DiscreteLaplace
-from colonnade.privacy.price import Price
+from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.schema import Column, Numeric
 
 __all__ = ["Carrier", "Change", "PerturbedValues", "WholeValues", "valid_change"]

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput
-from colonnade.report.dashboard.coordinator_view import coordinator_view
-from colonnade.report.dashboard.party_view import columns_over_time, party_view, segments
+from colonnade.report.dashboard.views import columns_over_time, coordinator_view, party_view, segments
 
 try:
     from fastapi import FastAPI, HTTPException, Request, Response

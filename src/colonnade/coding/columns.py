@@ -1,0 +1,309 @@
+"""Columns of a federation: their names, and the coded features that they become.
+
+A name is ``"party.column"``, read and written in one place. It may arrive as any kind of string, such as numpy's own; what
+leaves is plain ``str``, because messages, plans and files hold nothing else. A feature is one coded column: a number mapped
+from its bounds to [−1, 1], or the indicator of one level.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.schema import Category, Column, Numeric
+
+__all__ = [
+    "INTERCEPT",
+    "ColumnName",
+    "Feature",
+    "centres",
+    "coded_block",
+    "coded_width",
+    "coded_widths",
+    "coefficients_to_own_units",
+    "columns_at",
+    "consecutive_places",
+    "features_of",
+    "half_widths",
+    "parties_of",
+    "places_beside_constant",
+    "plain_name",
+    "plain_names",
+    "to_coded_units",
+    "to_own_units",
+    "to_unit_range",
+]
+
+
+class ColumnName(NamedTuple):
+    """The name of one column of a federation.
+
+    Parameters
+    ----------
+    party
+        Who holds the column.
+    column
+        What the column is called there. It may contain dots itself.
+
+    Examples
+    --------
+    >>> ColumnName.of("bank.age").party
+    'bank'
+    >>> str(ColumnName("bank", "age"))
+    'bank.age'
+    """
+
+    party: str
+    column: str
+
+    @classmethod
+    def of(cls, name: object) -> "ColumnName":
+        """Read ``"party.column"``; refuse anything else."""
+        text = plain_name(name)
+        party, dot, column = text.partition(".")
+        if not dot:
+            raise BadInput(f"{text!r} does not name a column.", remedy="Columns are named 'party.column'.")
+        return cls(party, column)
+
+    def __str__(self) -> str:
+        return f"{self.party}.{self.column}"
+
+
+def plain_name(name: object) -> str:
+    """Return a name as plain ``str``, also one that numpy made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_name(np.str_("bank.age"))
+    'bank.age'
+    """
+    if not isinstance(name, str):
+        raise BadInput("Columns are named 'party.column'.")
+    return str(name)
+
+
+def plain_names(columns: object) -> list[str]:
+    """Return a list of column names as plain ``str``; refuse what is no list, an empty one, and one that repeats a name."""
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+        raise BadInput("columns takes a list such as ['bank.age', 'telco.minutes'].")
+    names = [plain_name(name) for name in columns]
+    if len(set(names)) != len(names):
+        raise BadInput("A column is named twice.")
+    return names
+
+
+def parties_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the parties that hold some columns, in the order in which they come first.
+
+    Examples
+    --------
+    >>> parties_of(["bank.age", "telco.bill", "bank.income"])
+    ('bank', 'telco')
+    """
+    return tuple(dict.fromkeys(ColumnName.of(name).party for name in names))
+
+
+def columns_at(party: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return what one party calls those of the columns that it holds.
+
+    Examples
+    --------
+    >>> columns_at("bank", ["bank.age", "telco.bill", "bank.income"])
+    ('age', 'income')
+    """
+    return tuple(name.column for name in map(ColumnName.of, names) if name.party == party)
+
+
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One coded column: where it comes from and how it was coded.
+
+    Parameters
+    ----------
+    name
+        ``"party.column"``, or ``"party.column=level"`` for an indicator.
+    column
+        The column it codes.
+    kind
+        ``"intercept"`` (always 1), ``"numeric"``, ``"level"`` (an indicator) or ``"sign"`` (−1 for the first of two
+        levels, +1 for the second, 0 for a missing value).
+    low, high
+        The public bounds of a numeric column; what is no number has one coded unit in its own unit.
+    levels
+        The two names a sign column stands for.
+    """
+
+    name: str
+    column: str
+    kind: Literal["intercept", "numeric", "level", "sign"]
+    low: float = -1.0
+    high: float = 1.0
+    levels: tuple[str, ...] = ()
+
+    @property
+    def party(self) -> str:
+        """Who holds the column; nobody holds the intercept."""
+        return "" if self.kind == "intercept" else ColumnName.of(self.column).party
+
+    @property
+    def centre(self) -> float:
+        """The value in own units that is coded as 0."""
+        return Numeric(self.low, self.high).midpoint
+
+    @property
+    def half_width(self) -> float:
+        """How many own units one coded unit is."""
+        return Numeric(self.low, self.high).half_range
+
+
+INTERCEPT = Feature("1", "1", "intercept")
+"""The constant column, first in every matrix: its products are the column sums."""
+
+
+def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) -> tuple[Feature, ...]:
+    """Return the coded columns of a public schema, the intercept first.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its `Numeric` or `Category`, in the order of the federation.
+    signed
+        Two-level categories to code as one ±1 column, such as the target of a binary logistic regression.
+
+    Examples
+    --------
+    >>> [f.name for f in features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})]
+    ['1', 'a.age', 'b.plan=basic', 'b.plan=gold']
+    """
+    unknown = set(signed) - set(columns)
+    if not columns or unknown:
+        raise BadInput("Moments need at least one column, and a signed column must be one of them.")
+    coded = [INTERCEPT]
+    for name, column in columns.items():
+        coded.extend(_coded(name, column, signed=name in signed))
+    return tuple(coded)
+
+
+def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
+    if isinstance(column, Numeric):
+        if signed:
+            raise BadInput(f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.")
+        return [Feature(name, name, "numeric", column.low, column.high)]
+    levels = tuple(f"{name}={level}" for level in column.levels)
+    if not signed:
+        return [Feature(level, name, "level") for level in levels]
+    if len(levels) != 2:
+        raise BadInput(f"Column {name!r} has {len(levels)} levels; only a category of two can be coded as a sign.")
+    return [Feature(name, name, "sign", levels=levels)]
+
+
+# How wide, and where ---------------------------------------------------------------------------------------------------------
+
+
+def coded_width(column: Column) -> int:
+    """Return how many coded columns a column becomes, where it is not coded as a sign."""
+    return column.size if isinstance(column, Category) else 1
+
+
+def coded_widths(features: Iterable[Feature]) -> Counter[str]:
+    """Return how many coded columns each party has, in order; 0 for a party that has none."""
+    return Counter(feature.party for feature in features if feature.kind != "intercept")
+
+
+def consecutive_places(widths: Mapping[str, int], *, first: int = 0) -> dict[str, Places]:
+    """Return where blocks of given widths stand when they follow one another.
+
+    Examples
+    --------
+    >>> consecutive_places({"bank": 2, "telco": 1}, first=1)
+    {'bank': array([1, 2]), 'telco': array([3])}
+    """
+    ends = first + np.cumsum(list(widths.values()), dtype=np.int64)
+    return {name: np.arange(end - width, end) for (name, width), end in zip(widths.items(), ends, strict=True)}
+
+
+def places_beside_constant(parties: Sequence[str], widths: Sequence[int]) -> dict[str, Places]:
+    """Return where each party's columns stand in a matrix, the constant column in front of each party's."""
+    places = consecutive_places(dict(zip(parties, widths, strict=True)), first=1)
+    return {party: np.concatenate([[0], own]) for party, own in places.items()}
+
+
+# Values ----------------------------------------------------------------------------------------------------------------------
+
+
+def to_unit_range(values: NDArray[Any], column: Numeric) -> Array:
+    """Map numbers from their bounds to [−1, 1]."""
+    return np.asarray((values - column.midpoint) / column.half_range)
+
+
+def coded_block(cells: NDArray[Any], column: Column) -> Array:
+    """Return the coded columns of one column, one along each row of the result.
+
+    Parameters
+    ----------
+    cells
+        Numbers within their bounds, or codes of levels with −1 where there is none.
+    column
+        Which of the two, and its public description.
+    """
+    if isinstance(column, Numeric):
+        return to_unit_range(cells, column)[None]
+    return np.asarray(cells == np.arange(column.size)[:, None], dtype=np.float64)
+
+
+def to_own_units(coded: Array, features: Sequence[Feature]) -> Array:
+    """Map coded values back from [−1, 1], one feature per column; an indicator stays a share between 0 and 1."""
+    return np.asarray(coded * half_widths(features) + centres(features))
+
+
+def to_coded_units(own: Array, features: Sequence[Feature]) -> Array:
+    """Map values in own units to [−1, 1], one feature per column; an indicator stays a share between 0 and 1."""
+    return np.asarray((own - centres(features)) / half_widths(features))
+
+
+def centres(features: Sequence[Feature]) -> Array:
+    """Return the value of each feature in own units that is coded as 0."""
+    return np.array([feature.centre for feature in features])
+
+
+def half_widths(features: Sequence[Feature]) -> Array:
+    """Return how many own units one coded unit of each feature is."""
+    return np.array([feature.half_width for feature in features])
+
+
+# Coefficients ----------------------------------------------------------------------------------------------------------------
+
+
+def coefficients_to_own_units(features: Sequence[Feature]) -> tuple[tuple[str, ...], Array]:
+    """Return names, and the linear map from coded (weights, intercept) to coefficients in the columns' own units.
+
+    The map has one row per name (every level of a category has one) and a last row for the intercept; its columns are the
+    coded weights in the order of ``features``, then the coded intercept.
+    """
+    names: list[str] = []
+    rows: list[tuple[int, float]] = []
+    shift = np.zeros(len(features) + 1)
+    shift[-1] = 1.0
+    for place, feature in enumerate(features):
+        if feature.kind == "sign":
+            names.extend(feature.levels)
+            rows.extend([(place, -1.0), (place, 1.0)])
+            continue
+        names.append(feature.name)
+        rows.append((place, 1.0 / feature.half_width if feature.kind == "numeric" else 1.0))
+        if feature.kind == "numeric":
+            shift[place] = -feature.centre / feature.half_width
+    into = np.zeros((len(rows) + 1, len(features) + 1))
+    for row, (place, factor) in enumerate(rows):
+        into[row, place] = factor
+    into[-1] = shift
+    return tuple(names), into

@@ -1,0 +1,394 @@
+"""Agreeing on an order of rows, seen from the coordinator.
+
+The papers assume aligned rows. Here the parties find them (`colonnade.secure.matching`), or agree to a public list. The
+coordinator relays sealed letters, and learns the order's name and its public size.
+"""
+
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from colonnade.conversations.agreements import list_hash, packed_list
+from colonnade.coordinator import driver
+from colonnade.coordinator.driver import Progress, progress_bar
+from colonnade.coordinator.findings import Findings
+from colonnade.coordinator.protocols.relaying import Relay
+from colonnade.errors import BadInput, ProtocolError, ReleaseLost
+from colonnade.plan import RELATION, Parameter, Plan, Step
+from colonnade.privacy.accounting import Price
+from colonnade.protocol.messages import Algorithm, Described, GetDescription, Recall, Reply, Rounds
+from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
+from colonnade.transport.direct import Transport
+
+__all__ = [
+    "STEP",
+    "TASK",
+    "Aligned",
+    "Aligning",
+    "CohortAlgorithm",
+    "MatchingAlgorithm",
+    "Mode",
+    "Order",
+    "Size",
+    "aligning_plan",
+]
+
+
+STEP = "rows"
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of rows that all parties keep.
+
+    Parameters
+    ----------
+    identity
+        Its name.
+    people
+        How many places it has; all that the coordinator knows of it.
+    """
+
+    identity: str
+    people: int
+
+
+@dataclass(frozen=True)
+class MatchingAlgorithm:
+    """The parties match their lists.
+
+    Parameters
+    ----------
+    kind
+        An intersection, or a union.
+    capacities
+        To how many ids each party's list is filled up.
+    rules
+        How ids are compared.
+    size
+        What the coordinator is told of the number of people.
+    price
+        What a noisy number offers.
+    announce
+        Told which turn of how many is next.
+    """
+
+    kind: type[ListMatching]
+    capacities: Mapping[str, int]
+    rules: IdRules
+    size: str
+    price: Price | None
+    announce: Callable[[str], None] = field(default=lambda _: None, compare=False, repr=False)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party."""
+        return tuple(
+            self.kind.ask(
+                name=STEP,
+                party=party,
+                parameters={**self.rules.parameters(), "capacity": capacity, "size": self.size},
+                price=self.price,
+            )
+            for party, capacity in self.capacities.items()
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Relay the conversation, or take up what the parties have kept of it."""
+        members = self.kind.members(plan, STEP)
+        kept = yield from _kept(plan, members)
+        if kept is not None:
+            return kept
+        relay = Relay(plan, STEP, members)
+        yield from relay.greet()
+        turns = self.kind.last_turn(Matching.read(plan, STEP))
+        for turn in range(1, turns):
+            self.announce(f"turn {turn} of {turns}")
+            yield from relay.turn()
+        return _agreed((yield from relay.last()))
+
+
+@dataclass(frozen=True)
+class CohortAlgorithm:
+    """The parties agree to a public list.
+
+    Parameters
+    ----------
+    parties
+        Everyone.
+    cohort
+        The list.
+    rules
+        How ids are compared.
+    """
+
+    parties: Sequence[str]
+    cohort: Sequence[str]
+    rules: IdRules
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party; the plan, and with it the list, is what everyone signs."""
+        parameters: dict[str, Parameter] = {**self.rules.parameters(), "listed": list_hash(self.cohort)}
+        return tuple(Cohort.ask(name=STEP, party=party, parameters=parameters, price=None) for party in self.parties)
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Show everyone the list."""
+        members = Cohort.members(plan, STEP)
+        kept = yield from _kept(plan, members)
+        if kept is not None:
+            return kept
+        relay = Relay(plan, STEP, members)
+        yield from relay.greet()
+        return _agreed((yield from relay.last(packed_list(self.cohort))))
+
+
+def _kept(plan: Plan, members: Sequence[str]) -> Rounds:
+    """Return the order that all parties keep of an earlier run, if they do."""
+    replies = yield {member: Recall(plan=plan, step=STEP) for member in members}
+    known = [member for member in members if isinstance(replies[member], Described)]
+    if len(known) == len(members):
+        return _agreed(replies)
+    if known:
+        raise ReleaseLost(
+            f"Party {known[0]!r} keeps the row order of an earlier run, which not all parties finished.",
+            remedy="Align again with the next repeat=.",
+        )
+    return None
+
+
+def _agreed(replies: Mapping[str, Reply]) -> Order:
+    named = {(reply.alignment, reply.people) for reply in replies.values() if isinstance(reply, Described)}
+    if len(named) != 1 or any(not isinstance(reply, Described) for reply in replies.values()):
+        raise ProtocolError("The parties do not agree on one order of rows.")
+    return Order(*named.pop())
+
+
+TASK = "alignment"
+Mode = Literal["intersection", "cohort", "union"]
+Size = Literal["declared", "public", "noisy", "hidden"]
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """How a federation came by its row order, with the papers of the study that fixed it.
+
+    Parameters
+    ----------
+    mode, size
+        What was asked for.
+    identity, people
+        The order's name, and how many places it has.
+    findings
+        The plan, the privacy statement, the transcript and the receipt.
+    """
+
+    mode: str
+    size: str
+    identity: str
+    people: int
+    findings: Findings
+
+    @property
+    def receipt(self) -> str:
+        """One line to keep."""
+        plan, transcript = self.findings.plan, self.findings.transcript
+        price = f"ε={plan.price.epsilon:.4g}" if plan.price is not None else "no budget"
+        return (
+            f"align(mode={self.mode!r}): {self.people:,} places, size {self.size}, {price}; {len(plan.parties)} parties, "
+            f"{transcript.rounds} rounds, {transcript.bytes:,} bytes, {transcript.wall_time:.2f} s"
+        )
+
+
+class Aligning:
+    """How a federation comes by its row order: what `Federation` is able to do besides running studies."""
+
+    parties: tuple[str, ...]
+    transport: Transport
+    identity: str
+    alignment: str
+    people: int
+    union: bool
+    aligned_: Aligned | None
+
+    def study(  # noqa: D102  # the federation's own
+        self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
+    ) -> Findings:
+        raise NotImplementedError
+
+    def align(
+        self,
+        mode: Mode = "intersection",
+        *,
+        epsilon: float | None = None,
+        size: Size | None = None,
+        capacity: int | Mapping[str, int] | None = None,
+        ids: Sequence[object] | None = None,
+        kind: str = "text",
+        form: str = "NFC",
+        strip: bool = True,
+        case: str = "keep",
+        repeat: int = 1,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fix the order of rows. Run once and stored: asking again uses the order that the parties keep, at no cost.
+
+        Parameters
+        ----------
+        mode
+            ``"intersection"``: people in every list. Each party learns which of its own ids those are and nothing else about
+            its other ids (`colonnade.secure.matching`); the coordinator sees sealed letters. ``"cohort"``: the people of a
+            public list, who are thereby known to take part; nobody learns who has them. ``"union"`` (two parties): positions
+            in the union, so that nobody learns who is in common; secure studies then cover the people in common.
+        epsilon
+            Tell the coordinator the number of people with discrete Laplace noise, at this price to every ledger. The order then
+            has that many places: surplus people are left out at random, surplus places are null records.
+        size
+            ``"noisy"`` (with ``epsilon``), ``"hidden"`` (the coordinator learns nothing: there are as many places as the
+            shortest list could have) or ``"public"`` (the number itself; parties must allow it by name). By default ``"noisy"``
+            with ``epsilon``, and otherwise the number where a simulation has declared who takes part public.
+        capacity
+            A public bound on every list's length, or one for each party: lists are filled up to it, so that their length
+            does not show. By default what each party has declared.
+        ids
+            The public list of ``"cohort"``.
+        kind, form, strip, case
+            How ids are compared: as ``"text"`` or ``"whole"`` numbers; Unicode form ``"NFC"``, ``"NFKC"`` or ``""``; without
+            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``).
+        repeat
+            A higher number is a new run. Policies bound how often lists are matched.
+        progress
+            Called with a line about what is being done.
+
+        Returns
+        -------
+        self
+            On the new order; ``aligned_`` holds its papers.
+        """
+        with progress_bar("align") as shown:
+            algorithm, plan, told = aligning_plan(
+                self,
+                self._opened_with(),
+                mode=mode,
+                epsilon=epsilon,
+                size=size,
+                capacity=capacity,
+                cohort=ids,
+                rules=IdRules(kind=kind, form=form, strip=strip, case=case),
+                repeat=repeat,
+                announce=progress or shown,
+            )
+            findings = self.study(algorithm, plan, title=f"align(mode={mode!r})", progress=progress or shown)
+        order = findings.value
+        self.alignment, self.people, self.union = order.identity, order.people, mode == "union"
+        self.aligned_ = Aligned(mode, told, order.identity, order.people, findings)
+        return self
+
+    def _opened_with(self) -> dict[str, Described]:
+        """Ask every party for the row order that it was opened with: aligning again starts from there, whatever came since."""
+        replies = driver.ask(dict.fromkeys(self.parties, GetDescription()), self.transport)
+        described = {party: reply for party, reply in replies.items() if isinstance(reply, Described)}
+        if len(described) != len(replies):
+            raise ProtocolError("A party answered with something else.")
+        return described
+
+
+def aligning_plan(
+    federation: Aligning,
+    described: Mapping[str, Described],
+    *,
+    mode: Mode,
+    epsilon: float | None,
+    size: Size | None,
+    capacity: int | Mapping[str, int] | None,
+    cohort: Sequence[object] | None,
+    rules: IdRules,
+    repeat: int,
+    announce: Callable[[str], None],
+) -> tuple[MatchingAlgorithm | CohortAlgorithm, Plan, str]:
+    """Return what to run, as a plan on the row order that the parties were opened with, and what is told of the size."""
+    if mode not in ("intersection", "cohort", "union"):
+        raise BadInput(f"There is no mode {mode!r}.", remedy='Use "intersection", "cohort" or "union".')
+    if len(federation.parties) < 2:
+        raise BadInput("An alignment takes two parties or more.", remedy="One party's rows need no alignment.")
+    first = next(iter(described.values()))
+    algorithm: MatchingAlgorithm | CohortAlgorithm
+    if mode == "cohort":
+        if epsilon is not None or size is not None or capacity is not None:
+            raise BadInput("A cohort is public: it takes no epsilon, size or capacity.")
+        algorithm, told = CohortAlgorithm(federation.parties, _listed(cohort), rules), "public"
+    else:
+        if cohort is not None:
+            raise BadInput('ids are given for mode="cohort" only: in the other modes they stay with the parties.')
+        told = _told_of_union(size, epsilon) if mode == "union" else _told(size, epsilon, first.people)
+        price = Price.of(epsilon, 0.0) if told == "noisy" else None
+        capacities = _capacities(federation.parties, capacity, described)
+        kind = ListMatching if mode == ListMatching.mode else UnionMatching
+        algorithm = MatchingAlgorithm(kind, capacities, rules, told, price, announce)
+    plan = Plan(
+        task=TASK,
+        method=mode,
+        parameters={},
+        unit="person",
+        price=algorithm.price if isinstance(algorithm, MatchingAlgorithm) else None,
+        relation=RELATION,
+        federation=federation.identity,
+        alignment=first.alignment,
+        people=first.people,
+        parties=federation.parties,
+        steps=algorithm.steps(),
+        repeat=repeat,
+    )
+    return algorithm, plan, told
+
+
+def _told(size: Size | None, epsilon: float | None, people: int) -> str:
+    """What the coordinator will know of the number of people; never the number itself unless somebody said so."""
+    if size is None:
+        size = "noisy" if epsilon is not None else "declared" if people else None
+    if size is None:
+        raise BadInput(
+            "Say what the coordinator may know of the number of people in common.",
+            remedy='epsilon= for a noisy number, size="hidden" for none, size="public" for the number itself.',
+        )
+    if size not in ("declared", "public", "noisy", "hidden") or (size == "noisy") != (epsilon is not None):
+        raise BadInput('size is "public", "noisy" (with epsilon=) or "hidden".')
+    if size == "declared" and not people:
+        raise BadInput("No number of people has been declared public.", remedy='Use epsilon=, "public" or "hidden".')
+    return size
+
+
+def _told_of_union(size: Size | None, epsilon: float | None) -> str:
+    if epsilon is not None or size not in (None, "hidden", "public"):
+        raise BadInput(
+            'The size of a union is "hidden" (filled up to the sum of both capacities, the default) or "public".',
+            remedy="The number of people in common comes with every study on it, noisy and paid for.",
+        )
+    return size or "hidden"
+
+
+def _capacities(
+    parties: Sequence[str], capacity: int | Mapping[str, int] | None, described: Mapping[str, Described]
+) -> dict[str, int]:
+    given = capacity if isinstance(capacity, Mapping) else dict.fromkeys(parties, capacity)
+    if set(given) - set(parties):
+        raise BadInput("capacity names a party that is not in this federation.")
+    found = {party: given.get(party) or described[party].capacity for party in parties}
+    silent = [party for party, value in found.items() if value == 0]
+    if silent:
+        raise BadInput(
+            f"Party {silent[0]!r} has not declared how long its list may look.",
+            remedy="Give capacity=, a public bound on every list's length; lists are filled up to it.",
+        )
+    if any(type(value) is not int or not 1 <= value <= LARGEST_CAPACITY for value in found.values()):
+        raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}, or one for each party.")
+    return found
+
+
+def _listed(cohort: Sequence[object] | None) -> list[str]:
+    if cohort is None or isinstance(cohort, str | bytes):
+        raise BadInput('mode="cohort" takes ids=, the public list.')
+    listed = [str(int(one)) if isinstance(one, numbers.Integral) else one for one in cohort]
+    texts = [one for one in listed if isinstance(one, str)]
+    if len(texts) != len(listed) or not texts:
+        raise BadInput("ids is a list of text or whole numbers, and not empty.")
+    return texts

@@ -1,0 +1,333 @@
+"""Counting patterns over parties: randomised response, independent histograms, or pair tables on shares (Primitives, Algorithm
+1).
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import ColumnName, plain_names
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
+from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
+from colonnade.estimation.counts import independent_counts, joint_counts, project_counts, variance_of_counts
+from colonnade.estimation.tables import PairTables, consistent_tables, joint_errors, maximum_entropy, plausible_total
+from colonnade.plan import Parameter, Plan, Step
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
+from colonnade.privacy.laws.response import Channel, best_channel
+from colonnade.protocol.messages import Released, Rounds, ask_all
+from colonnade.schema import Category
+from colonnade.secure.products import entry_pairs
+from colonnade.steps.local import Histogram, Reports
+from colonnade.steps.products import PairTables as TablesStep
+
+__all__ = [
+    "CountTable",
+    "Group",
+    "IndependentCounts",
+    "Layout",
+    "PairCounts",
+    "ResponseCounts",
+    "layout",
+    "pair_tables_of",
+]
+
+
+LARGEST_TABLE = 20_000_000
+
+
+@dataclass(frozen=True)
+class Group:
+    """One party's columns in a table, and how many levels each has."""
+
+    party: str
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many joint levels the party's columns have."""
+        return math.prod(self.sizes)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parties' groups, and where each group's columns stand in the user's order."""
+
+    groups: tuple[Group, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def cells(self) -> int:
+        """How many patterns there are."""
+        return math.prod(group.size for group in self.groups)
+
+    def arrange(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Turn a table with one axis per party into one with an axis per column, in the user's order."""
+        stored = [str(ColumnName(group.party, column)) for group in self.groups for column in group.columns]
+        split = np.reshape(table, tuple(chain.from_iterable(group.sizes for group in self.groups)))
+        return np.transpose(split, [stored.index(name) for name in self.columns])
+
+
+def layout(federation: Federation, columns: Sequence[str]) -> Layout:
+    """Resolve the columns of a counting study; refuse numbers, repeats and tables that no machine could hold."""
+    names = plain_names(columns)
+    found: dict[str, list[tuple[str, int]]] = {}
+    for name in names:
+        party, own, description = federation.column(name)
+        if not isinstance(description, Category):
+            raise SchemaMismatch(f"Column {name!r} is numeric; counting needs categories.", remedy="Use cn.Category.")
+        found.setdefault(party, []).append((own, description.size))
+    parties = [party for party in federation.parties if party in found]
+    groups = tuple(
+        Group(party, tuple(own for own, _ in found[party]), tuple(size for _, size in found[party]))
+        for party in parties
+    )
+    result = Layout(groups, tuple(names))
+    if result.cells > LARGEST_TABLE:
+        raise BadInput(f"The table would have more than {LARGEST_TABLE:,} cells.", remedy="Ask for fewer columns.")
+    return result
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Estimated counts with one axis a column: made consistent, as estimated without bias, and the standard error of
+    the latter.
+    """
+
+    counts: NDArray[np.float64]
+    unbiased: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ResponseCounts:
+    """Randomised response at every party, combined without bias at the coordinator.
+
+    Parameters
+    ----------
+    layout
+        Which columns, and where.
+    price
+        What each party's release offers to pay.
+    people
+        m, public.
+    sample
+        The rate at which public coins choose who reports.
+    draw
+        Which draw this is; public coins differ from draw to draw.
+    """
+
+    layout: Layout
+    price: Price
+    people: int
+    sample: float = 1.0
+    draw: int = 1
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party: a report a person."""
+        return tuple(
+            Reports.ask(
+                name="reports",
+                party=group.party,
+                columns=group.columns,
+                parameters=self._coins(),
+                price=self.price,
+            )
+            for group in self.layout.groups
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect, combine, project."""
+        releases = yield from ask_all(plan, "reports")
+        return self.combine([_reports(releases[group.party]) for group in self.layout.groups])
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The randomiser that each party uses: a public function of its categories and the price."""
+        return [best_channel(group.size, self.price) for group in self.layout.groups]
+
+    def combine(self, reports: list[NDArray[np.uint8]]) -> CountTable:
+        """Estimate the table from all parties' reports."""
+        if len({len(report) for report in reports}) != 1 or len(reports[0]) > self.people:
+            raise ProtocolError("The parties reported on different numbers of people.")
+        unbiased = joint_counts(reports, self.channels) / self.sample
+        fitted = project_counts(unbiased, self.people, self.channels)
+        stderr = np.sqrt(self.variance(fitted))
+        arrange = self.layout.arrange
+        return CountTable(arrange(fitted), arrange(unbiased), arrange(stderr))
+
+    def variance(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the variance of each unbiased count, if these are the true ones.
+
+        A sampled term X/s has second moment E X²/s, so the variance is (Var + count)/s − count.
+        """
+        full = variance_of_counts(counts, self.channels)
+        return (full + counts) / self.sample - counts
+
+    def _coins(self) -> dict[str, Parameter]:
+        if self.sample == 1:
+            return {}
+        seed = hashlib.sha256(f"colonnade/sample/{self.draw}/{'/'.join(self.layout.columns)}".encode()).hexdigest()
+        return {"sample": self.sample, "seed": seed}
+
+
+@dataclass(frozen=True)
+class IndependentCounts:
+    """Products of noisy one-way histograms: right only where parties' columns are independent of each other.
+
+    Parameters
+    ----------
+    layout, price, people
+        As in `ResponseCounts`.
+    """
+
+    layout: Layout
+    price: Price
+    people: int
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party: its histogram."""
+        return tuple(
+            Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
+            for group in self.layout.groups
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect the margins and multiply them."""
+        releases = yield from ask_all(plan, "histogram")
+        return self.combine([self._margin(releases, index) for index in range(len(self.layout.groups))])
+
+    def combine(self, margins: list[NDArray[np.int64]]) -> CountTable:
+        """Multiply the margins; the standard error covers their noise, not the error of assuming independence."""
+        raw = independent_counts([margin.astype(np.float64) for margin in margins], float(self.people))
+        arrange = self.layout.arrange
+        return CountTable(arrange(raw), arrange(raw), arrange(np.sqrt(self.variance(raw))))
+
+    def variance(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """First-order variance of a product of noisy margins: Σ_j (count/margin_j)² Var(DLap)."""
+        noise = discrete_laplace_variance(laplace_scale(self.price, 1))
+        axes = range(counts.ndim)
+        variance = np.zeros_like(counts)
+        for axis in axes:
+            others = counts.sum(axis=axis, keepdims=True)
+            total = max(float(counts.sum()), 1.0)
+            variance += (others / total) ** 2 * noise
+        return variance
+
+    def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
+        group = self.layout.groups[index]
+        margin = releases[group.party].array("value")
+        if margin.shape != (group.size,) or margin.dtype != np.int64:
+            raise ProtocolError(f"Party {group.party!r} released a histogram of another shape.")
+        return margin  # type: ignore[return-value]  # checked above
+
+
+def _reports(release: Released) -> NDArray[Any]:
+    reports = release.array("value")
+    if reports.ndim != 2 or reports.dtype != np.uint8:
+        raise ProtocolError("A party released reports of another shape.")
+    return reports
+
+
+LARGEST_EXACT = 2_000
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """All pair tables in one joint opening, and one table fitted to them.
+
+    Parameters
+    ----------
+    layout
+        Which columns, and where; two parties or more.
+    price
+        What the opening offers to pay: at δ = 0 discrete Laplace noise, otherwise discrete Gaussian.
+    people
+        m, public.
+    """
+
+    layout: Layout
+    price: Price
+    people: int
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party: its part in the tables."""
+        return tuple(
+            TablesStep.ask(
+                name="tables",
+                party=group.party,
+                columns=group.columns,
+                parameters={"width": group.size},
+                price=self.price,
+            )
+            for group in self.layout.groups
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open the tables, make them agree, fit."""
+        opened = yield from open_jointly(plan, "tables")
+        return self.combine(pair_tables_of(opened))
+
+    def combine(self, tables: PairTables) -> CountTable:
+        """Fit one table to all pairs; with two parties the pair table is the answer."""
+        arrange = self.layout.arrange
+        total = plausible_total(tables, self.people)
+        agreed = consistent_tables(tables, total)
+        if len(tables.sizes) == 2:
+            raw = tables.tables[0, 1]
+            spread = np.full(raw.shape, tables.variances[0, 1] ** 0.5)
+            return CountTable(arrange(agreed.tables[0, 1]), arrange(raw), arrange(spread))
+        joint = maximum_entropy(agreed, total)
+        return CountTable(arrange(joint), arrange(joint), arrange(_fit_stderr(joint, agreed)))
+
+    def variance(self, counts: Array, cell_variance: float) -> Array:
+        """Return the variance of each count of the answer, if these are the true ones."""
+        sizes = counts.shape
+        pairs = list(combinations(range(counts.ndim), 2))
+        tables = {pair: counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in pair)) for pair in pairs}
+        if len(sizes) == 2:
+            return np.full(sizes, cell_variance)
+        return _fit_stderr(counts, PairTables(sizes, tables, dict.fromkeys(pairs, cell_variance))) ** 2
+
+
+def pair_tables_of(opened: JointResult) -> PairTables:
+    """Cut the opened entries into one table a pair of parties."""
+    widths = opened.joint.widths
+    whole = np.zeros((sum(widths), sum(widths)))
+    first, second = entry_pairs(widths)
+    whole[first, second] = opened.cross
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    variance = opened.joint.noise.opened_variance
+    pairs = list(combinations(range(len(widths)), 2))
+    tables: Mapping[tuple[int, int], Array] = {
+        (a, b): whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] for a, b in pairs
+    }
+    return PairTables(tuple(widths), tables, dict.fromkeys(pairs, variance))
+
+
+def _fit_stderr(joint: Array, tables: PairTables) -> Array:
+    """Return the standard error that the tables' noise gives each cell of the fit.
+
+    For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
+    """
+    if sum(table.size for table in tables.tables.values()) <= LARGEST_EXACT:
+        return joint_errors(joint, tables)
+    return _relative_stderr(joint, tables)
+
+
+def _relative_stderr(joint: Array, tables: PairTables) -> Array:
+    squares = np.zeros(joint.shape)
+    for pair, table in tables.tables.items():
+        sigma = tables.variances[pair] ** 0.5
+        relative = (sigma / np.maximum(table, sigma)) ** 2
+        squares += np.expand_dims(relative, tuple(axis for axis in range(joint.ndim) if axis not in pair))
+    return np.asarray(joint * np.sqrt(squares))

@@ -1,0 +1,432 @@
+"""Releases of a public model's scores: their moments, their histogram by label, or the scores themselves to one party."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import ColumnName, places_beside_constant
+from colonnade.coordinator.protocols.relaying import JointResult, open_jointly, relay_sum
+from colonnade.errors import BadInput
+from colonnade.estimation.moments import quadratic_variance
+from colonnade.estimation.scoring import PartyScores
+from colonnade.plan import Parameter, Plan, Step
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.protocol.messages import Rounds
+from colonnade.schema import Level
+from colonnade.secure.products import entry_pairs
+from colonnade.steps.joint import Joint
+from colonnade.steps.products import Gram
+from colonnade.steps.score_table import ScoreHistogram
+from colonnade.steps.sums import Predictions
+
+__all__ = [
+    "SCALE",
+    "Guess",
+    "Histogram",
+    "Prediction",
+    "ScoreGram",
+    "ScoreHistogramRelease",
+    "ScoreMoments",
+    "bins_for",
+]
+
+
+SCALE = 1 << 14
+"""γ: the height of the tallest column; rounding to 1/γ of a column's range is far below the noise."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMoments:
+    """Noisy second moments of score columns, a constant one in front, in the columns' own units.
+
+    Parameters
+    ----------
+    matrix, variance
+        Sums of products over people, and the variance of the noise in each.
+    steps
+        By how much one integer step moves each column; 0 for the constant.
+    people
+        How many people.
+    """
+
+    matrix: Array
+    variance: Array
+    steps: Array
+    people: int
+
+    def mean_square(self, direction: Array) -> tuple[float, float]:
+        """Return the mean of (d·z)² over people and its standard error from noise and rounding.
+
+        Rounding moves r = d·z by at most half a step a column, independently for practical purposes: 2·Σ r·e has the variance
+        4·Σr²·Var(e), and Σe² the mean n·Var(e).
+        """
+        mean = float(direction @ self.matrix @ direction) / self.people
+        rounding = float((direction * self.steps) ** 2 @ np.full(len(direction), 1 / 12))
+        noise = quadratic_variance(self.variance, direction) / self.people**2
+        return mean, float(np.sqrt(noise + (4 * max(mean, 0.0) * rounding) / self.people + rounding**2))
+
+    def mean(self, direction: Array) -> tuple[float, float]:
+        """Return the mean of d·z over people and its standard error from noise and rounding."""
+        mean = float(self.matrix[0] @ direction) / self.people
+        rounding = float((direction * self.steps) ** 2 @ np.full(len(direction), 1 / 12))
+        noise = float(direction**2 @ self.variance[0])
+        return mean, float(np.sqrt(noise / self.people**2 + rounding / self.people))
+
+
+@dataclass(frozen=True)
+class ScoreGram:
+    """One joint opening of the second moments of score parts.
+
+    Parameters
+    ----------
+    parts
+        Who adds what; two parties or more. Parts that are always 0 are left out of the matrix.
+    price
+        What the opening offers to pay; δ must be positive.
+    """
+
+    parts: Sequence[PartyScores]
+    price: Price
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise BadInput(
+                "A private evaluation takes columns of at least two parties.",
+                remedy="One party alone can score the model on its own rows: est.predict(frame).",
+            )
+        if self.price.delta == 0:
+            raise BadInput(
+                "This evaluation needs a positive delta.", remedy="For example delta=1e-6, well below 1/people."
+            )
+
+    @property
+    def largest(self) -> list[Array]:
+        """The largest magnitude of every column, by party; at least a hair, lest a column without weight divide by 0."""
+        return [np.maximum(part.largest, 1e-12 * self._tallest) for part in self.parts]
+
+    @property
+    def _tallest(self) -> float:
+        return max(float(part.largest.max()) for part in self.parts) or 1.0
+
+    @property
+    def heights(self) -> list[list[int]]:
+        """a: how many integer steps each column's largest magnitude is."""
+        return [
+            [max(1, round(SCALE * float(np.sqrt(one / self._tallest)))) for one in largest] for largest in self.largest
+        ]
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party: its part in the matrix."""
+        return tuple(
+            Gram.ask(
+                name="scores",
+                party=part.party,
+                columns=part.columns,
+                parameters={
+                    "scale": SCALE,
+                    "row_bound": sum(height**2 for height in heights),
+                    "width": len(heights),
+                    "noise": "gaussian",
+                    "weights": tuple(part.weights.ravel().tolist()),
+                    "largest": tuple(largest.tolist()),
+                    "heights": tuple(heights),
+                },
+                price=self.price,
+            )
+            for part, largest, heights in zip(self.parts, self.largest, self.heights, strict=True)
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open the matrix and read it as moments."""
+        opened = yield from open_jointly(plan, "scores")
+        return self.read(opened)
+
+    def read(self, opened: JointResult) -> ScoreMoments:
+        """Put the opened entries and the parties' own parts together, in the columns' own units."""
+        joint = opened.joint
+        first, second = entry_pairs(joint.widths)
+        whole = np.zeros((sum(joint.widths) + 1,) * 2)
+        whole[first + 1, second + 1] = opened.cross
+        for party, places in places_beside_constant(joint.owners, joint.widths).items():
+            rows, columns = np.triu_indices(len(places))
+            whole[places[rows[1:]], places[columns[1:]]] = opened.own[party]
+        whole = np.triu(whole) + np.triu(whole, 1).T
+        whole[0, 0] = joint.people * float(SCALE) ** 2
+        units = np.concatenate(
+            [[1 / SCALE], *(np.divide(a, b) for a, b in zip(self.largest, self.heights, strict=True))]
+        )
+        outer = np.outer(units, units)
+        steps = np.concatenate([[0.0], units[1:]])
+        return ScoreMoments(whole * outer, _variance(joint) * outer**2, steps, joint.people)
+
+
+def _variance(joint: Joint) -> Array:
+    noise = joint.noise
+    assert isinstance(noise, GramNoise)  # the step's statistic decided
+    size = sum(joint.widths) + 1
+    variance, alone = np.full((size, size), noise.opened_variance), float(noise.own_variance)
+    for places in places_beside_constant(joint.owners, joint.widths).values():
+        variance[np.ix_(places, places)] = alone
+    np.fill_diagonal(variance, 2 * alone)
+    variance[0, 0] = 0.0
+    return variance
+
+
+FEWEST_BINS, LARGEST_BINS = 24, 96
+LARGEST_NUMBERS = 256
+"""About how many bins a score has, and how many numbers left and right may hold; products on shares grow with the square."""
+
+
+def bins_for(people: int) -> int:
+    """Return about how many bins so many people are worth: finer ones would only hold noise.
+
+    Examples
+    --------
+    >>> bins_for(100), bins_for(1_000), bins_for(1_000_000)
+    (24, 63, 96)
+    """
+    return min(max(int(2 * people**0.5), FEWEST_BINS), LARGEST_BINS)
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """A label that a party makes of its own columns: of the nearest of some public points.
+
+    Parameters
+    ----------
+    party
+        Who.
+    points
+        A row a point, in the party's coded columns.
+    labels
+        The label that each stands for.
+    """
+
+    party: str
+    points: Array
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Noisy counts of people by bin of their score and by label.
+
+    Parameters
+    ----------
+    counts
+        A row a bin, a column a label.
+    scores
+        The score that each bin stands for.
+    step
+        How far bins are apart.
+    variance
+        Of the noise in each count.
+    dithered
+        How many parties rounded, each up or down by a public coin: the rounding error of a score has the variance of that many
+        triangular laws, a sixth of a squared step each.
+    """
+
+    counts: Array
+    scores: Array
+    step: float
+    variance: float
+    dithered: int
+
+    def smoothed(self, values: Array) -> Array:
+        """Return values by bin after rounding once more, as the parties did."""
+        for _ in range(self.dithered):
+            padded = np.concatenate([values[:1], values, values[-1:]])
+            values = (padded[:-2] + 10 * padded[1:-1] + padded[2:]) / 12
+        return values
+
+
+@dataclass(frozen=True)
+class ScoreHistogramRelease:
+    """One joint opening of a histogram.
+
+    Parameters
+    ----------
+    name
+        Of the step.
+    parts
+        Who adds what to the score; one score.
+    offset
+        What is added to the sum of all parts.
+    label, kept
+        The label's column, or how it is guessed, and the places of the levels that are counted; people with another one are
+        not. Its party is the right one.
+    price
+        What the opening offers to pay. A person is in one count, so Laplace noise at δ = 0 is the smaller one.
+    draw
+        Which draw this is; the public coins of rounding differ from draw to draw.
+    largest_bins
+        About how many bins there are at most.
+    """
+
+    name: str
+    parts: Sequence[PartyScores]
+    offset: float
+    label: str | Guess
+    kept: tuple[int, ...]
+    price: Price
+    draw: int = 1
+    largest_bins: int = LARGEST_BINS
+
+    def __post_init__(self) -> None:
+        if len(self._columns) < 2:
+            raise BadInput(
+                "A private evaluation takes columns of at least two parties.",
+                remedy="One party alone can score the model on its own rows: est.predict(frame).",
+            )
+
+    @property
+    def step(self) -> float:
+        """How far bins are apart."""
+        spread = sum(float(part.high[0] - part.low[0]) for part in self.parts)
+        bins = max(min(self.largest_bins, LARGEST_NUMBERS // (len(self._columns) - 1)), 3 * len(self._columns))
+        return (spread or 1.0) / (bins - len(self.parts) - 1)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party."""
+        return tuple(self._step(party, columns) for party, columns in self._columns.items())
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open the histogram."""
+        opened = yield from open_jointly(plan, self.name)
+        return self.read(opened)
+
+    def read(self, opened: JointResult) -> Histogram:
+        """Read the opened counts."""
+        counts = opened.cross.reshape(self.bins, len(self.kept)).astype(np.float64)
+        start = self.offset + sum(float(part.low[0]) for part in self.parts)
+        scores = np.asarray(start + self.step * np.arange(self.bins), dtype=np.float64)
+        return Histogram(counts, scores, self.step, opened.joint.noise.opened_variance, len(self.parts))
+
+    @property
+    def bins(self) -> int:
+        """How many bins there are."""
+        return sum(count - 1 for count in self._counts.values()) + 1
+
+    @property
+    def _columns(self) -> Mapping[str, tuple[str, ...]]:
+        columns = {part.party: part.columns for part in self.parts}
+        if isinstance(self.label, Guess):
+            return columns
+        party, label = ColumnName.of(self.label)
+        return {**columns, party: (*columns.get(party, ()), label)}
+
+    @property
+    def _counts(self) -> dict[str, int]:
+        """How many values each party's number can take: one more than its steps, rounded up, and 1 without a score."""
+        spread = {part.party: float(part.high[0] - part.low[0]) for part in self.parts}
+        return {party: floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
+
+    def _step(self, party: str, columns: tuple[str, ...]) -> Step:
+        right = self.label.party if isinstance(self.label, Guess) else ColumnName.of(self.label).party
+        left = next(one for one in self._columns if one != right)
+        part = next((one for one in self.parts if one.party == party), None)
+        role = "right" if party == right else "left" if party == left else "giver"
+        parameters: dict[str, Parameter] = {
+            "role": role,
+            "weights": () if part is None else tuple(part.weights[0].tolist()),
+            "low": 0.0 if part is None else float(part.low[0]),
+            "step": self.step,
+            "parts": self._counts[party],
+            "bins": self.bins,
+            "labels": len(self.kept),
+            "seed": hashlib.sha256(f"colonnade/dither/{self.name}/{self.draw}".encode()).hexdigest(),
+        }
+        if party == right:
+            parameters["kept"] = self.kept
+            if isinstance(self.label, Guess):
+                parameters["points"] = tuple(self.label.points.ravel().tolist())
+                parameters["guesses"] = self.label.labels
+            else:
+                parameters["label"] = ColumnName.of(self.label).column
+        return ScoreHistogram.ask(
+            name=self.name,
+            party=party,
+            columns=columns,
+            parameters=parameters,
+            price=self.price,
+        )
+
+
+RESOLUTION = 40
+"""Scores are rounded to 2⁻⁴⁰ of the largest part's power of two."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One scoring of all people.
+
+    Parameters
+    ----------
+    parts
+        Who adds what.
+    offsets
+        What is added to the sum of all parts, one a score.
+    recipient
+        To whom scores are opened.
+    reading
+        What the recipient makes of them: ``"numbers"``, ``"classes"``, ``"chances"``, ``"components"`` or ``"clusters"``.
+    names
+        Of the columns, or the classes.
+    """
+
+    parts: Sequence[PartyScores]
+    offsets: Array
+    recipient: str
+    reading: str
+    names: Sequence[Level]
+
+    def __post_init__(self) -> None:
+        if len({part.party for part in self.parts} | {self.recipient}) < 2:
+            raise BadInput(
+                "The model uses no column of another party than the recipient.",
+                remedy="That party can score its own rows by itself: est.predict(frame).",
+            )
+
+    @property
+    def name(self) -> str:
+        """What the step is called, in the ledger too."""
+        return f"scores-to-{self.recipient}"
+
+    @property
+    def scale(self) -> float:
+        """How many integer steps one unit of a score is: a power of two."""
+        largest = max((float(part.largest.max()) for part in self.parts), default=0.0) or 1.0
+        return 2.0 ** (RESOLUTION - math.ceil(math.log2(largest)))
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step a party; a recipient without columns of its own adds nothing."""
+        bound = max(math.ceil(float(part.largest.max()) * self.scale) for part in self.parts) + 1
+        own = {part.party: part for part in self.parts}
+        parties = [*own, *([] if self.recipient in own else [self.recipient])]
+        return tuple(self._step(party, own.get(party), bound) for party in parties)
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Relay the sum; nothing comes back."""
+        yield from relay_sum(plan, self.name, len(self.offsets) * plan.people)
+
+    def _step(self, party: str, part: PartyScores | None, bound: int) -> Step:
+        parameters: dict[str, Parameter] = {
+            "recipient": self.recipient,
+            "bound": bound,
+            "outputs": len(self.offsets),
+            "weights": () if part is None else tuple(part.weights.ravel().tolist()),
+            "scale": self.scale,
+            "offsets": tuple(self.offsets.tolist()),
+            "reading": self.reading,
+            "names": tuple(self.names),
+        }
+        columns = () if part is None else part.columns
+        return Predictions.ask(name=self.name, party=party, columns=columns, parameters=parameters, price=None)

@@ -1,0 +1,246 @@
+"""Coresets: sizes, totals and weights of a sample drawn by importance, and models fitted on it (Coresets, Algorithms 1 to 3)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import linear_model
+
+from colonnade.coding.columns import Feature, centres, half_widths
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.estimation.clustering import weighted_kmeans
+
+__all__ = [
+    "CodedModel",
+    "Coreset",
+    "Penalty",
+    "Task",
+    "allocate",
+    "checked_totals",
+    "joined_clusters",
+    "kmeans_size",
+    "largest_total",
+    "own_model",
+    "regression_size",
+    "sampled_clusters",
+    "sampled_regression",
+    "weigh",
+]
+
+
+Array = NDArray[np.float64]
+Task = Literal["regression", "kmeans"]
+SLACK = 1e-6
+"""Relative room for rounding in a total."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coreset:
+    """Rows and weights.
+
+    Parameters
+    ----------
+    rows
+        Places in the alignment, each once, ascending.
+    counts
+        How often each was drawn.
+    weights
+        What each stands for, all its occurrences together.
+    """
+
+    rows: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    weights: Array
+
+    @property
+    def size(self) -> int:
+        """m: draws, with multiplicity."""
+        return int(self.counts.sum())
+
+
+def largest_total(task: Task, width: int, people: int, clusters: int, *, target: bool) -> float:
+    """Return the public maximum of a party's total.
+
+    Parameters
+    ----------
+    task
+        Leverage scores or k-means scores.
+    width, people
+        Coded columns of the party's features, and rows.
+    clusters
+        k.
+    target
+        Whether the party also holds the target.
+
+    Examples
+    --------
+    >>> largest_total("regression", 4, 1_000, 0, target=False)  # rank of four columns and a constant, plus one
+    6.0
+    >>> largest_total("kmeans", 4, 1_000, 10, target=False)
+    22.0
+    """
+    if task == "kmeans":
+        return 2.0 * (clusters + 1)
+    return float(min(width + 1 + target, people) + 1)
+
+
+def checked_totals(totals: Mapping[str, float], maxima: Mapping[str, float]) -> dict[str, float]:
+    """Return the totals; refuse one that no data could have."""
+    for party, total in totals.items():
+        if not math.isfinite(total) or not 0 < total <= maxima[party] * (1 + SLACK):
+            raise ProtocolError(
+                f"Party {party!r} claims a total score that its columns cannot have.",
+                remedy="Leave the party out, or find out what it computes.",
+            )
+    return dict(totals)
+
+
+def allocate(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
+    """Return how many of the draws each party makes: one a uniform number, with probability G^(j)/G each.
+
+    Examples
+    --------
+    >>> allocate({"a": 1.0, "b": 3.0}, np.array([0.1, 0.3, 0.9]))
+    {'a': 1, 'b': 2}
+    """
+    cumulative = np.cumsum(list(totals.values()))
+    drawn = np.minimum(np.searchsorted(cumulative, uniforms * cumulative[-1], side="right"), len(cumulative) - 1)
+    counts = np.bincount(drawn, minlength=len(cumulative))
+    return {party: int(count) for party, count in zip(totals, counts, strict=True)}
+
+
+def weigh(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
+    """Return the coreset of a multiset of rows.
+
+    Parameters
+    ----------
+    sample
+        The drawn rows, repeats included.
+    scores
+        g of each, summed over parties.
+    total
+        G.
+
+    Examples
+    --------
+    >>> weigh(np.array([7, 3, 7]), np.array([0.5, 0.25, 0.5]), 3.0).weights.tolist()
+    [4.0, 4.0]
+    """
+    if scores.shape != sample.shape or not np.all(np.isfinite(scores)) or not np.all(scores > 0):
+        raise ProtocolError("The scores of the drawn rows are not positive.")
+    rows, first, counts = np.unique(sample, return_index=True, return_counts=True)
+    each = total / (len(sample) * scores[first])
+    return Coreset(rows, counts, counts * each)
+
+
+# How many draws are enough ------------------------------------------------------------------------------------------------
+
+
+def regression_size(
+    features: int, totals: float, parties: int, *, error: float, outliers: float, failure: float
+) -> int:
+    """Return m of Theorem G.3: with it, all but a share ``outliers`` of the rows are approximated within ``error``.
+
+    The sensitivities of rows for a least-squares problem sum to at most the rank of [1, X, y], and its pseudo-dimension is taken
+    as d², as in the paper.
+
+    Parameters
+    ----------
+    features
+        d: coded columns of all parties, without target and constant.
+    totals
+        G, or its public maximum.
+    parties
+        T.
+    error, outliers, failure
+        ε, β and δ of the theorem.
+    """
+    return _size(features + 2.0, totals, features**2, parties, error, outliers, failure)
+
+
+def kmeans_size(
+    features: int, clusters: int, totals: float, parties: int, *, error: float, outliers: float, failure: float
+) -> int:
+    """Return m of Theorem G.4; sensitivities for k-means sum to at most 2(k + 1), the pseudo-dimension is taken as dk."""
+    return _size(2.0 * (clusters + 1), totals, features * clusters, parties, error, outliers, failure)
+
+
+def _size(
+    sensitivities: float, totals: float, dimension: int, parties: int, error: float, outliers: float, failure: float
+) -> int:
+    for name, value in (("error", error), ("outliers", outliers), ("failure", failure)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            raise BadInput(f"{name} is a number between 0 and 1.")
+    gap = 2 * sensitivities / (outliers * parties)
+    return math.ceil((gap * totals / error) ** 2 * (dimension + math.log(1 / failure)))
+
+
+Penalty = Literal["l1", "l2", "elasticnet"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class CodedModel:
+    """Coefficients of coded columns for a coded target."""
+
+    coefficients: Array
+    intercept: float
+
+
+def sampled_regression(
+    rows: Array, target: Array, weights: Array, people: int, *, penalty: Penalty, alpha: float, l1_ratio: float
+) -> CodedModel:
+    """Fit weighted rows.
+
+    Parameters
+    ----------
+    rows, target, weights
+        Coded rows, the coded target, and what each row stands for.
+    people
+        n, to which the penalty is relative.
+    penalty, alpha, l1_ratio
+        Which penalty, how strong (α) and how it is mixed (ρ, for ``"elasticnet"``).
+    """
+    model: linear_model.LinearRegression | linear_model.Ridge | linear_model.ElasticNet
+    if penalty is None:
+        model = linear_model.LinearRegression()
+    elif penalty == "l2":
+        model = linear_model.Ridge(alpha=people * alpha)
+    else:
+        # scikit-learn divides by the sum of weights, which is n only in the mean
+        strength = alpha * people / float(weights.sum())
+        ratio = 1.0 if penalty == "l1" else l1_ratio
+        model = linear_model.ElasticNet(alpha=strength, l1_ratio=ratio, max_iter=100_000, tol=1e-6)
+    model.fit(rows, target, sample_weight=weights)
+    return CodedModel(np.asarray(model.coef_, dtype=np.float64), float(model.intercept_))
+
+
+def own_model(model: CodedModel, features: Sequence[Feature], target: Feature) -> tuple[Array, float]:
+    """Return coefficients and intercept in the columns' own units."""
+    coefficients = model.coefficients * target.half_width / half_widths(features)
+    return coefficients, float(target.centre + model.intercept * target.half_width - coefficients @ centres(features))
+
+
+def sampled_clusters(rows: Array, weights: Array, clusters: int, *, seed: int) -> Array:
+    """Return k-means centres of weighted rows."""
+    return _clustered(rows, weights, clusters, seed)
+
+
+def joined_clusters(
+    local: Mapping[str, tuple[Array, NDArray[np.int64]]], weights: Array, clusters: int, *, seed: int
+) -> Array:
+    """Return k-means centres of the grid of local centres, each cell weighing what its rows weigh [Ding et al. 2016]."""
+    labels = np.stack([labels for _, labels in local.values()], axis=1)
+    cells, place = np.unique(labels, axis=0, return_inverse=True)
+    points = np.concatenate([centres[cells[:, party]] for party, (centres, _) in enumerate(local.values())], axis=1)
+    masses = np.bincount(place.ravel(), weights, minlength=len(cells)).astype(np.float64)
+    return _clustered(points, masses, clusters, seed)
+
+
+def _clustered(points: Array, weights: Array, clusters: int, seed: int) -> Array:
+    """Cluster weighted points; where there are no more of them than clusters each is a centre, some of them twice."""
+    if len(points) <= clusters:
+        return np.resize(points, (clusters, points.shape[1]))
+    return weighted_kmeans(points, weights, clusters, seed=seed)

@@ -1,0 +1,287 @@
+"""Counts from randomised reports, and their projection onto what counts can be."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.privacy.laws.response import Channel, codes_of
+
+__all__ = [
+    "LARGEST_TABLE",
+    "independent_counts",
+    "joint_counts",
+    "project_counts",
+    "project_to_simplex",
+    "shrink_interactions",
+    "variance_of_counts",
+]
+
+
+Floats = NDArray[np.float64]
+Reports = NDArray[np.uint8]
+
+LARGEST_TABLE = 1 << 24
+"""The largest number of cells of a joint table."""
+
+_LARGEST_HISTOGRAM = 1 << 22
+_ROWS = 1 << 16  # a block of rows that stays in the processor's cache
+_BLOCK = 1 << 20  # numbers held at once where rows are multiplied
+
+
+def joint_counts(reports: Sequence[Reports], channels: Sequence[Channel]) -> Floats:
+    """Return the unbiased estimate of the joint table of counts.
+
+    Parameters
+    ----------
+    reports
+        One array a party, of ``report_width`` bytes a person, the same people in the same order.
+    channels
+        The channel that made each.
+
+    Returns
+    -------
+    ndarray
+        One axis a party, in order; entries may be negative and sum to the number of people (up to noise for ``"oue"``).
+
+    Examples
+    --------
+    >>> channel = Channel("grr", 2, 1, 1_098_612_289)  # e^ε = 3: the truth in three reports of four
+    >>> joint_counts([np.array([[0], [0], [0], [1]], dtype=np.uint8)], [channel]).round(6).tolist()
+    [4.0, 0.0]
+    """
+    rows = _same_people(reports, channels)
+    if math.prod(channel.categories for channel in channels) > LARGEST_TABLE:
+        raise BadInput(f"The joint table has more than {LARGEST_TABLE} cells.", remedy="Count fewer columns together.")
+    if math.prod(map(_letters, channels)) <= min(_LARGEST_HISTOGRAM, max(_ROWS, 8 * len(rows[0]))):
+        return _from_histogram(rows, channels)
+    return _from_blocks(rows, channels)
+
+
+def variance_of_counts(counts: Floats, channels: Sequence[Channel]) -> Floats:
+    """Return the variance of each cell of `joint_counts`, exact if ``counts`` are the true counts.
+
+    ``Var(count_ρ) = Σ_i [Π_j τ_ij - 1{x_i = ρ}]`` with ``τ_ij = 1 + v1_j`` where party j's category is ρ's and ``v0_j``
+    where it is not. Estimated counts give an unbiased estimate of it; projected counts one that is never negative.
+    """
+    if counts.shape != tuple(channel.categories for channel in channels):
+        raise BadInput("Counts and channels of different shapes.")
+    second = np.asarray(counts, dtype=np.float64)
+    for axis, channel in enumerate(channels):
+        second = channel.v0 * second.sum(axis=axis, keepdims=True) + (1 + channel.v1 - channel.v0) * second
+    return np.maximum(second - counts, 0.0)
+
+
+def _same_people(reports: Sequence[Reports], channels: Sequence[Channel]) -> list[Reports]:
+    if not reports or len(reports) != len(channels):
+        raise BadInput("There is one array of reports a channel.")
+    rows = [channel.checked(report) for report, channel in zip(reports, channels, strict=True)]
+    if len({len(report) for report in rows}) != 1:
+        raise ProtocolError("The parties report about different numbers of people.")
+    return rows
+
+
+def _letters(channel: Channel) -> int:
+    """Return how many different reports there are, or too many if they do not fit in two bytes."""
+    if channel.kind == "grr":
+        return channel.categories
+    if channel.report_width > 2:
+        return _LARGEST_HISTOGRAM + 1
+    return math.comb(channel.categories, channel.size) if channel.kind == "subset" else 1 << channel.categories
+
+
+@lru_cache(maxsize=64)
+def _alphabet(channel: Channel) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return the index of each code, -1 if it is no report, and which categories the report of each index contains."""
+    K = channel.categories
+    if channel.kind == "subset":
+        codes = np.array([sum(1 << member for member in chosen) for chosen in combinations(range(K), channel.size)])
+    else:
+        codes = np.arange(_letters(channel))
+    index = np.full(256**channel.report_width, -1, dtype=np.int32)
+    index[codes] = np.arange(len(codes), dtype=np.int32)
+    supports = codes[:, None] >> np.arange(K if channel.kind != "grr" else 0) & 1
+    return index, supports.astype(np.uint8)
+
+
+def _from_histogram(rows: list[Reports], channels: Sequence[Channel]) -> Floats:
+    """Tabulate people by their reports, then decode along each axis."""
+    shape = [_letters(channel) for channel in channels]
+    table: Floats = np.zeros(math.prod(shape))
+    step = max(_ROWS, table.size)
+    for start in range(0, len(rows[0]), step):
+        cell = np.zeros(len(rows[0][start : start + step]), dtype=np.int64)
+        for report, channel in zip(rows, channels, strict=True):
+            letter = _alphabet(channel)[0][codes_of(report[start : start + step])]
+            if letter.min() < 0:
+                raise ProtocolError("Bytes that are no report of this channel.")
+            cell *= _letters(channel)
+            cell += letter
+        table += np.bincount(cell, minlength=table.size)
+    counts = table.reshape(shape)
+    for axis, channel in enumerate(channels):
+        counts = _decoded_along(counts, axis, channel)
+    return np.ascontiguousarray(counts)
+
+
+def _decoded_along(counts: Floats, axis: int, channel: Channel) -> Floats:
+    """Turn numbers of reports into estimated numbers of people; for "grr", by the inverse of its transition matrix."""
+    reported = counts
+    if channel.kind != "grr":
+        supports = _alphabet(channel)[1].astype(np.float64)
+        reported = np.moveaxis(np.tensordot(counts, supports, axes=(axis, 0)), -1, axis)
+    return np.asarray((reported - channel.q * counts.sum(axis=axis, keepdims=True)) / channel.spread)
+
+
+def _decoded(supports: NDArray[np.uint8], channel: Channel) -> Floats:
+    return np.asarray((supports - channel.q) / channel.spread)
+
+
+def _from_blocks(rows: list[Reports], channels: Sequence[Channel]) -> Floats:
+    """Multiply each person's decoded reports out, one half of the parties against the other, in blocks of rows."""
+    shape = [channel.categories for channel in channels]
+    cut = min(range(len(shape) + 1), key=lambda split: math.prod(shape[:split]) + math.prod(shape[split:]))
+    left, right = math.prod(shape[:cut]), math.prod(shape[cut:])
+    counts: Floats = np.zeros((left, right))
+    step = max(_BLOCK // (left + right), 16)
+    for start in range(0, len(rows[0]), step):
+        decoded = [
+            _decoded(channel.supports(report[start : start + step]), channel)
+            for report, channel in zip(rows, channels, strict=True)
+        ]
+        people = len(decoded[0])
+        counts += _row_products(decoded[:cut], people).T @ _row_products(decoded[cut:], people)
+    return counts.reshape(shape)
+
+
+def _row_products(factors: list[Floats], people: int) -> Floats:
+    """Return the row-wise Kronecker product."""
+    product: Floats = np.ones((people, 1))
+    for factor in factors:
+        product = (product[:, :, None] * factor[:, None, :]).reshape(people, -1)
+    return product
+
+
+_ROUNDS = 2000
+_WORK = 1 << 26  # rounds times cells: very large tables stop sooner, at a feasible table that is not quite the nearest
+_CLOSE = 1e-9  # relative to the total
+_RELAXED = 1.7
+
+
+def project_to_simplex(estimate: Floats, total: float) -> Floats:
+    """Return the table nearest to ``estimate``, cell by cell, among those that are non-negative and sum to ``total``.
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([5.0, 4.0, -3.0]), 6.0).tolist()
+    [3.5, 2.5, 0.0]
+    """
+    if not 0 <= total < math.inf:
+        raise BadInput("A total is finite and not negative.")
+    descending = np.sort(estimate, axis=None)[::-1]
+    shifts = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
+    last = np.flatnonzero(descending > shifts)
+    shift = shifts[last[-1]] if last.size else shifts[0]  # no cell is above its shift only if the total is 0
+    return np.asarray(np.maximum(estimate - shift, 0.0))
+
+
+def project_counts(estimate: Floats, total: int, channels: Sequence[Channel]) -> Floats:
+    """Return the table nearest to ``estimate`` in the metric of its noise, non-negative and with the right total.
+
+    Parameters
+    ----------
+    estimate
+        What `colonnade.estimation.counts.joint_counts` returned.
+    total
+        The number of people.
+    channels
+        The parties' channels, one an axis.
+    """
+    variance = _noise(estimate, channels)
+    nearest = project_to_simplex(estimate, total)
+    if estimate.ndim == 1 or total == 0 or not np.all(variance.ravel()[1:] > 0):
+        return nearest  # one axis: both metrics agree; no noise at all: nothing to weigh
+    weight = 1 / np.maximum(variance, variance.ravel()[1:].min())
+    penalty = math.sqrt(float(weight.max()) * float(weight.min()))
+    goal = _components(estimate)
+    goal.ravel()[0] = total / math.sqrt(estimate.size)
+    dual = np.zeros_like(nearest)
+    for _ in range(min(_ROUNDS, max(10, _WORK // estimate.size))):
+        blend = (weight * goal + penalty * _components(nearest - dual)) / (weight + penalty)
+        fitted = _components(blend)
+        relaxed = _RELAXED * fitted + (1 - _RELAXED) * nearest
+        previous, nearest = nearest, project_to_simplex(relaxed + dual, total)
+        dual += relaxed - nearest
+        if max(np.abs(nearest - previous).sum(), np.abs(nearest - fitted).sum()) <= _CLOSE * total:
+            break
+    return nearest
+
+
+def shrink_interactions(estimate: Floats, total: int, channels: Sequence[Channel]) -> Floats:
+    """Return the estimate with each interaction pulled towards independence as far as it cannot be told from noise.
+
+    James–Stein, positive part, one factor a set of two or more parties: with noise energy N and observed energy E the
+    interaction is multiplied by ``max(0, 1 - N/E)``. No longer unbiased; the error is a half to a third where noise
+    dominates, and the same where it does not. Project afterwards.
+    """
+    axes = range(estimate.ndim)
+    margins = [estimate.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]
+    baseline = independent_counts(margins, total)
+    noise = total * _noise(estimate, channels)
+    excess = _components(estimate - baseline)
+    for members in product((False, True), repeat=estimate.ndim):
+        if sum(members) > 1:
+            part = tuple(slice(1, None) if member else slice(0, 1) for member in members)
+            energy = float(np.sum(excess[part] ** 2))
+            excess[part] *= max(0.0, 1 - float(noise[part].sum()) / energy) if energy else 0.0
+    return baseline + _components(excess)
+
+
+def independent_counts(margins: Sequence[Floats], total: float) -> Floats:
+    """Return the table of counts that has these margins, each projected onto the total first, and no interaction.
+
+    Examples
+    --------
+    >>> independent_counts([np.array([6.0, 2.0]), np.array([4.0, 4.0])], 8).tolist()
+    [[3.0, 3.0], [1.0, 1.0]]
+    """
+    if not margins:
+        raise BadInput("A table has at least one margin.")
+    table = np.asarray(float(total))
+    for margin in margins:
+        share = project_to_simplex(np.asarray(margin, dtype=np.float64), total) / (total or 1)
+        table = np.multiply.outer(table, share)
+    return table
+
+
+def _noise(estimate: Floats, channels: Sequence[Channel]) -> Floats:
+    """Return the noise variance a person adds to each component, people spread evenly."""
+    if estimate.shape != tuple(channel.categories for channel in channels):
+        raise BadInput("Counts and channels of different shapes.")
+    moments: Floats = np.ones(())
+    for channel in channels:
+        K = channel.categories
+        trace = 1 + channel.v1 + (K - 1) * channel.v0
+        constant = trace / K if channel.kind == "oue" else 1 / K  # other reports decode to numbers that sum to 1
+        along = np.full(K, (trace - constant) / (K - 1))
+        along[0] = constant
+        moments = np.multiply.outer(moments, along)
+    return np.asarray(moments - 1 / estimate.size)
+
+
+def _components(table: Floats) -> Floats:
+    """Split a table into margins and interactions; doing so twice gives it back.
+
+    Along each axis a reflection that exchanges the constant direction with the first one.
+    """
+    for axis, size in enumerate(table.shape):
+        normal = np.full(size, 1 / math.sqrt(size))
+        normal[0] -= 1
+        normal /= np.linalg.norm(normal)
+        along = normal.reshape([-1 if other == axis else 1 for other in range(table.ndim)])
+        table = table - 2 * along * np.sum(along * table, axis=axis, keepdims=True)
+    return table

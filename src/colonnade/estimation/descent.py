@@ -1,0 +1,203 @@
+"""Gradient descent seen from the coordinator: optimisers, and the error that noisy steps are expected to leave."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import Feature
+from colonnade.errors import BadInput
+from colonnade.estimation.moments import typical_matrix
+
+__all__ = [
+    "Adam",
+    "Average",
+    "Optimiser",
+    "OptimiserName",
+    "Settling",
+    "Sgd",
+    "clipped",
+    "expected_prediction_error",
+    "optimiser_of",
+]
+
+
+Array = NDArray[np.float64]
+OptimiserName = Literal["sgd", "adam"]
+
+
+class Optimiser(Protocol):
+    """Turns gradients into steps."""
+
+    def change(self, gradient: Array) -> Array:
+        """Return what to add to the weights."""
+
+
+@dataclass
+class Sgd:
+    """Steps against the gradient, with momentum.
+
+    Parameters
+    ----------
+    learning_rate
+        The length of a step; with momentum m the long-run step is 1/(1 − m) times as long.
+    momentum
+        What is kept of the step before.
+    """
+
+    learning_rate: float
+    momentum: float = 0.9
+    _velocity: Array | float = 0.0
+
+    def change(self, gradient: Array) -> Array:
+        """Return what to add to the weights."""
+        self._velocity = self.momentum * self._velocity + gradient
+        return np.asarray(-self.learning_rate * self._velocity)
+
+
+@dataclass
+class Adam:
+    """Steps scaled coordinate by coordinate [Kingma–Ba 2015].
+
+    Parameters
+    ----------
+    learning_rate
+        About how far a coordinate moves in a step.
+    first, second
+        What is kept of the running means of gradients and of their squares.
+    """
+
+    learning_rate: float
+    first: float = 0.9
+    second: float = 0.999
+    _mean: Array | float = 0.0
+    _square: Array | float = 0.0
+    _count: int = 0
+
+    def change(self, gradient: Array) -> Array:
+        """Return what to add to the weights."""
+        self._count += 1
+        self._mean = self.first * self._mean + (1 - self.first) * gradient
+        self._square = self.second * self._square + (1 - self.second) * gradient**2
+        mean = self._mean / (1 - self.first**self._count)
+        square = self._square / (1 - self.second**self._count)
+        return np.asarray(-self.learning_rate * mean / (np.sqrt(square) + 1e-8))
+
+
+@dataclass
+class Average:
+    """A running average whose weights grow with the cube of the step [Shamir–Zhang 2013], so that early iterates fade."""
+
+    decay: int = 3
+    value: Array | None = None
+    count: int = field(default=0)
+
+    def add(self, weights: Array) -> Array:
+        """Take one more iterate in, and return the average."""
+        self.count += 1
+        part = (self.decay + 1) / (self.count + self.decay)
+        self.value = weights.copy() if self.value is None else (1 - part) * self.value + part * weights
+        return self.value
+
+
+@dataclass
+class Settling:
+    """Whether a descent has come to rest: its average has hardly moved in the last tenth of the steps.
+
+    Parameters
+    ----------
+    tolerance
+        What counts as hardly; 0 for never.
+    steps
+        How many steps there would be.
+    """
+
+    tolerance: float
+    steps: int
+    _count: int = 0
+    _before: Array | None = None
+
+    def has_settled(self, average: Array) -> bool:
+        """Look at the average after one more step."""
+        self._count += 1
+        if self.tolerance <= 0 or self._count % max(1, self.steps // 10):
+            return False
+        before, self._before = self._before, average.copy()
+        return before is not None and float(np.linalg.norm(average - before)) < self.tolerance
+
+
+def clipped(weights: Array, length: float | None) -> Array:
+    """Shorten weights to at most a length, if one is given."""
+    norm = float(np.linalg.norm(weights))
+    return weights if length is None or norm <= length else weights * (length / norm)
+
+
+def optimiser_of(name: OptimiserName, learning_rate: float) -> Optimiser:
+    """Return an optimiser by name.
+
+    Examples
+    --------
+    >>> optimiser_of("sgd", 0.5).change(np.array([1.0, -2.0])).tolist()
+    [-0.5, 1.0]
+    """
+    if name == "sgd":
+        return Sgd(learning_rate)
+    if name == "adam":
+        return Adam(learning_rate)
+    raise BadInput("The optimiser is 'sgd' or 'adam'.")
+
+
+RESIDUAL = 0.15
+"""The mean square of a person's slope, (z − 2s)²/16, where two fifths of a class are explained."""
+
+
+def expected_prediction_error(
+    features: tuple[Feature, ...],
+    people: int,
+    *,
+    steps: int,
+    rate: float,
+    deviation: float,
+    optimiser: Sgd,
+    spread: float,
+) -> float:
+    """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
+
+    Parameters
+    ----------
+    features
+        The coded columns, the constant one first.
+    people, steps, rate
+        How many people, T, and the share of people in a batch.
+    deviation
+        Of the privacy noise in a coordinate of a step's mean gradient.
+    optimiser
+        Its learning rate and momentum.
+    spread
+        The variance of a typical number mapped to [−1, 1].
+    """
+    matrix = typical_matrix(features, people, spread=spread) / people
+    means = matrix[0]
+    values, vectors = np.linalg.eigh(matrix / 4)
+    sampled = RESIDUAL * 4 * np.maximum(values, 0.0) * (1 - rate) / (rate * people)
+    variances = _carried(np.maximum(values, 0.0), deviation**2 + sampled, steps, optimiser)
+    seen = np.einsum("ij,ik,kj->j", vectors, matrix - np.outer(means, means), vectors)
+    return float(np.sqrt(np.sum(variances * np.maximum(seen, 0.0))))
+
+
+def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> Array:
+    """Return the variance of the averaged weight along each direction after all steps."""
+    rate, momentum, decay = optimiser.learning_rate, optimiser.momentum, Average().decay
+    covariance = np.zeros((len(curvatures), 3, 3))
+    for step in range(1, steps + 1):
+        part = (decay + 1) / (step + decay)
+        stepped = np.stack(
+            [1 - rate * curvatures, np.full_like(curvatures, -rate * momentum), np.zeros_like(curvatures)]
+        )
+        velocity = np.stack([curvatures, np.full_like(curvatures, momentum), np.zeros_like(curvatures)])
+        averaged = part * stepped + np.array([[0.0], [0.0], [1 - part]])
+        move = np.stack([stepped, velocity, averaged]).transpose(2, 0, 1)
+        kick = np.array([-rate, 1.0, -part * rate])
+        covariance = move @ covariance @ move.transpose(0, 2, 1) + noise[:, None, None] * np.outer(kick, kick)
+    return np.asarray(covariance[:, 2, 2])

@@ -1,0 +1,330 @@
+"""Noisy pair tables: made consistent with each other, and fitted by the joint distribution of maximum entropy.
+
+The tables of all pairs of parties share their one-way margins. Fitting needs tables that agree on them
+(docs/proofs/pair-tables.md#post-processing).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.estimation.counts import project_to_simplex
+
+__all__ = [
+    "LARGEST_JOINT",
+    "PairTables",
+    "consistent_tables",
+    "joint_errors",
+    "maximum_entropy",
+    "plausible_total",
+    "project_to_margins",
+]
+
+
+Array = NDArray[np.float64]
+Pair = tuple[int, int]
+LARGEST_SWEEPS = 2_000
+PATIENCE = 30
+LARGEST_NEWTON = 1_000
+LARGEST_STEP = 2.0**60
+MARGIN_TOLERANCE = 1e-11
+SURPRISE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class PairTables:
+    """Tables of every pair of columns.
+
+    Parameters
+    ----------
+    sizes
+        How many levels each column has; at least two columns.
+    tables
+        For every pair a < b a matrix with a row a level of column a and a column a level of column b.
+    variances
+        The variance of the noise in each cell, by pair.
+    """
+
+    sizes: tuple[int, ...]
+    tables: Mapping[Pair, Array]
+    variances: Mapping[Pair, float]
+
+    def __post_init__(self) -> None:
+        pairs = set(combinations(range(len(self.sizes)), 2))
+        if not pairs or set(self.tables) != pairs or set(self.variances) != pairs:
+            raise BadInput("There must be one table and one variance for every pair of columns.")
+        for (a, b), table in self.tables.items():
+            if table.shape != (self.sizes[a], self.sizes[b]) or not np.all(np.isfinite(table)):
+                raise BadInput("A pair table must be finite, with one row and column a level.")
+        if not all(0 <= variance < np.inf for variance in self.variances.values()):
+            raise BadInput("A variance of noise is finite and never negative.")
+
+
+def consistent_tables(tables: PairTables, total: float) -> PairTables:
+    """Return tables with common margins, non-negative cells and the given total.
+
+    With two columns there is one table, and the answer is the nearest such one.
+    """
+    if not 0 <= total < np.inf:
+        raise BadInput("The total of a table must be finite and at least 0.")
+    if len(tables.sizes) == 2:
+        return PairTables(tables.sizes, {(0, 1): project_to_simplex(tables.tables[0, 1], total)}, tables.variances)
+    margins = [project_to_simplex(_margin(tables, column), total) for column in range(len(tables.sizes))]
+    projected = {(a, b): project_to_margins(table, margins[a], margins[b]) for (a, b), table in tables.tables.items()}
+    return PairTables(tables.sizes, projected, tables.variances)
+
+
+def plausible_total(tables: PairTables, people: int) -> float:
+    """Return the number of people, unless the tables refute it; then what they say.
+
+    A person with a missing value is in no cell, so tables may add up to less than the public number of people. The
+    noise decides: a shortfall of more than 4 standard errors is believed.
+    """
+    sums = np.array([table.sum() for table in tables.tables.values()])
+    spreads = np.array([tables.variances[pair] * table.size for pair, table in tables.tables.items()])
+    weights = _inverse(spreads)
+    estimate = float(weights @ sums / weights.sum())
+    doubt = SURPRISE * float(np.sqrt(weights**2 @ spreads)) / float(weights.sum())
+    return float(people) if estimate > people - doubt - 1e-6 * people else max(estimate, 0.0)
+
+
+def _margin(tables: PairTables, column: int) -> Array:
+    """Average a column's margins over its tables, each weighted by its inverse variance."""
+    margins, spreads = [], []
+    for (a, b), table in tables.tables.items():
+        if column in (a, b):
+            axis = 1 if column == a else 0
+            margins.append(table.sum(axis=axis))
+            spreads.append(tables.variances[a, b] * table.shape[axis])
+    weights = _inverse(np.array(spreads))
+    return np.asarray(weights @ np.array(margins) / weights.sum())
+
+
+def _inverse(variances: Array) -> Array:
+    """Return inverse variances; exact measurements, if there are any, count alone and alike."""
+    exact = variances == 0
+    weights = exact.astype(float) if np.any(exact) else variances.min() / variances  # only ratios count
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _shifts(rows: Array, totals: Array) -> Array:
+    """Return for each row the shift after which its positive part has the wanted total."""
+    descending = -np.sort(-rows, axis=1)
+    candidates = (totals[:, None] - np.cumsum(descending, axis=1)) / np.arange(1, rows.shape[1] + 1)
+    inside = np.sum(descending + candidates > 0, axis=1)
+    return np.asarray(candidates[np.arange(len(rows)), np.maximum(inside, 1) - 1])
+
+
+def project_to_margins(table: Array, rows: Array, columns: Array) -> Array:
+    """Return the nearest non-negative table with the given margins, in squares.
+
+    The answer is max(table + α_i + β_j, 0); α and β are found by exact alternating maximisation of the concave dual,
+    helped by Newton steps. What is left of the margins' error is about 1e-11 of the largest number involved.
+    """
+    total = float(np.sum(rows))
+    if np.any(rows < 0) or np.any(columns < 0) or abs(total - float(np.sum(columns))) > 1e-6 * max(total, 1.0):
+        raise BadInput("The margins of a table must be non-negative and have one total.")
+    projected = np.zeros(np.shape(table))
+    filled = np.ix_(rows > 0, columns > 0)
+    if total > 0:
+        projected[filled] = _alternate(table[filled], rows[rows > 0], columns[columns > 0])
+    return projected
+
+
+def _alternate(table: Array, rows: Array, columns: Array) -> Array:
+    enough = MARGIN_TOLERANCE * max(float(rows.sum()), float(np.max(np.abs(table))))
+    across = np.zeros(len(columns))
+    for sweep in range(LARGEST_SWEEPS):
+        down = _shifts(table + across, rows)
+        across = _shifts((table + down[:, None]).T, columns)
+        projected = np.maximum(table + down[:, None] + across, 0.0)
+        if np.max(np.abs(projected.sum(axis=1) - rows)) <= enough:
+            break
+        if sweep >= PATIENCE and sum(table.shape) <= LARGEST_NEWTON:
+            across = _newton(table, rows, columns, down, across)
+    return projected
+
+
+def _newton(table: Array, rows: Array, columns: Array, down: Array, across: Array) -> Array:
+    """Return a better β: alternation crawls where few cells are positive, and Newton steps on the dual do not.
+
+    The dual r·α + c·β − ½‖max(table + α + β, 0)‖² is concave and piecewise quadratic. Where the positive cells fall into
+    unconnected parts its curvature is singular; what the Newton step leaves of the slope then moves whole parts against
+    each other, until a cell between them turns positive.
+    """
+    wanted, split = np.concatenate([rows, columns]), len(rows)
+
+    def slope(point: Array) -> Array:
+        projected = np.maximum(table + point[:split, None] + point[split:], 0.0)
+        return np.asarray(wanted - np.concatenate([projected.sum(axis=1), projected.sum(axis=0)]))
+
+    point = np.concatenate([down, across])
+    positive = (table + down[:, None] + across > 0).astype(np.float64)
+    curvature = np.block([[np.diag(positive.sum(axis=1)), positive], [positive.T, np.diag(positive.sum(axis=0))]])
+    step = np.linalg.lstsq(curvature, slope(point), rcond=1e-10)[0]
+    for direction in (slope(point) - curvature @ step, step):
+        point = point + _highest(slope, point, direction) * direction
+    return np.asarray(point[split:])
+
+
+def _highest(slope: Callable[[Array], Array], point: Array, direction: Array) -> float:
+    """Return how far along a direction a concave function is highest: where it stops rising, by doubling and halving."""
+
+    def rises(far: float) -> bool:
+        return bool(slope(point + far * direction) @ direction > 0)
+
+    if not rises(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while rises(high) and high < LARGEST_STEP:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rises(middle) else (low, middle)
+    return high
+
+
+LARGEST_JOINT = 2**24
+"""Cells of a joint table that is held whole; a larger one needs a factored fit."""
+LARGEST_PAIRS = 4096
+"""Cells of all pair tables together up to which standard errors are computed."""
+INDEPENDENCE = 1e-6
+NOISE_SHARE = 1e-3
+STALLED = 0.99
+SWEEPS = 200
+LARGEST_UPDATES = 5_000
+
+
+def maximum_entropy(tables: PairTables, total: float, *, tolerance: float = 1e-9) -> Array:
+    """Return the joint table of greatest entropy whose pair tables are the given, consistent ones.
+
+    Parameters
+    ----------
+    tables
+        From `consistent_tables`.
+    total
+        Their common total.
+    tolerance
+        Stop when no pair cell misses its target by more than this share of the total (or a thousandth of the noise), or
+        when nothing moves any more.
+    """
+    if math.prod(tables.sizes) > LARGEST_JOINT:
+        raise BadInput(
+            f"The joint table would have more than {LARGEST_JOINT:,} cells.", remedy="Ask for fewer columns."
+        )
+    if any(np.any(table < 0) or abs(table.sum() - total) > 1e-6 * max(total, 1.0) for table in tables.tables.values()):
+        raise BadInput("Pair tables must be non-negative and have one total.", remedy="Make them consistent first.")
+    if total == 0:
+        return np.zeros(tables.sizes)
+    targets = _softened(tables, total)
+    enough = max(tolerance * total, NOISE_SHARE * max(tables.variances.values()) ** 0.5)
+    joint, missed = _iterate(_supported(tables.sizes, targets, total), targets, enough)
+    return joint if missed <= enough else _settle(joint, targets, total, enough)
+
+
+def _softened(tables: PairTables, total: float) -> dict[Pair, Array]:
+    """Mix tables, if some have empty cells, with the products of their margins: the margins stay as they are."""
+    products = {pair: np.outer(table.sum(axis=1), table.sum(axis=0)) / total for pair, table in tables.tables.items()}
+    emptied = any(np.any((table == 0) & (products[pair] > 0)) for pair, table in tables.tables.items())
+    share = INDEPENDENCE if emptied else 0.0
+    return {pair: (1 - share) * table + share * products[pair] for pair, table in tables.tables.items()}
+
+
+def _supported(sizes: tuple[int, ...], targets: Mapping[Pair, Array], total: float) -> Array:
+    """Return the uniform table over levels that occur at all."""
+    joint = np.ones(sizes)
+    for pair, target in targets.items():
+        joint *= _spread(np.sign(target), pair, len(sizes))
+    return np.asarray(joint * (total / joint.sum()))
+
+
+def _iterate(joint: Array, targets: Mapping[Pair, Array], enough: float) -> tuple[Array, float]:
+    """Fit the pairs in turn (iterative proportional fitting); return the largest miss in the last sweep too."""
+    missed = np.inf
+    for _ in range(SWEEPS):
+        before, missed = missed, 0.0
+        for pair, target in targets.items():
+            current = _pair(joint, pair)
+            missed = max(missed, float(np.max(np.abs(current - target))))
+            joint = joint * _spread(_ratio(target, current), pair, joint.ndim)
+        if missed <= enough or missed > STALLED * before:
+            break
+    return joint, missed
+
+
+def _settle(joint: Array, targets: Mapping[Pair, Array], total: float, enough: float) -> Array:
+    """Fit all pairs at once, each by the same root of its ratio; converges whether or not a joint table exists."""
+    for _ in range(LARGEST_UPDATES):
+        step = np.zeros_like(joint)
+        for pair, target in targets.items():
+            step += _spread(np.log(np.where(target > 0, _ratio(target, _pair(joint, pair)), 1.0)), pair, joint.ndim)
+        updated = joint * np.exp(step / len(targets))
+        updated *= total / updated.sum()
+        moved = float(np.max(np.abs(updated - joint)))
+        joint = updated
+        if moved <= enough / 10:
+            break
+    return joint
+
+
+def _ratio(target: Array, current: Array) -> Array:
+    return np.divide(target, current, out=np.zeros_like(target), where=current > 0)
+
+
+def _pair(joint: Array, pair: Pair) -> Array:
+    return np.asarray(joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis not in pair)))
+
+
+def _spread(table: Array, pair: Pair, dimensions: int) -> Array:
+    """Give a pair table an axis of length 1 for every other column."""
+    return np.expand_dims(table, tuple(axis for axis in range(dimensions) if axis not in pair))
+
+
+def joint_errors(joint: Array, tables: PairTables) -> Array:
+    """Return each cell's standard error from the noise of the pair tables, to first order.
+
+    With D the cells and A the pair sums, a change b of the pairs changes the fit by D·Aᵀ(A·D·Aᵀ)⁺b. The cells in D
+    are mixed with independence in proportion to the noise, lest a cell that noise emptied look certain. What the fit
+    cannot see (interactions of three columns) is not in it.
+    """
+    pairs = list(combinations(range(joint.ndim), 2))
+    sizes = [tables.tables[pair].size for pair in pairs]
+    if sum(sizes) > LARGEST_PAIRS:
+        raise BadInput(f"Standard errors are computed for up to {LARGEST_PAIRS:,} pair cells.")
+    cells = _cautious(joint, tables)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    codes = np.stack([start + _codes(joint.shape, pair) for start, pair in zip(starts, pairs, strict=False)])
+    information = np.zeros((sum(sizes), sum(sizes)))
+    for one in codes:
+        for other in codes:
+            np.add.at(information, (one, other), cells.ravel())
+    response = np.linalg.pinv(information, hermitian=True, rcond=1e-10)
+    noise = np.repeat([tables.variances[pair] for pair in pairs], sizes)
+    spread = (response * noise) @ response
+    variance = sum(spread[one, other] for one in codes for other in codes)
+    return np.asarray(cells * np.sqrt(np.maximum(variance, 0.0)).reshape(joint.shape))
+
+
+def _codes(shape: tuple[int, ...], pair: Pair) -> NDArray[np.intp]:
+    """Return the index of every cell's pair of levels, in the pair table read row by row."""
+    first, second = (
+        np.arange(shape[axis]).reshape([-1 if axis == other else 1 for other in range(len(shape))]) for axis in pair
+    )
+    return np.broadcast_to(first * shape[pair[1]] + second, shape).ravel()
+
+
+def _cautious(joint: Array, tables: PairTables) -> Array:
+    total = max(float(joint.sum()), 1.0)
+    product = np.full(joint.shape, total)
+    for axis in range(joint.ndim):
+        margin = joint.sum(axis=tuple(other for other in range(joint.ndim) if other != axis))
+        smooth = np.maximum(margin, 1.0)
+        product = product * (smooth / smooth.sum()).reshape([-1 if axis == other else 1 for other in range(joint.ndim)])
+    noise = max(np.sqrt(variance * tables.tables[pair].size) for pair, variance in tables.variances.items())
+    share = min(0.5, noise / total)
+    return np.asarray((1 - share) * joint + share * product)

@@ -1,0 +1,218 @@
+"""Importance scores of one party's rows: leverage for regressions, distances from local centres for k-means."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+__all__ = ["Blocks", "Leverage", "LocalClusters", "leverage_scores", "local_clusters"]
+
+
+Array = NDArray[np.float64]
+Blocks = Callable[[], Iterable[Array]]
+"""One pass over the rows: arrays of columns by rows, the same ones each time."""
+
+RESOLVED = 1e-6
+"""Eigenvalues above this share of the largest one need no further pass."""
+
+UNIT = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Leverage:
+    """Scores of all rows, which sum to the rank."""
+
+    nonprivate_scores: Array
+    rank: int
+
+
+def leverage_scores(blocks: Blocks, people: int) -> Leverage:
+    """Return ‖u_i‖² for every row, u an orthonormal basis of the column space.
+
+    Parameters
+    ----------
+    blocks
+        Yields the rows, columns along the first axis, at each call from the start.
+    people
+        How many rows there are.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0]])  # two columns, the second twice the first
+    >>> found = leverage_scores(lambda: [rows], 3)
+    >>> found.rank, found.nonprivate_scores.round(6).tolist()
+    (1, [0.5, 0.5, 0.0])
+    """
+    whitening = _whitening(blocks, people)
+    scores = np.empty(people)
+    start = 0
+    for block in blocks():
+        projected = whitening.T @ block
+        np.einsum("ij,ij->j", projected, projected, out=scores[start : start + block.shape[1]])
+        start += block.shape[1]
+    if start != people:
+        raise ValueError("A pass over the rows has another length.")
+    np.clip(scores, 0.0, 1.0, out=scores)  # rounding may step over either end
+    return Leverage(scores, whitening.shape[1])
+
+
+def _whitening(blocks: Blocks, people: int) -> Array:
+    """Return W of full column rank with (XW)ᵀ(XW) = I and the column space of X."""
+    gram = _gram(blocks, None)
+    width = len(gram)
+    lengths = np.sqrt(np.diag(gram))
+    scale = np.divide(1.0, lengths, out=np.zeros(width), where=lengths > 0)
+    gram *= np.outer(scale, scale)
+    found, rest = np.zeros((width, 0)), np.diag(scale)
+    smallest = max(people, width) * UNIT * float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
+    while rest.shape[1]:
+        found, rest = _resolve(gram, found, rest, smallest)
+        if rest.shape[1]:
+            gram = _gram(blocks, np.concatenate([found, rest], axis=1))
+    return found
+
+
+def _resolve(gram: Array, found: Array, rest: Array, smallest: float) -> tuple[Array, Array]:
+    """Whiten what was found once more, and take from the rest the directions whose length this Gram matrix resolves."""
+    known = found.shape[1]
+    across = np.linalg.solve(gram[:known, :known], gram[:known, known:])  # the first matrix is close to the unit matrix
+    remainder = gram[known:, known:] - gram[known:, :known] @ across
+    values, vectors = np.linalg.eigh((remainder + remainder.T) / 2)
+    present = np.sqrt(np.maximum(values, 0.0)) > smallest
+    resolved = present & (values > RESOLVED * values[-1])
+    directions = (rest - found @ across) @ vectors
+    whitened = found @ _inverse_root(gram[:known, :known])
+    further = directions[:, resolved] / np.sqrt(values[resolved])
+    left = directions[:, ~resolved] if resolved.any() else directions[:, :0]  # nothing longer than round-off is left
+    return np.concatenate([whitened, further], axis=1), left
+
+
+def _inverse_root(gram: Array) -> Array:
+    values, vectors = np.linalg.eigh(gram)
+    return np.asarray(vectors / np.sqrt(values))
+
+
+def _gram(blocks: Blocks, basis: Array | None) -> Array:
+    total: Array | None = None
+    for block in blocks():
+        rows = block if basis is None else basis.T @ block
+        product = rows @ rows.T  # numpy takes the symmetric product where both sides are one array
+        total = product if total is None else total + product
+    assert total is not None  # a table has rows
+    return total
+
+
+SAMPLE = 32_768
+"""Rows on which the starting centres are found; all of them in a table that is not larger."""
+
+SWEEPS = 5
+"""Passes over all rows after that, each moving the centres to their centroids."""
+
+
+@dataclass(frozen=True)
+class LocalClusters:
+    """A party's rows in clusters, each with its centroid.
+
+    Parameters
+    ----------
+    nonprivate_centres
+        Clusters that have rows, by columns.
+    nonprivate_labels
+        Each row's cluster.
+    nonprivate_distances
+        Each row's squared distance to the centroid of its cluster.
+    """
+
+    nonprivate_centres: Array
+    nonprivate_labels: NDArray[np.int32]
+    nonprivate_distances: Array
+
+    def scores(self) -> Array:
+        """Return g for every row."""
+        sizes = np.bincount(self.nonprivate_labels, minlength=len(self.nonprivate_centres))
+        inertia = np.bincount(self.nonprivate_labels, self.nonprivate_distances, minlength=len(sizes))
+        cost = float(inertia.sum())
+        of_cluster = 2.0 / sizes
+        if cost > 0:
+            of_cluster += inertia / (sizes * cost)
+            return self.nonprivate_distances / cost + of_cluster[self.nonprivate_labels]
+        return of_cluster[self.nonprivate_labels]
+
+
+def local_clusters(blocks: Blocks, people: int, clusters: int, seed: int) -> LocalClusters:
+    """Cluster a party's own rows.
+
+    Parameters
+    ----------
+    blocks
+        Yields the rows, columns along the first axis, at each call from the start.
+    people
+        How many rows there are.
+    clusters
+        k.
+    seed
+        Of public choices: which rows the start is made from, and where it starts.
+    """
+    centres = _start(blocks, people, clusters, seed)
+    for _ in range(SWEEPS):
+        sums, counts = np.zeros_like(centres), np.zeros(len(centres))
+        for block in blocks():
+            _add(sums, counts, block, _nearest(centres, block))
+        centres = sums[counts > 0] / counts[counts > 0, None]
+    return _settled(blocks, people, centres)
+
+
+def _settled(blocks: Blocks, people: int, centres: Array) -> LocalClusters:
+    """Fix who is in which cluster, and measure from the centroids of exactly these clusters."""
+    labels = np.empty(people, dtype=np.int32)
+    sums, counts, start = np.zeros_like(centres), np.zeros(len(centres)), 0
+    for block in blocks():
+        some = labels[start : start + block.shape[1]]
+        some[:] = _nearest(centres, block)
+        _add(sums, counts, block, some)
+        start += block.shape[1]
+    kept = np.flatnonzero(counts)
+    centroids = sums[kept] / counts[kept, None]
+    labels = np.searchsorted(kept, labels).astype(np.int32)
+    return LocalClusters(centroids, labels, _distances(blocks, people, centroids, labels))
+
+
+def _distances(blocks: Blocks, people: int, centroids: Array, labels: NDArray[np.int32]) -> Array:
+    distances, start = np.empty(people), 0
+    for block in blocks():
+        stop = start + block.shape[1]
+        gaps = block - centroids[labels[start:stop]].T
+        np.einsum("ij,ij->j", gaps, gaps, out=distances[start:stop])
+        start = stop
+    return distances
+
+
+def _start(blocks: Blocks, people: int, clusters: int, seed: int) -> Array:
+    """Return centres of some rows: every n-th, of all rows in their agreed order, which says nothing about them."""
+    stride, start, parts = -(-people // SAMPLE), 0, []
+    for block in blocks():
+        parts.append(block[:, (seed - start) % stride :: stride])
+        start += block.shape[1]
+    rows = np.concatenate(parts, axis=1).T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rows that coincide
+        fitted = KMeans(min(clusters, len(rows)), n_init=1, max_iter=50, random_state=seed).fit(rows)
+    return np.asarray(fitted.cluster_centers_, dtype=np.float64)
+
+
+def _nearest(centres: Array, block: Array) -> NDArray[np.intp]:
+    """Return the nearest centre of each column of a block; |x|² is the same for all and left out."""
+    gaps = centres @ block
+    gaps *= -2
+    gaps += np.einsum("ij,ij->i", centres, centres)[:, None]
+    return np.asarray(gaps.argmin(axis=0))
+
+
+def _add(sums: Array, counts: Array, block: Array, labels: NDArray[np.integer]) -> None:
+    member = np.zeros((len(sums), block.shape[1]))
+    member[labels, np.arange(block.shape[1])] = 1.0
+    sums += member @ block.T
+    counts += member.sum(axis=1)

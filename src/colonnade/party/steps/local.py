@@ -1,0 +1,325 @@
+"""What one party computes from its own rows alone: counts, values, projections, centres and memberships.
+
+Where a party's rows are in several hands (Primitives, Appendix H), each shard perturbs its own people before it hands over.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import to_unit_range
+from colonnade.party.steps.coded_rows import coded_rows, partial_scores
+from colonnade.party.steps.parts import Local
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.privacy.laws import Mechanism, Sampler
+from colonnade.privacy.laws._clustering_cells import Nearest
+from colonnade.privacy.laws.values import WholeValues
+from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.schema import Numeric
+from colonnade.secure.signs import PEOPLE, Signs
+from colonnade.steps.keys import MembershipSketches
+from colonnade.steps.local import (
+    Centres,
+    CodedBlock,
+    Combination,
+    Histogram,
+    Membership,
+    Reports,
+    Rows,
+    Sketch,
+    SquaredLength,
+    Total,
+    Values,
+    ValueSketch,
+)
+
+__all__ = [
+    "PrivateCentres",
+    "PrivateHistogram",
+    "PrivateMembershipSketches",
+    "PrivateReports",
+    "PrivateRows",
+    "PrivateSketch",
+    "PrivateSquaredLength",
+    "PrivateTotal",
+    "PrivateValueSketch",
+    "PrivateValues",
+    "block_rows",
+    "category_codes",
+    "chosen",
+    "load",
+    "perturbed",
+    "prepare_category",
+    "rounded",
+]
+
+
+BLOCK = 65_536
+MISSING = -1
+
+
+class PrivateHistogram(Histogram):
+    """A histogram of the rows."""
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Require whatever the category rests on, before anything is paid."""
+        prepare_category(self.category, table)
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Count, without the missing."""
+        nonprivate_codes = category_codes(self.category, table)
+        return np.bincount(nonprivate_codes[nonprivate_codes >= 0], minlength=self.size).astype(np.int64)
+
+
+class PrivateReports(Reports):
+    """The categories that are reported."""
+
+    @property
+    def taking_part(self) -> NDArray[np.bool_] | None:
+        """Who reports; ``None`` for everyone."""
+        return None if self.sample == 1 else chosen(self.seed, self.sample, self.people)
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Require whatever the category rests on, before anything is paid."""
+        prepare_category(self.category, table)
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return the category of each person who takes part; -1 where it is missing."""
+        nonprivate_codes, some = self.everyone(table), self.taking_part
+        return nonprivate_codes if some is None else nonprivate_codes[some]
+
+    def everyone(self, table: PrivateTable) -> NDArray[Any]:
+        """Return the category of every person in the table, chosen or not."""
+        return category_codes(self.category, table)
+
+
+def chosen(seed: bytes, rate: float, people: int) -> NDArray[np.bool_]:
+    """Return who takes part: each person independently with probability ``rate``, by coins that all can recompute."""
+    coins = KeyedRandomness(seed).words(people)
+    return coins < np.uint64(int(rate * 2**64))
+
+
+def prepare_category(category: Combination | Membership, table: PrivateTable) -> None:
+    """Require the centres that memberships rest on, and read who has a record."""
+    if isinstance(category, Membership):
+        category.centres()
+        table.present(category.columns)
+
+
+def category_codes(
+    category: Combination | Membership, table: PrivateTable, start: int = 0, stop: int | None = None
+) -> NDArray[np.int32]:
+    """Return people's categories, −1 where one is missing or a person has no record."""
+    if isinstance(category, Combination):
+        nonprivate_joint, _ = table.joint_codes(category.columns)
+        return nonprivate_joint[start:stop]
+    nearest, stop = Nearest(category.centres()), table.people if stop is None else stop
+    nonprivate_codes = np.empty(stop - start, dtype=np.int32)
+    for first in range(start, stop, BLOCK):
+        rows = block_rows(category.source.block, table, first, min(first + BLOCK, stop))
+        some = np.where(rows[:, 0] == 1, nearest.labels(rows), MISSING)
+        nonprivate_codes[first - start : first - start + len(some)] = some
+    return nonprivate_codes
+
+
+class PrivateCentres(Centres):
+    """Centres of the rows."""
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Read what `compute` will need, before anything is paid."""
+        table.present(self.columns)
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return everybody's row; the law asks its questions of them."""
+        nonprivate = np.empty((self.people, self.block.coding.width + 1), dtype=np.int16)
+        for start in range(0, self.people, BLOCK):
+            stop = min(start + BLOCK, self.people)
+            nonprivate[start:stop] = block_rows(self.block, table, start, stop)
+        return nonprivate
+
+
+def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
+    """Return some people's rows: 1 or 0 for whether there is a record, then the coded columns."""
+    nonprivate = np.empty((stop - start, block.coding.width + 1), dtype=np.int16)
+    nonprivate[:, 0] = table.present(block.columns)[start:stop]
+    nonprivate[:, 1:] = coded_rows(block.coding, table, start, stop).T
+    return nonprivate
+
+
+def rounded(numbers: NDArray[np.float64], values: WholeValues) -> NDArray[Any]:
+    """Return numbers within integer bounds as integers; a missing one is the midpoint, rounded like any other."""
+    whole = np.empty(len(numbers), dtype=np.int32 if values.high < 2**31 else np.int64)
+    for start in range(0, len(numbers), BLOCK):
+        whole[start : start + BLOCK] = np.clip(np.rint(numbers[start : start + BLOCK]), values.low, values.high)
+    return whole
+
+
+class PrivateValues(Values):
+    """Each person's whole number."""
+
+    taking_part = None
+
+    def everyone(self, table: PrivateTable) -> NDArray[Any]:
+        """Return one whole number per person."""
+        return rounded(table.values(self.columns[0]), self.values)
+
+    compute = everyone
+
+
+class PrivateTotal(Total):
+    """The sum of the column."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Add up, exactly."""
+        total = 0
+        for block in table.blocks(self.columns):
+            total += int(rounded(block[self.columns[0]], self.values).sum(dtype=np.int64))
+        return np.array([total], dtype=np.int64)
+
+
+class PrivateRows(Rows):
+    """The coded rows."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return the coded rows, columns along the first axis."""
+        return coded_rows(self.coding, table, 0, self.people)
+
+
+class PrivateSketch(Sketch):
+    """Random combinations of the coded rows."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Fold blocks of people, in whole numbers."""
+        return _sketched(
+            self.signs,
+            self.people,
+            self.coding.width,
+            lambda start, stop: coded_rows(self.coding, table, start, stop),
+        )
+
+
+class PrivateValueSketch(ValueSketch):
+    """Random combinations of one column."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Fold blocks of people, in whole numbers."""
+        numbers = table.values(self.columns[0])
+        return _sketched(
+            self.signs,
+            self.people,
+            1,
+            lambda start, stop: rounded(numbers[start:stop], self.values)[None].astype(np.int64),
+        )
+
+
+class PrivateSquaredLength(SquaredLength):
+    """The sum of squared lengths of the coded rows, with a linear term."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Add up, exactly."""
+        total = 0
+        for start in range(0, self.people, BLOCK):
+            stop = min(start + BLOCK, self.people)
+            nonprivate = partial_scores(self.scores, table, start, stop, 0) + self._squares(table, start, stop)
+            steps = np.clip(np.rint(nonprivate / self.largest * self.height), -self.height, self.height)
+            total += int(steps.astype(np.int64).sum())
+        return np.array([total], dtype=np.int64)
+
+    def _squares(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.float64]:
+        nonprivate = np.zeros(stop - start)
+        for name in self.scores.columns:
+            column = self.scores.schema[name]
+            if isinstance(column, Numeric):
+                nonprivate += to_unit_range(table.values(name)[start:stop], column) ** 2
+            else:
+                nonprivate += table.codes(name)[start:stop] >= 0
+        return nonprivate
+
+
+def _sketched(
+    signs: Signs, people: int, width: int, rows: Callable[[int, int], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    sketch = np.zeros((width, signs.rows), dtype=np.int64)
+    sums = np.zeros(width, dtype=np.int64)
+    for number, start in enumerate(range(0, people, PEOPLE)):
+        some = rows(start, min(start + PEOPLE, people))
+        signs.add_product(number, some, sketch)
+        sums += some.sum(axis=1)
+    return np.concatenate([sums[:, None], sketch], axis=1).T.copy()
+
+
+class PrivateMembershipSketches(MembershipSketches):
+    """The memberships that are sketched."""
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Require the centres and the key, before anything is paid."""
+        prepare_category(self.category, table)
+        self.key()
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return everybody's local cluster."""
+        return category_codes(self.category, table)
+
+
+@runtime_checkable
+class _OneByOne(Protocol):
+    """A statistic of one value per person."""
+
+    taking_part: NDArray[np.bool_] | None
+
+    def everyone(self, table: PrivateTable) -> NDArray[Any]: ...
+
+
+@runtime_checkable
+class _LocalRandomiser(Protocol):
+    """A law that perturbs people one by one, with coins drawn before."""
+
+    block: int
+
+    def draw(self, people: int, sampler: Sampler) -> NDArray[Any]: ...
+
+    def apply(self, nonprivate: NDArray[Any], coins: NDArray[Any], sampler: Sampler) -> NDArray[Any]: ...
+
+
+def load(half: Local, table: PrivateTable, columns: Sequence[str]) -> None:
+    """Read the columns where they will be used; a source that cannot be read fails here."""
+    for part in [part for _, part in table.shards()] if _by_shard(half, table) else [table]:
+        part.load(columns)
+
+
+def perturbed(half: Local, law: Mechanism, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
+    """Compute and perturb: shard by shard where rows are divided and the statistic allows it, else at once."""
+    if isinstance(law, _LocalRandomiser) and _by_shard(half, table):
+        return _shard_by_shard(half, law, table, sampler)
+    nonprivate = half.compute(table)
+    return law.release(nonprivate, sampler)
+
+
+def _by_shard(half: Local, table: PrivateTable) -> bool:
+    return table.sharded and isinstance(half, _OneByOne)
+
+
+def _shard_by_shard(half: Any, law: Any, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
+    parts = [_taking_part(half, places, part) for places, part in table.shards()]
+    people = sum(len(ranks) for ranks, _ in parts)
+    released: NDArray[Any] | None = None
+    for start in range(0, people, law.block):
+        coins = law.draw(min(law.block, people - start), sampler)
+        for ranks, nonprivate in parts:
+            some = slice(*np.searchsorted(ranks, [start, start + len(coins)]))
+            reports = law.apply(nonprivate[some], coins[ranks[some] - start], sampler)
+            if released is None:
+                released = np.empty((people, *reports.shape[1:]), dtype=reports.dtype)
+            released[ranks[some]] = reports
+    return law.release(np.empty(0, dtype=np.int64), sampler) if released is None else released
+
+
+def _taking_part(half: Any, places: NDArray[np.int64], part: PrivateTable) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return a shard's values, and the rank of each of its people among all that take part."""
+    nonprivate, some = half.everyone(part), half.taking_part
+    if some is None:
+        return places, nonprivate
+    ranks = np.cumsum(some) - 1
+    return ranks[places][some[places]], nonprivate[some[places]]

@@ -1,0 +1,189 @@
+"""One party's rows in products on shares: Gram matrices, coefficients, moments of a union, pair tables, histograms of scores."""
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.party.steps.coded_rows import bounded_scores, coded_rows, folded_products, partial_scores
+from colonnade.party.steps.local import category_codes, prepare_category
+from colonnade.party.steps.parts import JointPart, OpensJointly
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.privacy.laws import Sampler
+from colonnade.privacy.randomness import KeyedRandomness
+from colonnade.steps.products import Coefficients, Gram, PairTables, UnionCross, UnionOwn
+from colonnade.steps.score_table import NOBODY, Level, NearestPoint, ScoreHistogram
+from colonnade.steps.terms import FixedPoint
+
+if TYPE_CHECKING:
+    from colonnade.party.gate import AdmittedStep
+
+__all__ = [
+    "PrivateCoefficients",
+    "PrivateGram",
+    "PrivatePairTables",
+    "PrivateScoreHistogram",
+    "PrivateUnionCross",
+    "PrivateUnionOwn",
+    "ScorePart",
+]
+
+
+class PrivateGram(OpensJointly, Gram):
+    """One party's columns of a Gram matrix."""
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return coded rows."""
+        if isinstance(self.coding, FixedPoint):
+            return coded_rows(self.coding, table, start, stop)
+        return bounded_scores(self.coding, table, start, stop)
+
+    def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
+        """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
+        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
+        upper = np.triu_indices(len(nonprivate))
+        return (nonprivate[upper] + self.own_noise.draw_own(len(nonprivate), sampler))[1:]
+
+
+class PrivateCoefficients(OpensJointly, Coefficients):
+    """One party's columns in the objective of a regression."""
+
+    def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Return a Pólya share of Laplace noise per entry, of the scale that its block and its kind have."""
+        return self.own_noise.draw_share(entries, sampler, self.cross.groups)
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return coded rows."""
+        return coded_rows(self.coding, table, start, stop)
+
+    def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
+        """Return this party's own coefficients, noised by it alone."""
+        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
+        chosen = nonprivate[self.entries.rows, self.entries.columns]
+        return chosen + self.own_noise.draw_own(self.party, self.entries.slope, sampler)
+
+
+class PrivateUnionCross(OpensJointly, UnionCross):
+    """One party's columns and its indicator on a union of lists."""
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the indicator, of height γ, and coded rows."""
+        held = table.held()[start:stop].astype(np.int64) * self.coding.scale
+        return np.vstack([held[None, :], coded_rows(self.coding, table, start, stop)])
+
+
+class PrivateUnionOwn(OpensJointly, UnionOwn):
+    """One party's own products on a union of lists, or the indicator that they are multiplied by."""
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return products of coded columns, or the indicator."""
+        if self.own_noise.part != self.party:
+            return table.held()[None, start:stop].astype(np.int64)
+        coded = coded_rows(self.coding, table, start, stop)
+        first, second = np.triu_indices(len(coded))
+        return coded[first] * coded[second]
+
+
+class PrivatePairTables(OpensJointly, PairTables):
+    """Indicators of one party's category."""
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Require whatever the category rests on, before anything is paid."""
+        prepare_category(self.category, table)
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return indicators of the joint category."""
+        some = category_codes(self.category, table, start, stop)
+        rows = np.zeros((self.width, len(some)), dtype=np.int64)
+        present = np.flatnonzero(some >= 0)
+        rows[some[present], present] = 1
+        return rows
+
+
+class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
+    """Everybody's part of a score in whole steps, and the label where this party holds it."""
+
+    received: NDArray[np.int64] | None = None
+
+    def join(self, admitted: "AdmittedStep") -> "ScorePart":
+        """Return this party's part."""
+        return ScorePart(admitted)
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Read who has a record, before anything is paid."""
+        table.present(self.columns)
+
+    def numbers(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return some people's parts in steps, −1 for a person without a record here."""
+        nonprivate = np.zeros(stop - start, dtype=np.int64)
+        if self.scores is not None:
+            above = (partial_scores(self.scores, table, start, stop, 0) - self.low) / self.bin_width
+            counted = np.floor(above + self._coins(table.people)[start:stop])
+            nonprivate = np.clip(counted, 0, self.parts - 1).astype(np.int64)
+        return np.where(table.present(self.columns)[start:stop], nonprivate, NOBODY)
+
+    def give(self, table: PrivateTable, sampler: Sampler) -> tuple[bytes, bytes]:
+        """Divide everybody's number into two that are uniform each; a person without a record adds the number of bins."""
+        numbers = self.numbers(table, 0, table.people)
+        nonprivate = np.where(numbers == NOBODY, self.table.bins, numbers)
+        drawn = np.frombuffer(sampler.bytes(2 * table.people), dtype="<u2").astype(np.int64)
+        share = drawn % self.table.modulus  # a power of two: uniform
+        rest = (nonprivate - share) % self.table.modulus
+        return share.astype("<u2").tobytes(), rest.astype("<u2").tobytes()
+
+    def receive(self, part: memoryview, people: int) -> None:
+        """Add one giver's numbers to this party's own."""
+        if part.nbytes != 2 * people:
+            raise BadInput("A giver's letter is not one number per person.")
+        numbers = np.frombuffer(part, dtype="<u2").astype(np.int64)
+        self.received = numbers if self.received is None else self.received + numbers
+
+    def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return indicators of number and label; none for a person without a record, or without a label."""
+        numbers, modulus = self.numbers(table, start, stop), self.table.modulus
+        counted = numbers != NOBODY
+        codes = numbers if self.received is None else (numbers + self.received[start:stop]) % modulus
+        if self.label is not None:
+            labels = _labels(self.label, table, start, stop)
+            counted = counted & (labels >= 0)
+            codes = codes * self.table.labels + labels
+        nonprivate = np.zeros((self.table.widths[self.party], stop - start), dtype=np.int64)
+        present = np.flatnonzero(counted)
+        nonprivate[codes[present], present] = 1
+        return nonprivate
+
+    def _coins(self, people: int) -> NDArray[np.float64]:
+        """Return one public number between 0 and 1 per person, of this party's own."""
+        words = KeyedRandomness(self.seed).spawn(f"dither {self.party}").words(people)
+        return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+class ScorePart(JointPart):
+    """A data party's part in a histogram of scores: givers pay and give; left and right take that, pay and share."""
+
+    def give(self) -> tuple[bytes, bytes]:
+        """Pay, durably, and return everybody's number in two parts; the coins are new in every run, and never kept."""
+        self.begin()
+        return self._admitted.compute(self._score.give, self._admitted.sampler())
+
+    def receive(self, giver: str, part: memoryview) -> None:  # noqa: ARG002  # all givers count alike
+        """Take one giver's part."""
+        self._score.receive(part, self._score.people)
+
+    @property
+    def _score(self) -> PrivateScoreHistogram:
+        return cast("PrivateScoreHistogram", self._half)
+
+
+def _labels(label: Level | NearestPoint, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+    """Return some people's labels, by their place among those that are counted; −1 for none.
+
+    The nearest point to x is the point p with the largest x·p − ‖p‖²/2.
+    """
+    if isinstance(label, Level):
+        return np.asarray(label.places[table.codes(label.column)[start:stop]])
+    nearness = partial_scores(label.points, table, start, stop)
+    nearness -= (label.points.weights**2).sum(axis=1)[:, None] / 2
+    return np.asarray(label.places[label.guesses[nearness.argmax(axis=0)]])

@@ -1,0 +1,328 @@
+"""What is offered, what it costs, what is allowed, and for whom: prices, losses, budgets and units, in integer nano-ε.
+
+Four words are never interchanged: a *price* is what a request offers, a *loss* what a law costs, *spent* what a ledger has
+recorded, a *budget* the ceiling. A float that a person typed means its shortest decimal (0.1 is one tenth, not
+0.1000000000000000055…), and both prices and budgets are rounded down to whole nano-units: a study priced at the budget's
+own ε fits a fresh ledger exactly.
+
+A loss is a Rényi curve on one fixed grid of orders, and a pure ε where there is one, both as exact integers that are
+rounded up, so that losses add without error (docs/proofs/neighbours-and-losses.md).
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain
+from numbers import Real
+from typing import Literal, get_args
+
+import msgspec
+import numpy as np
+
+from colonnade.errors import BadInput
+
+__all__ = [
+    "GRID",
+    "NANO",
+    "NOTHING",
+    "ORDERS",
+    "UNITS",
+    "Budget",
+    "Loss",
+    "Price",
+    "Unit",
+    "conversion_nano",
+    "nano_epsilon",
+    "nano_up",
+    "party_price",
+    "total",
+    "valid_delta",
+    "valid_unit",
+]
+
+
+NANO = 10**9
+LARGEST_EPSILON = 10_000
+
+
+def nano_epsilon(epsilon: object, *, what: str = "epsilon") -> int:
+    """Return ε in whole nano-units, rounded down; refuse anything that is not a positive, finite, sensible number.
+
+    Examples
+    --------
+    >>> nano_epsilon(0.1)
+    100000000
+    """
+    if epsilon is None:
+        raise BadInput(f"{what} is required.", remedy=f"State the privacy price, for example {what}=1.0.")
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real):
+        raise BadInput(f"{what} must be a number, not {type(epsilon).__name__}.", remedy=f"For example {what}=1.0.")
+    if not 0 < float(epsilon) <= LARGEST_EPSILON:  # written so that NaN fails
+        raise BadInput(
+            f"{what} must be positive and at most {LARGEST_EPSILON}.",
+            remedy="Ordinary values lie between 0.01 and 10; there is no 'noise off'.",
+        )
+    exact = Fraction(epsilon) if isinstance(epsilon, int | Fraction) else Fraction(repr(float(epsilon)))
+    nano = math.floor(exact * NANO)
+    if nano < 1:
+        raise BadInput(f"{what} is below 1e-9.", remedy="Such a price would buy no information.")
+    return nano
+
+
+def valid_delta(delta: object, *, what: str = "delta") -> float:
+    """Return δ as a float in [0, 1); refuse anything else."""
+    if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
+        raise BadInput(f"{what} must be a number in [0, 1).", remedy="Use 0 for pure methods, else less than 1/people.")
+    if 0 < float(delta) < 1e-100:
+        raise BadInput(f"{what} is positive but below 1e-100.", remedy="Use 0 and a pure method instead.")
+    return float(delta)
+
+
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one release offers to pay: ε in nano-units and δ (0 where the method is pure)."""
+
+    nano: int
+    delta: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.nano, bool) or not 0 < self.nano <= LARGEST_EPSILON * NANO:
+            raise BadInput("A price must be positive.")
+        valid_delta(self.delta)
+
+    @classmethod
+    def of(cls, epsilon: object, delta: object = 0.0) -> "Price":
+        """Read a person's (ε, δ).
+
+        Examples
+        --------
+        >>> Price.of(0.5).share(2).epsilon
+        0.25
+        """
+        return cls(nano_epsilon(epsilon), valid_delta(delta))
+
+    @property
+    def epsilon(self) -> float:
+        """ε as a float, for showing."""
+        return self.nano / NANO
+
+    @property
+    def exact(self) -> Fraction:
+        """ε as an exact rational, for calibrating."""
+        return Fraction(self.nano, NANO)
+
+    def share(self, parts: int) -> "Price":
+        """Split evenly into independent parts whose losses add up to at most this price."""
+        if self.nano < parts:
+            raise BadInput("epsilon is too small to be shared between the parties.")
+        return Price(self.nano // parts, self.delta / parts)
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A party's ceiling on everything it will ever release about any one person.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The cap: what the party's ledger, composed over all its releases, may reach and never passes.
+
+    Examples
+    --------
+    >>> Budget(epsilon=10.0, delta=1e-5)
+    Budget(epsilon=10.0, delta=1e-05)
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        nano_epsilon(self.epsilon)
+        valid_delta(self.delta)
+
+    @property
+    def nano(self) -> int:
+        """The cap in whole nano-ε, rounded down."""
+        return nano_epsilon(self.epsilon)
+
+
+Unit = Literal["person", "party"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+"""What a promise is about: a person's whole record, or one party's part of it."""
+
+
+def valid_unit(unit: object) -> Unit:
+    """Return the unit, or refuse what is none."""
+    for known in UNITS:
+        if unit == known:
+            return known
+    raise BadInput("unit is 'person' or 'party'.", remedy='For example unit="person".')
+
+
+def party_price(price: Price, parties: int, unit: Unit) -> Price:
+    """Return what each of several parties may spend so that the promise holds for ``unit``.
+
+    For a local method: the parties' randomness is independent, so a person's loss is the sum of the parties' losses.
+
+    Examples
+    --------
+    >>> party_price(Price.of(1.0), 4, "person").epsilon, party_price(Price.of(1.0), 4, "party").epsilon
+    (0.25, 1.0)
+    """
+    if parties < 1:
+        raise BadInput("There is at least one party.")
+    return price.share(parties) if valid_unit(unit) == "person" else price
+
+
+ORDERS: tuple[Fraction, ...] = tuple(
+    chain(
+        (Fraction(8 + eighth, 8) for eighth in range(1, 8)),
+        (Fraction(quarter, 4) for quarter in range(8, 40)),
+        (Fraction(order) for order in range(10, 257)),
+        (Fraction(order) for order in (320, 384, 512, 768, 1024, 2048)),
+    )
+)
+"""The grid of Rényi orders, the same in every ledger: 1⅛ … 1⅞, 2 … 9¾ by quarters, 10 … 256, then wide steps."""
+
+GRID = "renyi-grid-1"
+"""The grid's name, recorded in every ledger, so that curves on different grids are never added."""
+
+_ALPHA = np.array([float(order) for order in ORDERS])
+_NANO_RATIOS = tuple((order.numerator * NANO, order.denominator) for order in ORDERS)
+
+
+def nano_up(value: float) -> int:
+    """Round a computed non-negative real up to nano-units, past any floating-point error in it."""
+    if not 0 <= value < math.inf:
+        raise BadInput("A loss must be finite.")
+    numerator, denominator = float(value * (1 + 1e-12)).as_integer_ratio()
+    return -(-(numerator * NANO * 10_000 + denominator) // (denominator * 10_000))
+
+
+class Loss:
+    """An exact, additive record of privacy loss.
+
+    Parameters
+    ----------
+    renyi
+        One integer an order of `ORDERS`: the Rényi divergence in nano-units, rounded up.
+    pure
+        The pure ε in nano-units, or ``None`` if the mechanism has none.
+
+    Examples
+    --------
+    >>> twice = Loss.of_pure(500_000_000) + Loss.of_pure(500_000_000)
+    >>> twice.epsilon(0.0)
+    1.0
+    >>> round(Loss.of_zcdp(Fraction(1, 32)).epsilon(1e-5), 4)
+    1.0126
+
+    The grid of orders costs the last digits: with every real order allowed it would be 1.0123.
+    """
+
+    __slots__ = ("pure", "renyi")
+
+    def __init__(self, renyi: Iterable[int], pure: int | None) -> None:
+        self.renyi = tuple(renyi)
+        self.pure = pure
+        if len(self.renyi) != len(ORDERS):
+            raise BadInput("A loss has one entry an order of the grid.")
+        if any(type(entry) is not int or entry < 0 for entry in self.renyi):
+            raise BadInput("A loss is made of non-negative integers.")
+        if pure is not None and (type(pure) is not int or pure < 0):
+            raise BadInput("A pure loss is a non-negative integer.")
+
+    @classmethod
+    def of_pure(cls, nano: int) -> "Loss":
+        """Return the loss of any mechanism that is ε-DP, ε in nano-units."""
+        if type(nano) is not int or nano <= 0:
+            raise BadInput("A pure loss must be a positive number of nano-units.")
+        return _pure_loss(nano)
+
+    @classmethod
+    def of_zcdp(cls, rho: Fraction) -> "Loss":
+        """Return the loss of a ρ-zCDP mechanism."""
+        if not isinstance(rho, Fraction | int) or rho <= 0:
+            raise BadInput("rho must be a positive exact rational.")
+        above, below = rho.numerator, rho.denominator
+        return cls((-(-above * order // (below * part)) for order, part in _NANO_RATIOS), None)
+
+    @classmethod
+    def of_curve(cls, curve: Callable[[float], float]) -> "Loss":
+        """Return the loss with a given Rényi curve, a function of the order."""
+        return cls((nano_up(curve(alpha)) for alpha in _ALPHA.tolist()), None)
+
+    def __add__(self, other: "Loss") -> "Loss":
+        pure = None if self.pure is None or other.pure is None else self.pure + other.pure
+        return Loss((a + b for a, b in zip(self.renyi, other.renyi, strict=True)), pure)
+
+    def __mul__(self, times: int) -> "Loss":
+        if type(times) is not int or times < 1:
+            raise BadInput("A loss is repeated a positive whole number of times.")
+        return Loss((entry * times for entry in self.renyi), None if self.pure is None else self.pure * times)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Loss) and (self.renyi, self.pure) == (other.renyi, other.pure)
+
+    def __hash__(self) -> int:
+        return hash((self.renyi, self.pure))
+
+    def __repr__(self) -> str:
+        if self.pure is not None:
+            return f"Loss(epsilon={self.pure / NANO:g})"
+        return f"Loss(epsilon={self.epsilon(1e-5):.4g} at delta=1e-05)"
+
+    def nano_epsilon(self, delta: float) -> int | None:
+        """Return the smallest certified ε at this δ in nano-units, rounded up; ``None`` if there is none (δ = 0)."""
+        candidates = [] if self.pure is None else [self.pure]
+        if delta > 0:
+            converted = (d + t for d, t in zip(self.renyi, conversion_nano(delta), strict=True))
+            candidates.append(max(0, min(converted)))
+        return min(candidates, default=None)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest certified ε at this δ; infinite where δ = 0 and the loss is not pure."""
+        nano = self.nano_epsilon(delta)
+        return math.inf if nano is None else nano / NANO
+
+    def fits(self, nano_cap: int, delta: float) -> bool:
+        """Return whether this total stays within a cap."""
+        nano = self.nano_epsilon(delta)
+        return nano is not None and nano <= nano_cap
+
+    def to_bytes(self) -> bytes:
+        """Return a fixed-width canonical form: the pure part (-1 for none), then the curve."""
+        head = -1 if self.pure is None else self.pure
+        return b"".join(entry.to_bytes(16, "big", signed=True) for entry in (head, *self.renyi))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Loss":
+        """Read what `to_bytes` wrote."""
+        if len(data) != 16 * (len(ORDERS) + 1):
+            raise BadInput("A loss of another length.")
+        entries = [int.from_bytes(data[i : i + 16], "big", signed=True) for i in range(0, len(data), 16)]
+        return cls(entries[1:], None if entries[0] == -1 else entries[0])
+
+
+@lru_cache(maxsize=1024)
+def _pure_loss(nano: int) -> Loss:
+    epsilon = nano / NANO
+    log_keep = -np.log1p(np.exp(-epsilon))
+    log_sum = log_keep + np.logaddexp((_ALPHA - 1) * epsilon, -_ALPHA * epsilon)
+    curve = np.minimum(log_sum / (_ALPHA - 1), epsilon)  # D_α ≤ D_∞ = ε
+    return Loss((nano_up(max(float(divergence), 0.0)) for divergence in curve), nano)
+
+
+@lru_cache(maxsize=1024)
+def conversion_nano(delta: float) -> tuple[int, ...]:
+    """Return what each order adds to its divergence to make an ε at this δ > 0, in nano-units, rounded up."""
+    terms = (-math.log(delta) + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)) / (_ALPHA - 1)
+    return tuple(math.ceil(Fraction(float(term) + abs(float(term)) * 1e-12 + 1e-13) * NANO) for term in terms)
+
+
+NOTHING = Loss((0 for _ in ORDERS), 0)
+"""The loss of releasing nothing: the identity of addition."""
+
+
+def total(losses: Iterable[Loss]) -> Loss:
+    """Compose losses of mechanisms with independent randomness."""
+    return sum(losses, NOTHING)

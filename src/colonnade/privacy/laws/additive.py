@@ -1,0 +1,205 @@
+"""Discrete Laplace and discrete Gaussian noise on integers: what one party adds to its own numbers."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
+from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, laplace_scale
+from colonnade.privacy.laws import Description
+from colonnade.privacy.laws.sampler import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Sampler
+
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "NarrowGaussian"]
+
+
+class DiscreteLaplace:
+    """Add independent integers with ``P(k) ∝ e^(-|k|/scale)``, ``scale = Δ₁/ε``, to a vector of integers.
+
+    Parameters
+    ----------
+    price
+        What the release may cost; δ is not used.
+    l1_sensitivity
+        Δ₁: by how much the vector's entries change in total between neighbours, at most.
+
+    Examples
+    --------
+    >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
+    >>> mechanism = DiscreteLaplace(Price.of(0.5), 1)
+    >>> mechanism.scale, round(mechanism.variance, 9)
+    (Fraction(2, 1), 7.835396178)
+    >>> mechanism.release(np.array([10, 20]), ExactSampler(SystemRandomness())).dtype
+    dtype('int64')
+
+    Notes
+    -----
+    For vectors f, f′ of neighbours and any output y, ``P(y|f)/P(y|f′) = exp(Σ(|y_i-f′_i| - |y_i-f_i|)/scale)``, at
+    most ``exp(Σ|f_i-f′_i|/scale) ≤ exp(Δ₁/scale) = e^ε`` by the triangle inequality.
+
+    Privacy
+    -------
+    Guarantee
+        Pure ε-DP with ε = Δ₁/scale, which is the price's ε. Proof: docs/proofs/discrete-laplace.md.
+    Neighbours
+        Those for which Δ₁ was computed; in this library zero-out.
+    Adversary
+        Anybody who reads the released vector.
+    Numerics
+        Integer noise on integers; the scale is an exact rational and the sampler exact. Sums wrap at 64 bits, which is
+        post-processing.
+    Checked by
+        tests/privacy/test_mechanisms.py, tests/audit/test_distinguish.py
+    """
+
+    __slots__ = ("loss", "scale")
+
+    name = "discrete Laplace"
+
+    def __init__(self, price: Price, l1_sensitivity: int | Fraction) -> None:
+        self.scale = laplace_scale(price, l1_sensitivity)
+        if self.scale > LARGEST_SCALE:
+            raise BadInput(
+                "The noise would be too large to draw.", remedy="Raise epsilon or use a coarser fixed point."
+            )
+        self.loss = Loss.of_pure(price.nano)
+
+    @property
+    def variance(self) -> float:
+        """The variance of each entry's noise."""
+        return discrete_laplace_variance(self.scale)
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
+        """Return the vector with noise on every entry."""
+        if nonprivate.dtype.kind not in "iu":
+            raise BadInput("Discrete noise is added to whole numbers.")
+        return nonprivate.astype(np.int64) + sampler.discrete_laplace(self.scale, nonprivate.shape)
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        epsilon = (self.loss.pure or 0) / NANO
+        sensitivity = f"Δ₁ = {float(self.scale) * epsilon:.6g} (whole numbers released)"
+        return Description(sensitivity, f"b = {float(self.scale):.6g}")
+
+    def __repr__(self) -> str:
+        return f"DiscreteLaplace(scale={self.scale})"
+
+
+LARGEST_NARROW = 2**31 - 1
+
+
+class DiscreteGaussian:
+    """Add independent integers with ``P(k) ∝ e^(-k²/2σ²)`` to a vector of integers.
+
+    Parameters
+    ----------
+    price
+        What the release may cost, with δ > 0; σ² follows from the ledger's own curve, so the release fits a ledger
+        whose cap is the price.
+    l2_sensitivity_squared
+        Δ₂²: the largest sum of squared changes of the vector's entries between neighbours.
+
+    Examples
+    --------
+    >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
+    >>> mechanism = DiscreteGaussian(Price.of(1.0, 1e-5), 1)
+    >>> round(float(mechanism.sigma_squared) ** 0.5, 3), mechanism.loss.epsilon(1e-5) <= 1.0
+    (4.045, True)
+    >>> mechanism.release(np.array([10, 20]), ExactSampler(SystemRandomness())).dtype
+    dtype('int64')
+
+    Notes
+    -----
+    Canonne, Kamath and Steinke (2020). For an integer shift s, completing the square gives ``Σ_k P(k)^α P(k-s)^(1-α) =
+    e^(α(α-1)s²/2σ²) · Σ_k e^(-(k-t)²/2σ²) / Σ_k e^(-k²/2σ²)`` with ``t = (1-α)s``, and such a sum is largest at
+    integer t, so the last factor is at most 1: ``D_α ≤ αs²/2σ²`` at every order. Independent entries add to
+    ``αΔ₂²/2σ²``, which is ρ-zCDP with ``ρ = Δ₂²/2σ²``. No L1 term and no dimension enters.
+
+    Privacy
+    -------
+    Guarantee
+        ρ-zCDP with ρ = Δ₂²/2σ², and so (ε, δ)-DP at the price by the ledger's conversion.
+        Proof: docs/proofs/discrete-gaussian.md.
+    Neighbours
+        Those for which Δ₂ was computed; in this library zero-out.
+    Adversary
+        Anybody who reads the released vector.
+    Numerics
+        Integer noise on integers; σ² is an exact rational, rounded up, and the sampler exact. Sums wrap at 64 bits,
+        which is post-processing.
+    Checked by
+        tests/privacy/test_mechanisms.py, tests/audit/test_distinguish.py
+    """
+
+    __slots__ = ("loss", "sigma_squared")
+
+    name = "discrete Gaussian"
+
+    def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction) -> None:
+        self.sigma_squared = gaussian_sigma_squared(price, l2_sensitivity_squared)
+        if self.sigma_squared > LARGEST_SIGMA_SQUARED:
+            raise BadInput(
+                "The noise would be too large to draw.", remedy="Raise epsilon or use a coarser fixed point."
+            )
+        self.loss = Loss.of_zcdp(Fraction(l2_sensitivity_squared) / (2 * self.sigma_squared))
+
+    @property
+    def variance(self) -> float:
+        """A bound on the variance of each entry's noise, close to it from σ = 1 up."""
+        return float(self.sigma_squared)
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
+        """Return the vector with noise on every entry."""
+        if nonprivate.dtype.kind not in "iu":
+            raise BadInput("Discrete noise is added to whole numbers.")
+        return nonprivate.astype(np.int64) + sampler.discrete_gaussian(self.sigma_squared, nonprivate.shape)
+
+    def describe(self) -> Description:
+        """Return sensitivity and scale in words."""
+        rho = self.loss.renyi[-1] / (float(ORDERS[-1]) * NANO)
+        sigma = math.sqrt(self.sigma_squared)
+        return Description(f"Δ₂ = {math.sqrt(2 * rho) * sigma:.6g} (whole numbers released)", f"σ = {sigma:.6g}")
+
+    def __repr__(self) -> str:
+        return f"DiscreteGaussian(sigma_squared={self.sigma_squared})"
+
+
+class NarrowGaussian(DiscreteGaussian):
+    """Discrete Gaussian noise whose result travels in four bytes per entry.
+
+    Parameters
+    ----------
+    price, l2_sensitivity_squared
+        As in `DiscreteGaussian`.
+    largest
+        The largest magnitude of an entry without noise.
+
+    Privacy
+    -------
+    Guarantee
+        That of `DiscreteGaussian` (docs/proofs/discrete-gaussian.md): clipping what is released is post-processing.
+    Neighbours
+        Those for which Δ₂ was computed; in this library zero-out.
+    Adversary
+        Anybody who reads the released vector.
+    Numerics
+        As in `DiscreteGaussian`. Four bytes leave room for 40 standard deviations, or the law is refused.
+    Checked by
+        tests/party/test_statistics.py
+    """
+
+    __slots__ = ()
+
+    def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction, largest: int) -> None:
+        super().__init__(price, l2_sensitivity_squared)
+        if largest + 40 * self.variance**0.5 > LARGEST_NARROW:
+            raise BadInput("The noise of a row does not fit four bytes.", remedy="Use a smaller scale=.")
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int32]:  # type: ignore[override]  # narrower
+        """Perturb and narrow."""
+        return np.clip(super().release(nonprivate, sampler), -LARGEST_NARROW, LARGEST_NARROW).astype(np.int32)

@@ -1,0 +1,238 @@
+"""What the dashboard shows of a party's ledger and of a coordinator's studies, read from files only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colonnade.errors import ColonnadeError, LedgerCorrupt
+from colonnade.event_log import Event, read_events
+from colonnade.party.ledger.ledger import Entry, SqliteLedger
+from colonnade.privacy.accounting import total
+
+__all__ = [
+    "PALETTE",
+    "Column",
+    "CoordinatorView",
+    "PartyView",
+    "ReleaseLine",
+    "Segment",
+    "Site",
+    "StudyLine",
+    "columns_over_time",
+    "coordinator_view",
+    "party_view",
+    "segments",
+]
+
+
+WENT_BACK = "A ledger does not check, or a peer's has gone back"
+ALERTS = {
+    "block-refused": "A piece of a message was refused",
+    "papers-refused": "A federation file was refused",
+    "message-refused": "A message was refused before it reached the guard",
+    "guard-away": "The guard did not answer the relay",
+}
+RECENT = 50
+
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f6f00", "#666666")
+"""Okabe and Ito's colours, which people with any common colour vision tell apart; yellow, too pale on white, is darkened."""
+
+MOST_COLUMNS = 40
+
+
+@dataclass(frozen=True)
+class ReleaseLine:
+    """One release: when, what, what it added to the total, and the total after it."""
+
+    when: str
+    label: str
+    study: str
+    added: float
+    total: float
+    private: bool
+
+
+@dataclass(frozen=True)
+class PartyView:
+    """Everything that the page of a party shows."""
+
+    party: str
+    test: bool
+    cap: float
+    delta: float
+    spent: float
+    remaining: float
+    lines: Sequence[ReleaseLine]
+    refusals: Sequence[Event]
+    alerts: Sequence[tuple[str, Event]]
+    trouble: str = ""
+
+    @property
+    def studies(self) -> dict[str, float]:
+        """What each study added, in the order of its first release."""
+        shares: dict[str, float] = {}
+        for line in self.lines:
+            shares[line.study] = shares.get(line.study, 0.0) + line.added
+        return shares
+
+
+def party_view(ledger: Path, log: Path | None = None) -> PartyView:
+    """Read a party's ledger and log. A ledger that cannot be trusted is shown as such, with the reason and no figures."""
+    events = [] if log is None else read_events(log)
+    refusals = [event for event in events if event.event == "refused"][-RECENT:]
+    alerts = [(words, event) for event in events if (words := _alert(event))][-RECENT:]
+    try:
+        with SqliteLedger.open(ledger) as opened:
+            entries, budget = opened.entries(), opened.budget
+            party, test, remaining = opened.party, opened.test, opened.remaining()
+    except ColonnadeError as error:
+        return PartyView(ledger.stem, False, 0.0, 0.0, 0.0, 0.0, [], refusals, alerts, f"{error.code}: {error.message}")
+    lines = _lines(entries, budget.delta)
+    spent = lines[-1].total if lines else 0.0
+    return PartyView(party, test, budget.nano / 1e9, budget.delta, spent, remaining, lines, refusals, alerts)
+
+
+def _alert(event: Event) -> str:
+    """Return why an event should worry this party, or nothing."""
+    if event.event == "refused" and event.fields.get("code") == LedgerCorrupt.code:
+        return WENT_BACK
+    return ALERTS.get(event.event, "")
+
+
+def _lines(entries: Sequence[Entry], delta: float) -> list[ReleaseLine]:
+    lines: list[ReleaseLine] = []
+    losses = []
+    before = 0.0
+    for entry in entries:
+        if entry.kind not in ("debit", "reserve", "nonprivate"):
+            continue
+        if entry.loss is not None:
+            losses.append(entry.loss)
+        after = total(losses).epsilon(delta) if losses else 0.0
+        study = entry.label.partition(" ")[0]
+        lines.append(
+            ReleaseLine(
+                f"{entry.when:%Y-%m-%d %H:%M:%S}", entry.label, study, after - before, after, entry.loss is not None
+            )
+        )
+        before = after
+    return lines
+
+
+# Budget as stacked bars, drawn on the server: no script computes what a person reads ---------------------------------------
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a bar, in percent of the cap."""
+
+    name: str
+    start: float
+    width: float
+    colour: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Column:
+    """The stacked total after one release."""
+
+    when: str
+    segments: Sequence[Segment]
+
+
+def segments(studies: Mapping[str, float], cap: float) -> list[Segment]:
+    """Return one segment per study, laid end to end."""
+    start, result = 0.0, []
+    for number, (name, epsilon) in enumerate(studies.items()):
+        width = 100.0 * max(epsilon, 0.0) / cap if cap > 0 else 0.0
+        result.append(Segment(name, start, width, PALETTE[number % len(PALETTE)], epsilon))
+        start += width
+    return result
+
+
+def columns_over_time(lines: Sequence[ReleaseLine], cap: float) -> list[Column]:
+    """Return the stack after each release; of many releases, evenly chosen ones and the last."""
+    stack: dict[str, float] = dict.fromkeys((line.study for line in lines), 0.0)  # fixes the colours
+    columns = []
+    for line in lines:
+        stack[line.study] += line.added
+        columns.append(Column(line.when, segments(stack, cap)))
+    step = max(1, -(-len(columns) // MOST_COLUMNS))
+    return columns[::-1][::step][::-1]
+
+
+UP = {"connected": True, "disconnected": False, "started": True, "stopped": False, "exited": False}
+STATUS = {"study-started": "running", "resumed": "running", "study-finished": "finished", "study-failed": "failed"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A party or node, and whether it was last seen up."""
+
+    name: str
+    up: bool
+    since: str
+
+
+@dataclass(frozen=True)
+class StudyLine:
+    """A study: what became of it, and its steps in the order in which they were reached."""
+
+    name: str
+    status: str
+    started: str
+    steps: Sequence[tuple[str, str]]
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True)
+class CoordinatorView:
+    """Everything that the coordinator's page shows."""
+
+    sites: Sequence[Site]
+    studies: Sequence[StudyLine]
+    reports: Sequence[str]
+
+
+def coordinator_view(log: Path, reports: Path | None = None) -> CoordinatorView:
+    """Read the coordinator's log, and list the reports in a folder."""
+    events = read_events(log)
+    found = [] if reports is None or not reports.is_dir() else sorted(path.name for path in reports.glob("*.html"))
+    return CoordinatorView(_sites(events), _studies(events), found)
+
+
+def _sites(events: Sequence[Event]) -> list[Site]:
+    latest: dict[str, Site] = {}
+    for event in events:
+        name = event.fields.get("party")
+        if event.event in ("connected", "disconnected") and name is not None:
+            latest[str(name)] = Site(str(name), UP[event.event], event.time)
+    return [latest[name] for name in sorted(latest)]
+
+
+def _studies(events: Sequence[Event]) -> list[StudyLine]:
+    grouped: dict[str, list[Event]] = {}
+    for event in events:
+        if "study" in event.fields:
+            grouped.setdefault(str(event.fields["study"]), []).append(event)
+    return [_study(name, some) for name, some in reversed(grouped.items())]
+
+
+def _study(name: str, events: Sequence[Event]) -> StudyLine:
+    statuses = [STATUS[event.event] for event in events if event.event in STATUS]
+    steps = [(str(event.fields.get("step", "")), event.time) for event in events if event.event == "study-step"]
+    return StudyLine(
+        name,
+        statuses[-1] if statuses else "running",
+        events[0].time,
+        steps,
+        _largest(events, "bytes_out"),
+        _largest(events, "bytes_in"),
+    )
+
+
+def _largest(events: Sequence[Event], name: str) -> int:
+    """Byte counts of a study only grow; the last one is the largest."""
+    return max((value for event in events if isinstance(value := event.fields.get(name), int)), default=0)

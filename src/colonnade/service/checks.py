@@ -1,0 +1,464 @@
+"""Is this machine fit, is this member's folder in order, and how is a running member doing?"""
+
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from colonnade.errors import ColonnadeError
+from colonnade.event_log import read_status
+from colonnade.privacy.accounting import NANO, Loss
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Accounted, GetAccount, Reply
+from colonnade.service.party_folder import PartyFolder
+from colonnade.transport.direct import UnixEndpoint
+
+__all__ = [
+    "MACHINE_CHECKS",
+    "Check",
+    "MemberStatus",
+    "Unfit",
+    "connected_to_coordinator",
+    "examined",
+    "machine_checks",
+    "member_checks",
+    "member_status",
+]
+
+
+STALE = 10.0
+"""Seconds after which a relay that writes its status every second is not running."""
+
+
+@dataclass(frozen=True)
+class MemberStatus:
+    """What is known of one member's two processes.
+
+    Parameters
+    ----------
+    name, role
+        The member's.
+    account
+        The guard's answer to a request for its account; any answer shows that it is well. ``None`` where it does not answer.
+    answered, refused, last
+        How many requests it has answered and refused, and what was last asked, in public words.
+    running, connected
+        Whether the relay is running, and whether the coordinator is there.
+    bytes_in, bytes_out
+        What the relay has carried.
+    """
+
+    name: str
+    role: str
+    account: Reply | None
+    answered: int
+    refused: int
+    last: str
+    running: bool
+    connected: bool
+    bytes_in: int
+    bytes_out: int
+
+    @property
+    def well(self) -> bool:
+        """Whether the guard answers and the relay is connected."""
+        return self.account is not None and self.connected
+
+    @property
+    def budget(self) -> tuple[float, float, float] | None:
+        """ε spent, the cap and its δ, where the member has a ledger."""
+        if not isinstance(self.account, Accounted) or self.role != "data":
+            return None
+        spent = Loss.from_bytes(self.account.spent).epsilon(self.account.cap_delta)
+        return spent, self.account.cap_nano / NANO, self.account.cap_delta
+
+
+def member_status(member: PartyFolder) -> MemberStatus:
+    """Ask a member's guard for its account, and read what guard and relay last wrote."""
+    guard = read_status(member.path / "guard.status") or {}
+    relay = read_status(member.path / "relay.status", newer_than=STALE)
+    found = relay or {"connected": False, "bytes_in": 0, "bytes_out": 0}
+    return MemberStatus(
+        name=member.name,
+        role=member.role,
+        account=_account(member),
+        answered=guard.get("answered", 0),
+        refused=guard.get("refused", 0),
+        last=" ".join(f"{key}={value}" for key, value in guard.get("last", {}).items()),
+        running=relay is not None,
+        connected=found["connected"],
+        bytes_in=found["bytes_in"],
+        bytes_out=found["bytes_out"],
+    )
+
+
+def connected_to_coordinator(state: Path) -> list[str] | None:
+    """Return the members that are connected to the coordinator that keeps its state here; ``None`` if none is running."""
+    found = read_status(state / "coordinator.status")
+    if found is None:
+        return None
+    try:
+        os.kill(found["pid"], 0)
+    except OSError:
+        return None
+    connected: list[str] = found["connected"]
+    return connected
+
+
+def _account(member: PartyFolder) -> Reply | None:
+    try:
+        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(GetAccount())))
+    except ColonnadeError:
+        return None
+
+
+Check = Callable[[], str]
+
+OLDEST_PYTHON = (3, 11)
+THIS_SOFTWARE_EXISTS = 1_735_689_600  # 2025-01-01: a clock before it is wrong
+NEEDED = (
+    "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "numba", "msgspec", "cryptography", "pynacl", "dp-accounting",
+    "mpmath", "rich", "typer",
+)  # fmt: skip
+OPTIONAL = {
+    "polars": "polars", "opendp": "bench", "mpyc": "bench", "matplotlib": "plots", "nvflare": "network",
+    "fastapi": "dashboard",
+}  # fmt: skip
+LEAST_FREE = 256 * 2**20
+"""Bytes on the ledger's disk: a full disk refuses every debit, and so every study."""
+
+
+class Unfit(Exception):  # it says what the machine is
+    """A check that failed, and what to do about it."""
+
+
+def machine_checks(directory: Path) -> list[tuple[str, Check]]:
+    """Return every check by name; ledgers are to be kept in ``directory``."""
+    return [*MACHINE_CHECKS.items(), ("disk", lambda: disk(directory))]
+
+
+def examined(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, str]]:
+    """Run checks; yield the name of each, whether it found all well, and its words."""
+    for name, check in checks:
+        try:
+            yield name, True, check()
+        except Unfit as unfit:
+            yield name, False, str(unfit)
+        except Exception as error:  # noqa: BLE001  # a broken installation fails in ways that nobody expects
+            words = f"failed with {type(error).__name__}; reinstall: pip install --force-reinstall colonnade"
+            yield name, False, words
+
+
+def python() -> str:
+    """Check the interpreter's version."""
+    if sys.version_info < OLDEST_PYTHON:
+        raise Unfit(f"Python {platform.python_version()} is too old; install 3.11 or newer")
+    return f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}"
+
+
+def packages() -> str:
+    """Check that what is needed is installed."""
+    found = {name: _version(name) for name in ("colonnade", *NEEDED)}
+    missing = [name for name, version in found.items() if version is None]
+    if missing:
+        raise Unfit(f"{', '.join(missing)} missing; pip install colonnade")
+    return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+def extras() -> str:
+    """Report what is optional."""
+    words = []
+    for name, extra in OPTIONAL.items():
+        version = _version(name)
+        words.append(f"{name} {version}" if version else f"{name} absent (pip install 'colonnade[{extra}]')")
+    return ", ".join(words)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def entropy() -> str:
+    """Check that the operating system's randomness does not repeat itself."""
+    from colonnade.privacy.randomness import SystemRandomness
+
+    source = SystemRandomness()
+    draws = [source.bytes(32) for _ in range(64)] + [os.urandom(32) for _ in range(64)]
+    if len(set(draws)) != len(draws):
+        raise Unfit("the operating system's randomness repeats itself; do not release anything from this machine")
+    return "the system's randomness answers and does not repeat itself"
+
+
+def samplers() -> str:
+    """Compare draws under a fixed key with known answers, and fresh draws with the variance they should have."""
+    from fractions import Fraction
+
+    from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
+    from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
+
+    keyed = KeyedRandomness(bytes(range(32)))
+    answers = {
+        "stream": keyed.spawn("stream").bytes(8).hex(),
+        "laplace": discrete_laplace(Fraction(5), 8, keyed.spawn("laplace")).tolist(),
+        "gaussian": discrete_gaussian(Fraction(25), 8, keyed.spawn("gaussian")).tolist(),
+    }
+    if answers != KNOWN_ANSWERS:
+        raise Unfit("a sampler gives other draws than it should; do not release anything; reinstall")
+    fresh = discrete_gaussian(Fraction(25), 20_000, SystemRandomness())
+    if not 22.5 < float(fresh.var()) < 27.5:  # ten standard errors
+        raise Unfit("fresh noise has the wrong variance; do not release anything from this machine")
+    return "known answers match; fresh noise has the variance it should"
+
+
+def clock() -> str:
+    """Check that time is plausible and does not stand still."""
+    now, start = time.time(), time.monotonic()
+    if now < THIS_SOFTWARE_EXISTS:
+        raise Unfit("the clock is set to a time before this software existed; set it")
+    time.sleep(0.01)
+    if not (time.monotonic() > start and time.time() > now):
+        raise Unfit("the clock does not advance; ledgers record when they were written")
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
+
+
+def keys() -> str:
+    """Check signatures and sealing against known answers: an Ed25519 vector of RFC 8032, and a letter that must not open."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    from colonnade.secure.keys import Identity
+
+    identity = Identity.from_seed(bytes.fromhex(RFC_8032["seed"]))
+    if identity.public.hex() != RFC_8032["public"] or identity.sign(b"").hex() != RFC_8032["signature"]:
+        raise Unfit("the cryptography library signs otherwise than it should; reinstall cryptography")
+    cipher, nonce = ChaCha20Poly1305(bytes(32)), bytes(12)
+    sealed = cipher.encrypt(nonce, b"letter", b"to bank")
+    try:
+        cipher.decrypt(nonce, sealed, b"to telco")
+    except InvalidTag:
+        return "signing keys match RFC 8032; a letter opens for nobody but its receiver"
+    raise Unfit("a sealed letter opens for another receiver; do not release anything; reinstall cryptography")
+
+
+def ports() -> str:
+    """Check that local sockets work: a guard listens on one, and so does a dashboard."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        try:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(1)
+        except OSError:
+            raise Unfit("no port can be opened on the loopback interface; check the machine's firewall") from None
+    if not hasattr(socket, "AF_UNIX"):
+        raise Unfit("there are no Unix sockets here, which guards listen on; simulations work all the same")
+    with tempfile.TemporaryDirectory(prefix="cn-") as folder, socket.socket(socket.AF_UNIX) as guard:
+        try:
+            guard.bind(str(Path(folder, "guard.sock")))
+        except OSError:
+            raise Unfit("no Unix socket can be made in the temporary directory; set TMPDIR to a shorter path") from None
+    return "loopback ports and Unix sockets can be opened"
+
+
+def disk(directory: Path) -> str:
+    """Write a ledger in the directory as a party would, synced to disk, and read it back."""
+    from colonnade.errors import ColonnadeError
+    from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.privacy.accounting import Budget, Loss
+
+    try:
+        with tempfile.TemporaryDirectory(prefix=".colonnade-doctor-", dir=directory) as folder:
+            path = Path(folder, "check.ledger")
+            with SqliteLedger.create(path, party="doctor", budget=Budget(epsilon=1.0), test=True) as ledger:
+                start = time.perf_counter()
+                ledger.debit(b"check", bytes(32), Loss.of_pure(1_000_000), label="check")
+                seconds = time.perf_counter() - start
+            with SqliteLedger.open(path) as ledger:
+                if ledger.head().sequence != 1:
+                    raise Unfit("what was written to disk is not there")
+    except (OSError, ColonnadeError):
+        raise Unfit("ledgers cannot be kept in this directory; choose another with --directory") from None
+    free = shutil.disk_usage(directory).free
+    if free < LEAST_FREE:
+        raise Unfit(f"only {free // 2**20} MB are free in this directory; make room: a full disk refuses every study")
+    return (
+        f"a ledger can be kept in {directory}; a durable debit takes {seconds * 1000:.1f} ms; {free // 2**20:,} MB free"
+    )
+
+
+def compiler() -> str:
+    """Check that numba compiles."""
+    import numba
+
+    @numba.njit
+    def triangle(count: int) -> int:
+        total = 0
+        for value in range(count):
+            total += value
+        return total
+
+    if triangle(1_000) != 499_500:
+        raise Unfit("numba compiles wrongly; reinstall numba and llvmlite")
+    return f"numba {numba.__version__} compiles"
+
+
+def algebra() -> str:
+    """Report the linear algebra library and its threads."""
+    import numpy as np
+    from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+    ones = np.ones((64, 64))
+    if not np.array_equal(ones @ ones, np.full((64, 64), 64.0)):
+        raise Unfit("numpy multiplies wrongly; reinstall it")
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    found = ", ".join(f"{pool['internal_api']} {pool['version']}, {pool['num_threads']} threads" for pool in pools)
+    busy = any(pool["num_threads"] > 1 for pool in pools)
+    advice = "; on a busy machine one is faster: OPENBLAS_NUM_THREADS=1" if busy else ""
+    return (found or "no BLAS that reports its threads") + advice
+
+
+RFC_8032 = {
+    "seed": "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+    "public": "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+    "signature": "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
+    "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b",
+}
+"""The first test vector of section 7.1: everybody's, and so nobody's key."""
+
+KNOWN_ANSWERS: dict[str, object] = {
+    "stream": "ecc684dd75017246",
+    "laplace": [0, -3, 12, -3, 7, 9, 11, 1],
+    "gaussian": [0, -2, 2, -4, 4, 0, 5, 3],
+}
+"""Under the key 00 01 … 1f: eight bytes of the stream, eight draws of scale 5, eight of variance 25."""
+
+MACHINE_CHECKS: dict[str, Check] = {
+    "python": python,
+    "packages": packages,
+    "extras": extras,
+    "entropy": entropy,
+    "samplers": samplers,
+    "keys": keys,
+    "clock": clock,
+    "ports": ports,
+    "compiler": compiler,
+    "algebra": algebra,
+}
+
+
+RESTING = 300.0
+"""Seconds by which a clock may lie before a ledger's last row: two machines that share a disk are not that far apart."""
+
+
+def member_checks(folder: Path) -> list[tuple[str, Check]]:
+    """Return the checks of one member's folder by name; each returns words, or raises `Unfit` with what to do."""
+
+    def guarded(check: Callable[[Path], str]) -> Check:
+        def run() -> str:
+            try:
+                return check(folder)
+            except ColonnadeError as error:
+                raise Unfit(f"{error.message} {error.remedy}") from None
+
+        return run
+
+    return [(name, guarded(check)) for name, check in MEMBER_CHECKS.items()]
+
+
+def identity(folder: Path) -> str:
+    """Check that the identity key is there, readable by its owner alone, and the one that the papers name."""
+    from colonnade.errors import BadInput
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
+
+    member = PartyFolder(folder)
+    public = member.identity().public.hex()
+    if not member.papers.exists():
+        return f"{member.name}: identity.key is private and sound; there are no papers yet"
+    signatory = read_agreement(member.papers).members.get(member.name)
+    if signatory is None or signatory.identity != public:
+        raise BadInput("The papers name another key than identity.key.", remedy="Have the papers drawn up again.")
+    return f"{member.name}: identity.key is private and sound, and the papers name it"
+
+
+def schema(folder: Path) -> str:
+    """Check that schema.toml says what the papers say was agreed."""
+    from colonnade.errors import SchemaMismatch
+    from colonnade.protocol import codec
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
+
+    member = PartyFolder(folder)
+    if member.role == "compute":
+        return "a compute node has none"
+    described = member.schema()
+    if not member.papers.exists():
+        return f"{len(described)} columns are described; there are no papers yet"
+    signatory = read_agreement(member.papers).members.get(member.name)
+    if signatory is None or signatory.schema != codec.schema_digest(described):
+        raise SchemaMismatch(
+            "schema.toml is not the schema of the papers.",
+            remedy="Restore it, or have all members sign new papers: bounds are part of what was agreed.",
+        )
+    return f"{len(described)} columns, as in the papers"
+
+
+def signatures(folder: Path) -> str:
+    """Check that every member has signed the papers."""
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
+
+    member = PartyFolder(folder)
+    if not member.papers.exists():
+        return "there are no papers yet"
+    missing = read_agreement(member.papers).missing()
+    return "all members have signed" if not missing else f"still to sign: {', '.join(missing)}"
+
+
+def ledger(folder: Path) -> str:
+    """Check that the ledger is whole, has the policy's cap, and does not lie in the future."""
+    from colonnade.errors import BadInput
+    from colonnade.service.party_folder import PartyFolder
+
+    member = PartyFolder(folder)
+    if member.role == "compute" or not (folder / "ledger.sqlite").exists():
+        return "there is none yet" if member.role == "data" else "a compute node has none"
+    with member.ledger() as opened:
+        last = max((entry.when.timestamp() for entry in opened.entries()), default=0.0)
+        rows, remaining = opened.head().sequence, opened.remaining()
+    if last > time.time() + RESTING:
+        raise BadInput("The ledger's last row lies in the future.", remedy="Set the clock: it has gone back.")
+    return f"{rows} rows check; remaining ε={remaining:.4g}"
+
+
+def coordinator_port(folder: Path) -> str:
+    """Report whether the coordinator's port answers from here; one that is not up yet is no fault of this machine."""
+    from colonnade.protocol.agreement import read_agreement
+    from colonnade.service.party_folder import PartyFolder
+
+    member = PartyFolder(folder)
+    if not member.papers.exists():
+        return "there are no papers yet"
+    where = read_agreement(member.papers).coordinator
+    try:
+        with socket.create_connection((where.host, where.port), timeout=3.0):
+            return f"{where.host}:{where.port} answers"
+    except OSError:
+        return f"{where.host}:{where.port} does not answer: the coordinator is down, or a firewall is in between"
+
+
+MEMBER_CHECKS: dict[str, Callable[[Path], str]] = {
+    "identity": identity,
+    "schema": schema,
+    "signatures": signatures,
+    "ledger": ledger,
+    "coordinator": coordinator_port,
+}

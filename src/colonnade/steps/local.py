@@ -1,0 +1,447 @@
+"""Steps that one party answers alone, with noise of its own: counts, reports, values, projections, centres.
+
+Steps over categories count a combination of category columns, or the nearest of centres released earlier. A step that names
+``centres_of`` counts the second: the party takes the centres from its own ledger, where an earlier step of the same plan
+kept them, never from a request. They are an adaptive input: with the centres fixed, a person's record decides that person's
+category and no other, so sensitivities are as for any category, and the losses of the two steps add. A person without a
+value in any of the columns has no category. On the secure channel and in a histogram such a person is counted nowhere. In
+randomised response the report is uniformly random. Both are as for a missing category, so zeroing a record out moves one
+cell by one, or changes one report.
+
+Sketches are the sketch-and-perturb of Primitives, Algorithm 4 and Theorems E.4 and E.5. We differ from the paper in the
+signs (±1, so that every person's column of G has length √s exactly and integers stay integers; no check that can fail), in
+the noise (discrete, at the exact sensitivity; the paper's Θ(·) taken as 1 would not be private enough), and in one more
+row, of ones: it carries the column sums, which let the reader centre the columns.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput, PlanMismatch, ProtocolError, SchemaMismatch
+from colonnade.plan import EVENT, Plan, Step
+from colonnade.privacy.accounting import Loss, Price
+from colonnade.privacy.laws import Mechanism
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, NarrowGaussian
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
+from colonnade.privacy.laws.local_clustering import LocalClustering
+from colonnade.privacy.laws.response import RandomizedResponse, best_channel
+from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_change
+from colonnade.schema import Category, Schema
+from colonnade.secure.signs import Signs
+from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
+from colonnade.steps.terms import (
+    LARGEST_NUMBER,
+    FixedPoint,
+    ScoreWeights,
+    number_list,
+    number_parameter,
+    seed_parameter,
+    whole_parameter,
+)
+
+__all__ = [
+    "MEMBERSHIP",
+    "Centres",
+    "CodedBlock",
+    "Combination",
+    "Histogram",
+    "Membership",
+    "Reports",
+    "Rows",
+    "Sketch",
+    "SquaredLength",
+    "Total",
+    "ValueSketch",
+    "ValueStep",
+    "Values",
+    "category_of",
+]
+
+
+LARGEST_SCALE = 2**14
+
+
+class CodedBlock:
+    """One party's columns as small integers, behind a flag that says whether there is a record at all.
+
+    A row without a value in any column is no record: it is in no cell, and nearest to no centre. A row with some values has the
+    midpoint where one is missing, like everywhere.
+
+    Parameters
+    ----------
+    step, schema
+        Which columns, and what is public about them. The step's ``scale`` is γ.
+    """
+
+    def __init__(self, step: Step, schema: Schema) -> None:
+        scale = whole_parameter(step.parameters, "scale", LARGEST_SCALE)
+        self.columns = step.columns
+        self.coding = FixedPoint(step.columns, schema, scale=scale, row_bound=scale**2 * len(step.columns))
+        self.scale = scale
+        lower = [
+            0 if isinstance(schema[name], Category) else -scale
+            for name, width in zip(step.columns, self.coding.widths, strict=True)
+            for _ in range(width)
+        ]
+        self.lower = np.array(lower, dtype=np.int64)
+
+
+class Centres(StepKind):
+    """k′ centres of a party's own columns, mapped to [−1, 1] by their bounds; categories as indicators.
+
+    Sensitivity: under zero-out a person's row disappears from one cell of each of the law's questions;
+    `colonnade.privacy.laws.local_clustering.LocalClustering` has the proof. Checked by tests/party/test_local_clustering.py.
+    """
+
+    name: ClassVar[str] = "centres"
+    title: ClassVar[str] = "private local clustering"
+    parameters: ClassVar[frozenset[str]] = frozenset({"scale", "clusters", "seed"})
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.block = CodedBlock(step, schema)
+        self.clusters = whole_parameter(step.parameters, "clusters", LARGEST_CLUSTERS)
+        self.seed = whole_parameter(step.parameters, "seed", 2**31 - 1, least=0)
+
+    def law(self, price: Price) -> Mechanism:
+        """Return the clustering that this price buys."""
+        return LocalClustering(
+            price,
+            self.block.lower,
+            self.block.scale,
+            len(self.columns),
+            people=self.people,
+            clusters=self.clusters,
+            seed=self.seed,
+        )
+
+    @property
+    def release_bytes(self) -> int:
+        """Eight bytes per coordinate of a centre."""
+        return 8 * self.clusters * self.block.coding.width
+
+
+MEMBERSHIP = frozenset({"centres_of", "clusters"})
+"""The parameters that turn a step over categories into one over memberships."""
+
+LARGEST_JOINT_CATEGORY = 65_536
+
+
+class Combination:
+    """The combination of a party's category columns."""
+
+    def __init__(self, step: Step, schema: Schema) -> None:
+        self.columns = step.columns
+        self.size = _joint_size(step.columns, schema)
+
+
+class Membership:
+    """The nearest of the centres that an earlier step of the plan released at this party."""
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> None:
+        self.centres_of = str(step.parameters.get("centres_of"))
+        source = plan.step(step.party, self.centres_of)
+        if source.statistic != Centres.name or source.columns != step.columns:
+            raise PlanMismatch("A step counts memberships of centres of other columns, or of no centres.")
+        self.source = Centres(plan, source, schema)
+        self.size = self.source.clusters
+        if step.parameters.get("clusters") != self.size:
+            raise PlanMismatch("A step counts another number of clusters than were asked for.")
+        self.columns = step.columns
+        self._earlier = earlier
+
+    def centres(self) -> NDArray[np.int64]:
+        """Return the centres as they were released."""
+        centres = self._earlier(self.centres_of).get("value")
+        if centres is None or centres.shape != (self.size, self.source.block.coding.width):
+            raise ProtocolError("The centres that this step rests on were released in another shape.")
+        return centres.astype(np.int64)
+
+
+def category_of(plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> Combination | Membership:
+    """Return what a step over categories counts."""
+    if "centres_of" in step.parameters:
+        return Membership(plan, step, schema, earlier)
+    return Combination(step, schema)
+
+
+def _joint_size(columns: Sequence[str], schema: Schema) -> int:
+    """Return how many joint levels some category columns have; refuse columns that are not categories."""
+    sizes = []
+    for name in columns:
+        column = schema[name]
+        if not isinstance(column, Category):
+            raise SchemaMismatch(
+                f"Column {name!r} is numeric; counting needs categories.",
+                remedy="Declare it as cn.Category, or bin it at the source.",
+            )
+        sizes.append(column.size)
+    size = math.prod(sizes)
+    if size > LARGEST_JOINT_CATEGORY:
+        raise BadInput(f"The columns of one party have more than {LARGEST_JOINT_CATEGORY} joint levels.")
+    return size
+
+
+class Histogram(StepKind):
+    """Counts of one party's category (`colonnade.steps.local`).
+
+    Sensitivity: under zero-out one person leaves one cell, which changes by exactly one (a missing record is in no cell), so
+    Δ₁ = 1. Checked by tests/party/test_statistics.py.
+    """
+
+    name: ClassVar[str] = "histogram"
+    title: ClassVar[str] = "histogram with discrete Laplace noise"
+    parameters: ClassVar[frozenset[str]] = MEMBERSHIP
+    sensitivity: ClassVar[int] = 1
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.category = category_of(plan, step, schema, earlier)
+        self.size = self.category.size
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Laplace noise of scale 1/ε."""
+        return DiscreteLaplace(price, self.sensitivity)
+
+    @property
+    def release_bytes(self) -> int:
+        """Eight bytes per cell."""
+        return 8 * self.size
+
+    def replaced_loss(self, loss: Loss) -> Loss | None:
+        """Return twice the loss: two cells move."""
+        return None if loss.pure is None else Loss.of_pure(2 * loss.pure)
+
+
+class Reports(StepKind):
+    """Each person's category at this party (`colonnade.steps.local`), randomised person by person.
+
+    Sensitivity: a person's record decides that person's report and no other. ``sample`` (a rate) and ``seed`` restrict the
+    reports to people chosen by public coins. Everyone can see who was chosen, so this saves bytes and buys no privacy: a chosen
+    person pays the full ε. Checked by tests/party/test_statistics.py.
+    """
+
+    name: ClassVar[str] = "reports"
+    title: ClassVar[str] = "randomised response"
+    parameters: ClassVar[frozenset[str]] = frozenset({"sample", "seed"}) | MEMBERSHIP
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.category = category_of(plan, step, schema, earlier)
+        self.size = self.category.size
+        self.sample = _rate(step.parameters.get("sample", 1.0))
+        self.seed = seed_parameter(step.parameters, default="00" * 32)
+
+    def law(self, price: Price) -> Mechanism:
+        """Return the response of least variance for this many categories at this price."""
+        return RandomizedResponse(best_channel(self.size, price))
+
+    @property
+    def release_bytes(self) -> int | None:
+        """A report's width per person who takes part."""
+        if self.price is None:
+            return None
+        return int(self.people * self.sample) * best_channel(self.size, self.price).report_width
+
+    def replaced_loss(self, loss: Loss) -> Loss:
+        """Return the same loss: a report is as private either way."""
+        return loss
+
+
+def _rate(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise BadInput("sample must be a rate in (0, 1].")
+    return float(value)
+
+
+class ValueStep(StepKind):
+    """A step about one column of whole numbers. Neighbours differ in one value by at most ``change``."""
+
+    parameters: ClassVar[frozenset[str]] = frozenset({"change"})
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        if len(step.columns) != 1:
+            raise BadInput("A moment takes one column per party.")
+        self.change = valid_change(step.parameters.get("change"))
+        if (plan.relation == EVENT) != (self.change != "bounds"):
+            raise PlanMismatch("The plan's relation is not the one that its change of a value belongs to.")
+        self.values = WholeValues.of(schema[step.columns[0]], step.columns[0], self.change)
+        if plan.people * self.values.high >= 2**62:
+            raise BadInput("A total of this column could exceed eight bytes.", remedy="Narrow its bounds.")
+
+    def replaced_loss(self, loss: Loss) -> Loss | None:
+        """Return the same loss where the whole value is protected: any value may take its place."""
+        return loss if self.change == "bounds" else None
+
+
+class Values(ValueStep):
+    """Each person's whole number at this party, perturbed person by person.
+
+    Sensitivity: a person's record decides one entry. Between neighbours it changes by at most ``change``, or by the width of the
+    bounds for ``"bounds"``. Checked by tests/party/test_moment_statistics.py.
+    """
+
+    name: ClassVar[str] = "values"
+    title: ClassVar[str] = "whole numbers with discrete Laplace noise, person by person"
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Laplace noise on every entry."""
+        return PerturbedValues(price, self.values)
+
+    @property
+    def release_bytes(self) -> int | None:
+        """One packed number per person."""
+        if self.price is None:
+            return None
+        return self.people * int(self.values.carrier(self.price).dtype[-1])
+
+
+class Total(ValueStep):
+    """The sum of one column.
+
+    Sensitivity: one person moves it by at most ``change``, or by the width of the bounds for ``"bounds"``. Checked by
+    tests/party/test_moment_statistics.py.
+    """
+
+    name: ClassVar[str] = "total"
+    title: ClassVar[str] = "sum of one column with discrete Laplace noise"
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Laplace noise."""
+        return DiscreteLaplace(price, self.values.sensitivity)
+
+    @property
+    def release_bytes(self) -> int:
+        """One number."""
+        return 8
+
+
+class Rows(StepKind):
+    """All rows of one party as integers, each entry perturbed: the local-perturbation baseline of Secure PCA, Algorithm 3.
+
+    Sensitivity: zeroing a person's record zeroes one row, whose squared length is at most ``row_bound``, so Δ₂² = ``row_bound``.
+    The number of rows is public. Under add/remove it would give the person away (the paper claims that relation, wrongly).
+    Checked by tests/party/test_statistics.py.
+    """
+
+    name: ClassVar[str] = "rows"
+    title: ClassVar[str] = "rows with discrete Gaussian noise"
+    parameters: ClassVar[frozenset[str]] = frozenset({"scale"})
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        scale = whole_parameter(step.parameters, "scale")
+        self.coding = FixedPoint(step.columns, schema, scale=scale, row_bound=scale**2 * len(step.columns))
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Gaussian noise on every entry, in four bytes each."""
+        return NarrowGaussian(price, self.coding.row_bound, self.coding.scale)
+
+    @property
+    def release_bytes(self) -> int:
+        """Four bytes per entry."""
+        return 4 * self.people * self.coding.width
+
+    def replaced_loss(self, loss: Loss) -> Loss:
+        """Return four times the loss: a row moves twice as far."""
+        return loss * 4
+
+
+class Sketch(StepKind):
+    """G times one party's coded columns, under a row of column sums; s + 1 rows in all.
+
+    Sensitivity: a neighbour's rows differ in one person's integers x. The sketch then differs in that person's column of G, signs
+    and a one, times x: Δ₂² = (s + 1)·‖x‖², exactly. Zero-out makes a person's coded row zero, so ‖x‖² is at most ``row_bound``.
+    Checked by tests/party/test_sketch_statistics.py.
+    """
+
+    name: ClassVar[str] = "sketch"
+    title: ClassVar[str] = "random combinations of rows with discrete Gaussian noise"
+    parameters: ClassVar[frozenset[str]] = frozenset({"size", "seed", "scale", "row_bound", "width"})
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.signs = signs_of(step)
+        self.coding = FixedPoint(
+            step.columns,
+            schema,
+            scale=whole_parameter(step.parameters, "scale"),
+            row_bound=whole_parameter(step.parameters, "row_bound"),
+        )
+        if step.parameters.get("width") != self.coding.width:
+            raise PlanMismatch("The plan gives this party's columns another width.")
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Gaussian noise on every entry."""
+        return DiscreteGaussian(price, (self.signs.rows + 1) * self.coding.row_bound)
+
+    @property
+    def release_bytes(self) -> int:
+        """Eight bytes per entry."""
+        return 8 * (self.signs.rows + 1) * self.coding.width
+
+    def replaced_loss(self, loss: Loss) -> Loss:
+        """Return four times the loss: a row moves twice as far."""
+        return loss * 4
+
+
+class ValueSketch(ValueStep):
+    """One column of whole numbers, sketched; neighbours differ in one person's value by the stated change."""
+
+    name: ClassVar[str] = "value-sketch"
+    title: ClassVar[str] = "random combinations of one column with discrete Gaussian noise"
+    parameters: ClassVar[frozenset[str]] = frozenset({"size", "seed", "change"})
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.signs = signs_of(step)
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Gaussian noise on every entry."""
+        return DiscreteGaussian(price, (self.signs.rows + 1) * self.values.sensitivity**2)
+
+    @property
+    def release_bytes(self) -> int:
+        """Eight bytes per entry."""
+        return 8 * (self.signs.rows + 1)
+
+
+class SquaredLength(StepKind):
+    """Σ (‖x‖² + w·x) over one party's coded columns: a party's part of a sum of squared distances.
+
+    Each person's term is rounded to a step of 1/height of the largest magnitude and clamped to it. ‖x − c‖² − ‖c‖² is such a
+    term, with w = −2c. A null record is coded as 0, so its term is 0: zeroing one out moves the sum by at most ``height``.
+    Checked by tests/party/test_score_statistics.py.
+    """
+
+    name: ClassVar[str] = "squared-length"
+    title: ClassVar[str] = "sum of squared lengths with discrete Laplace noise"
+    parameters: ClassVar[frozenset[str]] = frozenset({"weights", "largest", "height"})
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.scores = ScoreWeights(step.columns, schema, number_list(step.parameters, "weights"))
+        self.largest = number_parameter(step.parameters, "largest")
+        self.height = whole_parameter(step.parameters, "height")
+        if self.scores.outputs != 1 or self.largest < 1 / LARGEST_NUMBER or plan.people * self.height >= 2**62:
+            raise BadInput("A sum of squares has one row of weights, a largest magnitude, and fits eight bytes.")
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Laplace noise."""
+        return DiscreteLaplace(price, Fraction(self.height))
+
+    @property
+    def release_bytes(self) -> int:
+        """One number."""
+        return 8
+
+
+def signs_of(step: Step) -> Signs:
+    """Return the public signs of a sketch."""
+    return Signs(seed_parameter(step.parameters), whole_parameter(step.parameters, "size"))
