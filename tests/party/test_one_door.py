@@ -42,8 +42,7 @@ def shares(f: cn.Federation) -> None:
 
 
 def gradient(f: cn.Federation) -> None:
-    descent = {"steps": 4, "rate": 0.5}
-    cn.LogisticRegression("bank.default", method="gradient", descent=descent, **GAUSSIAN).fit(f)
+    cn.LogisticRegression("bank.default", method=cn.methods.Gradient(steps=4, rate=0.5), **GAUSSIAN).fit(f)
 
 
 def sketches(f: cn.Federation) -> None:
@@ -51,8 +50,8 @@ def sketches(f: cn.Federation) -> None:
 
 
 def sums(f: cn.Federation) -> None:
-    coreset = {"method": "coreset", "size": 40, "allow_nonprivate": True}
-    cn.LinearRegression("telco.bill", columns=["bank.age"], gather=False, **coreset).fit(f)
+    coreset = {"method": cn.methods.Coreset(gather=False), "size": 40, "allow_nonprivate": True}
+    cn.LinearRegression("telco.bill", columns=["bank.age"], **coreset).fit(f)
     model = cn.LinearRegression("telco.bill", columns=["bank.age"], **GAUSSIAN).fit(f)
     train, _ = f.split(test=0.5)
     model.evaluate(train, **GAUSSIAN)
