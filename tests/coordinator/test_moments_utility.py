@@ -9,7 +9,7 @@ import pytest
 from colonnade.coding.features import Feature, coefficients_to_own_units, features_of
 from colonnade.datasets.public import PublicData, adult, nsl_kdd
 from colonnade.estimation.logistic_from_moments import logistic_from_moments
-from colonnade.estimation.moments import Moments, noise_variance, row_bound
+from colonnade.estimation.moments import Moments, row_bound
 from colonnade.estimation.pca_from_moments import pca_from_moments
 from tests import kit
 from tests.privacy.references import zcdp_rho
@@ -33,6 +33,16 @@ def study(data: PublicData, *, signed: tuple[str, ...] = (), without: tuple[str,
     owners = [None, *(feature.column.split(".", 1)[0] for feature in features[1:])]
     blocks = [code(data.frame, list(group)) for _, group in groupby(features[1:], key=lambda f: f.column)]
     return features, owners, np.hstack([np.ones((len(data.frame), 1)), *blocks])
+
+
+def noise_variance(owners, diagonal, *, parties, collusion):
+    """V on the diagonal and V/2 off it; between parties P/(P−c) times as much, since all of them add shares of the noise."""
+    codes = np.unique([owner or "" for owner in owners], return_inverse=True)[1]
+    public = np.array([owner is None for owner in owners])
+    alone = (codes[:, None] == codes[None, :]) | public[:, None] | public[None, :]
+    variance = np.where(alone, 1.0, parties / (parties - collusion)) * diagonal / 2
+    np.fill_diagonal(variance, diagonal)
+    return variance
 
 
 def release(rows, features, owners, rho, rng):
