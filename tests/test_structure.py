@@ -353,7 +353,11 @@ def _written(node: ast.expr) -> str:
 
 PARTY = SOURCE / "party"
 GATE = PARTY / "gate.py"
+<<<<<<< HEAD
 HANDLES = PARTY / "handles.py"  # what the gate gives away: noise of a step that is paid, and a ledger to be read
+=======
+HANDLE = PARTY / "handles.py"  # what the gate gives for a step that is paid: a handle on its noise
+>>>>>>> house
 INSIDE = [path for path in FILES if PARTY in path.parents and path != GATE and PARTY / "ledger" not in path.parents]
 WRITES = {
     "debit",

@@ -30,6 +30,7 @@ from colonnade.estimators.loading import every_estimator as every_estimator_ther
 from colonnade.estimators.methods.catalogue import BEGIN, END, REFERENCES, catalogue, method_table
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.study import Study
+from colonnade.party.policy import EXACT, STUDIES
 from tests.federations import SCHEMAS, frames, joined
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +101,12 @@ def fitted(federation):
 def test_every_public_estimator_is_checked():
     public = {kind for name in cn.__all__ if isinstance(kind := getattr(cn, name), type) and issubclass(kind, Study)}
     assert public == set(MAKE) == set(every_estimator_there_is())
+
+
+@every_method
+def test_a_policy_knows_the_study_by_the_estimators_name(kind, method, fitted):
+    task = fitted(kind, method).plan_.task
+    assert task == (STUDIES[kind.__name__] if method.private else EXACT["Coreset"])
 
 
 # Parameters -----------------------------------------------------------------------------------------------------------------

@@ -27,11 +27,11 @@ __all__ = [
     "plot_preview",
     "preview",
     "profile_chart",
+    "scree_chart",
     "statement",
     "study",
+    "svg",
 ]
-
-__all__ += ["scree_chart", "svg"]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito (2008), told apart by people with any of the common colour-vision deficiencies; markers differ as well."""

@@ -2,10 +2,10 @@
 
 Both parties get for every id of theirs a *name* u(x) = k₁k₂·P(x) that neither could compute alone, each from the other as an
 oblivious pseudo-random function (blinded, multiplied, unblinded; `colonnade.secure.matching`). The union of names is found
-under a second layer of multipliers e₁, e₂: the second party ends up with both lists as e₁e₂·u, each in an order that only the first party
-knows, drops what occurs twice, takes e₂ off and shuffles; the first party takes e₁ off, shuffles again and shows the names. A
-place of the row order is a place in that last list, and a party knows which places are its own rows' (Buddhavarapu, Knox,
-Mohassel, Sengupta, Taubeneck and Vlaskin, "Private Matching for Compute", 2020).
+under a second layer of multipliers e₁, e₂: the second party ends up with both lists as e₁e₂·u, each in an order that only
+the first party knows, drops what occurs twice, takes e₂ off and shuffles; the first party takes e₁ off, shuffles again and
+shows the names. A place of the row order is a place in that last list, and a party knows which places are its own rows'
+(Buddhavarapu, Knox, Mohassel, Sengupta, Taubeneck and Vlaskin, "Private Matching for Compute", 2020).
 
 ::
 
