@@ -253,9 +253,7 @@ class StepKind:
         price: Price | None,
     ) -> Step:
         """Return a step of this kind, to be put into a plan."""
-        return Step(
-            name=name, party=party, statistic=cls.name, columns=columns, parameters=parameters or {}, price=price
-        )
+        return Step(name=name, party=party, kind=cls.name, columns=columns, parameters=parameters or {}, price=price)
 
     # The whole step ---------------------------------------------------------------------------------------------------------
 

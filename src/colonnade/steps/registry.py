@@ -64,7 +64,7 @@ KINDS: Mapping[str, type[StepKind]] = {
 
 def kind_of(step: Step) -> type[StepKind]:
     """Return a step's kind; refuse one that nobody here knows."""
-    kind = KINDS.get(step.statistic)
+    kind = KINDS.get(step.kind)
     if kind is None:
         raise PolicyRefusal("This party does not know the kind of step that was asked for.")
     return kind
@@ -73,8 +73,8 @@ def kind_of(step: Step) -> type[StepKind]:
 def whole_steps(plan: Plan | tuple[Step, ...]) -> Iterator[tuple[type[StepKind], Steps]]:
     """Yield every whole step of a plan with its kind, in the plan's order."""
     steps = plan.steps if isinstance(plan, Plan) else plan
-    for name, kind in dict.fromkeys((step.name, step.statistic) for step in steps):
-        found = {step.party: step for step in steps if (step.name, step.statistic) == (name, kind)}
+    for name, kind in dict.fromkeys((step.name, step.kind) for step in steps):
+        found = {step.party: step for step in steps if (step.name, step.kind) == (name, kind)}
         yield kind_of(next(iter(found.values()))), found
 
 

@@ -85,7 +85,7 @@ PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
 
 def private_half(step: Step) -> type[StepKind]:
     """Return the private half of a step's kind; refuse a kind that this party does not know."""
-    half = PRIVATE_HALVES.get(step.statistic)
+    half = PRIVATE_HALVES.get(step.kind)
     if half is None:
         raise PolicyRefusal("This party does not know the kind of step that was asked for.")
     return half
