@@ -19,8 +19,7 @@ import colonnade as cn
 from colonnade import errors
 from colonnade.errors import ColonnadeError
 from colonnade.estimators.study import Study
-from colonnade.party.handles import LedgerView
-from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import LedgerView, SqliteLedger
 from colonnade.party.steps import PRIVATE_HALVES
 from colonnade.privacy import laws as mechanisms
 from colonnade.steps.kind import StepKind

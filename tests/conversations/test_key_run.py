@@ -49,7 +49,7 @@ def agree(f: cn.Federation, plan: Plan | None = None, *, forget: bool = False) -
 
 def key_at(f: cn.Federation, party: str, plan: Plan) -> bytes | None:
     gate = gate_of(f, party)
-    return gate._ledger.seed_of(gate.paid_as(plan, "key")[0])
+    return gate._ledger.seed_of(gate.ledger_key(plan, "key")[0])
 
 
 def test_every_party_keeps_the_same_key_and_another_plan_another_one():

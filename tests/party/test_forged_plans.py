@@ -104,9 +104,11 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
     with unaligned() as f:
         f.align("cohort", ids=["nobody at all"])
         assert f.people == 1
-        gate = f.transport._endpoints["bank"]._row_orders.of(f.alignment)
+        gate = f.transport._endpoints["bank"]._row_orders.gate_for(f.alignment)
         half = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
-        part = MatchingPart(SimpleNamespace(half=half, row_orders=gate.row_orders, alignment=f.alignment))
+        part = MatchingPart(
+            SimpleNamespace(half=half, row_orders=gate.row_orders, plan=SimpleNamespace(alignment=f.alignment))
+        )
         with pytest.raises(PlanMismatch, match="declared public"):
             part._refuse_an_undeclared_size()
         assert part.places(30) == 0

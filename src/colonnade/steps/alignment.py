@@ -17,7 +17,7 @@ from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.hidden_map import slots_for
-from colonnade.steps.kind import Admission, Channel, Earlier, RowOrder, StepKind, Steps, nothing_earlier
+from colonnade.steps.kind import Admission, Channel, Earlier, RowOrderKind, StepKind, Steps, nothing_earlier
 from colonnade.steps.terms import whole_parameter
 
 __all__ = [
@@ -209,7 +209,7 @@ class AligningStep(StepKind):
 
     channel: ClassVar[Channel] = Channel.LISTS
     admission: ClassVar[Admission] = Admission.ALIGNMENT
-    row_order: ClassVar[RowOrder] = RowOrder.ANY
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
     opening_is_answer: ClassVar[bool] = False
     mode: ClassVar[str]
     """What users call it."""

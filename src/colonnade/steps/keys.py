@@ -27,7 +27,7 @@ from colonnade.steps.kind import (
     Channel,
     Earlier,
     Forecast,
-    RowOrder,
+    RowOrderKind,
     StepKind,
     Steps,
     nothing_earlier,
@@ -47,7 +47,7 @@ class KeyStep(StepKind):
 
     channel: ClassVar[Channel] = Channel.KEY
     admission: ClassVar[Admission] = Admission.NOTHING
-    row_order: ClassVar[RowOrder] = RowOrder.ANY
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
