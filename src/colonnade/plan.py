@@ -13,7 +13,7 @@ from colonnade.privacy.accounting import Price, Unit
 __all__ = ["EVENT", "PLAN_VERSION", "RELATION", "About", "Parameter", "Plan", "Step", "Unit"]
 
 PLAN_VERSION = 2
-"""The version of plans. 2 added the declared versions of the parties' data."""
+"""The version of plans. 2 added the declared versions of the data, and calls a step's `kind` what 1 called `statistic`."""
 
 RELATION = "zero-out"
 """The one neighbouring relation of all accounting: a record replaced by nothing, the number of people public."""
@@ -33,19 +33,19 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         What the step is for, unique among the party's steps.
     party
         Who answers.
-    statistic
-        Which of the party's statistics, by its registered name.
+    kind
+        Which kind of step, by its registered name (`colonnade.steps.registry`).
     columns
         The party's own columns that enter.
     parameters
-        What else the statistic needs to know; public.
+        What else the kind of step needs to know; public.
     price
         What the release offers to pay; ``None`` for a step that is not private and must be allowed by name.
     """
 
     name: str
     party: str
-    statistic: str
+    kind: str
     columns: tuple[str, ...]
     parameters: dict[str, Parameter] = {}
     price: Price | None

@@ -57,12 +57,12 @@ def a_plan(
         "threshold": default_threshold(len(nodes)),
         "collusion": 1,
         "steps": (
-            *(Step(name=KEY, party=party, statistic="group-key", columns=(), price=None) for party in widths),
+            *(Step(name=KEY, party=party, kind="group-key", columns=(), price=None) for party in widths),
             *(
                 Step(
                     name=STEP,
                     party=party,
-                    statistic=STEP,
+                    kind=STEP,
                     columns=("x",),
                     parameters=parameters(party, width),
                     price=price,

@@ -23,7 +23,7 @@ def honest(_: int, letters: Letters) -> Letters:
 
 
 def list_plan(
-    capacities: Mapping[str, int], *, size: str = "hidden", epsilon: float | None = None, statistic: str = "matching"
+    capacities: Mapping[str, int], *, size: str = "hidden", epsilon: float | None = None, kind: str = "matching"
 ) -> Plan:
     price = None if epsilon is None else Price.of(epsilon)
     return Plan(
@@ -40,7 +40,7 @@ def list_plan(
             Step(
                 name=STEP,
                 party=party,
-                statistic=statistic,
+                kind=kind,
                 columns=(),
                 parameters={**IdRules().parameters(), "capacity": capacity, "size": size},
                 price=price,
@@ -97,19 +97,17 @@ class ListStage:
         relay: Relay = honest,
         places: Callable[[int], int] = lambda common: common,
         run: str = "run",
-        kind: type = MatchingRun,
-        statistic: str = "matching",
+        run_class: type = MatchingRun,
+        kind: str = "matching",
         size: str = "",
     ) -> None:
         capacities = capacity if isinstance(capacity, Mapping) else dict.fromkeys(lists, capacity)
-        self.plan = list_plan(
-            capacities, statistic=statistic, size=size or ("hidden" if statistic == "union" else "public")
-        )
+        self.plan = list_plan(capacities, kind=kind, size=size or ("hidden" if kind == "union" else "public"))
         self.matching = Matching.read(self.plan, STEP)
         everyone: dict[str, Member] = members(tuple(lists))
         self.parts = {name: ListPart(name, ids, places) for name, ids in lists.items()}
         self.runs = {
-            name: kind(everyone[name], self.plan, STEP, RUN, part=self.parts[name], secret=seed(run, name))
+            name: run_class(everyone[name], self.plan, STEP, RUN, part=self.parts[name], secret=seed(run, name))
             for name in lists
         }
         self._relay = relay

@@ -179,7 +179,7 @@ class Site:
                 Step(
                     name=STEP,
                     party=party,
-                    statistic="pair-tables",
+                    kind="pair-tables",
                     columns=(COLUMNS[party],),
                     parameters={"width": len(SCHEMAS[party][COLUMNS[party]].levels)},
                     price=price,

@@ -56,7 +56,7 @@ def a_plan(
     people: int = 5,
     scale: int = 1,
     collusion: int = 1,
-    statistic: str = "gram",
+    kind: str = "gram",
     epsilon: float = 1.0,
     delta: float = 1e-5,
     steps: Sequence[Step] = (),
@@ -67,7 +67,7 @@ def a_plan(
 
     def parameters(width: int) -> dict[str, int]:
         gram = {"scale": scale, "row_bound": width * scale**2}
-        return {"width": width} | (gram if statistic == "gram" else {})
+        return {"width": width} | (gram if kind == "gram" else {})
 
     fields: dict[str, object] = {
         "task": "moments",
@@ -87,7 +87,7 @@ def a_plan(
                 Step(
                     name=STEP,
                     party=party,
-                    statistic=statistic,
+                    kind=kind,
                     columns=("x",),
                     parameters=parameters(width),
                     price=price,

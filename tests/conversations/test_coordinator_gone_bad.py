@@ -54,7 +54,7 @@ BAD_PLANS = {
     "a party alone": lambda plan: {"parties": ("bank",), "steps": plan.steps[:1]},
     "different prices": lambda plan: {"steps": _first(plan, price=Price.of(0.1))},
     "no price": lambda plan: {"steps": tuple(replaced(step, price=None) for step in plan.steps)},
-    "two statistics under one name": lambda plan: {"steps": _first(plan, statistic="histogram")},
+    "two statistics under one name": lambda plan: {"steps": _first(plan, kind="histogram")},
     "a width that is not the party's": lambda plan: {"steps": _first(plan, parameters={"width": 4})},
     "no width": lambda plan: {"steps": _first(plan, parameters={})},
     "a width of zero": lambda plan: {"steps": _first(plan, parameters={"width": 0})},

@@ -187,7 +187,7 @@ def test_a_party_whose_rows_exceed_the_declared_scale_shares_nothing():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_bound_of_tables_covers_their_noise(epsilon, delta):
     """Noise exceeds the plan's bound with probability below 2·e⁻¹²⁸ an entry, by Chernoff's inequality for Laplace noise."""
-    plan = a_plan({"ana": 2, "bo": 2, "cy": 2}, statistic="pair-tables", people=1, epsilon=epsilon, delta=delta)
+    plan = a_plan({"ana": 2, "bo": 2, "cy": 2}, kind="pair-tables", people=1, epsilon=epsilon, delta=delta)
     joint = read_joint(plan, STEP)
     room = joint.bound - 1
     if joint.noise.family == "gaussian":
@@ -239,7 +239,7 @@ def test_released_tables_minus_regenerated_noise_are_the_counts(parties, delta, 
         Step(
             name=STEP,
             party=party,
-            statistic="pair-tables",
+            kind="pair-tables",
             columns=columns[party],
             parameters={"width": sizes[party]},
             price=price,
@@ -279,7 +279,7 @@ def test_a_released_gram_matrix_minus_regenerated_noise_is_the_plain_one(noise, 
         Step(
             name=STEP,
             party=party,
-            statistic="gram",
+            kind="gram",
             columns=columns[party],
             parameters={
                 "width": width,

@@ -229,7 +229,7 @@ def test_a_plan_without_a_key_or_with_two_targets_is_refused() -> None:
             **{name: getattr(step, name) for name in step.__struct_fields__}
             | {"parameters": {**step.parameters, "target": "y"}}
         )
-        if step.statistic == STEP
+        if step.kind == STEP
         else step
         for step in plan.steps
     ]

@@ -28,7 +28,7 @@ class Agreement:
         self.forget = forget
 
     def steps(self) -> tuple[Step, ...]:
-        fields = {"statistic": "group-key", "columns": (), "price": None} | self.changes
+        fields = {"kind": "group-key", "columns": (), "price": None} | self.changes
         return tuple(Step(name="key", party=party, **fields) for party in self.parties)
 
     def rounds(self, plan: Plan):
@@ -49,7 +49,7 @@ def agree(f: cn.Federation, plan: Plan | None = None, *, forget: bool = False) -
 
 def key_at(f: cn.Federation, party: str, plan: Plan) -> bytes | None:
     gate = gate_of(f, party)
-    return gate._ledger.seed_of(gate.paid_as(plan, "key")[0])
+    return gate._ledger.seed_of(gate.ledger_key(plan, "key")[0])
 
 
 def test_every_party_keeps_the_same_key_and_another_plan_another_one():
@@ -221,7 +221,7 @@ def test_a_party_outside_the_plan_takes_no_part():
 def test_a_step_of_another_kind_under_the_same_name_is_refused():
     f = federation()
     plan = a_plan(f)
-    mixed = replaced(plan, steps=(*plan.steps[:2], replaced(plan.steps[2], statistic="pair-tables")))
+    mixed = replaced(plan, steps=(*plan.steps[:2], replaced(plan.steps[2], kind="pair-tables")))
     assert isinstance(posted(f, mixed, b"1" * 16, 0)["bank"], Refused)
 
 

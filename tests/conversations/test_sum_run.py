@@ -42,7 +42,7 @@ def a_plan(parties: int = 3, *, bound: int = 2**30, recipient: str | None = None
         Step(
             name="sum",
             party=name,
-            statistic="coreset-scores",
+            kind="coreset-scores",
             columns=("x",),
             parameters={"bound": bound, **extra},
             price=None,

@@ -19,7 +19,7 @@ LISTS = {"ana": [b"1", b"2", b"3", b"4"], "bo": [b"9", b"4", b"2", b"7", b"8"]}
 
 
 def stage(lists=LISTS, **options) -> ListStage:
-    return ListStage(lists, kind=UnionRun, statistic="union", **options)
+    return ListStage(lists, run_class=UnionRun, kind="union", **options)
 
 
 @pytest.fixture(autouse=True)
@@ -110,10 +110,10 @@ def test_a_block_of_another_length_is_refused(monkeypatch, method):
 
 def test_more_than_two_parties_are_refused_and_told_why():
     with pytest.raises(PlanMismatch, match="products of two"):
-        Matching.read(list_plan({"ana": 8, "bo": 8, "cy": 8}, statistic="union"), STEP)
+        Matching.read(list_plan({"ana": 8, "bo": 8, "cy": 8}, kind="union"), STEP)
 
 
 def test_a_node_without_a_list_takes_no_part():
-    plan = list_plan({"ana": 8, "bo": 8}, statistic="union")
+    plan = list_plan({"ana": 8, "bo": 8}, kind="union")
     with pytest.raises(ProtocolError, match="data party"):
         UnionRun(members(("ana", "bo"))["ana"], plan, STEP, RUN, part=None, secret=bytes(32))

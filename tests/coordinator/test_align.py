@@ -47,7 +47,7 @@ def kept_ids(federation: cn.Federation) -> dict[str, list[str | None]]:
     """Look behind the guards: the ids of each party in the order that it keeps."""
     guards = federation.transport._endpoints
     return {
-        party: guards[party]._row_orders.alignment(federation.alignment).ids.to_pylist() for party in federation.parties
+        party: guards[party]._row_orders.order(federation.alignment).ids.to_pylist() for party in federation.parties
     }
 
 
@@ -55,7 +55,7 @@ def shown_order(federation: cn.Federation, lists=LISTS) -> dict[str, list[str | 
     """The same, by the rows of each party's own table."""
     orders = {}
     for party, ids in lists.items():
-        order = federation.transport._endpoints[party]._row_orders.alignment(federation.alignment).order
+        order = federation.transport._endpoints[party]._row_orders.order(federation.alignment).rows
         orders[party] = [str(ids[row]) if row >= 0 else None for row in order]
     return orders
 

@@ -155,11 +155,11 @@ def test_who_is_in_common_is_in_neither_partys_keeping():
     with united() as federation:
         guards = federation.transport._endpoints
         for party, count in (("left", 90), ("right", 80)):
-            kept = guards[party]._row_orders.alignment(federation.alignment)
-            assert (kept.order >= 0).sum() == count
+            kept = guards[party]._row_orders.order(federation.alignment)
+            assert (kept.rows >= 0).sum() == count
             assert kept.union
             assert [one for one in kept.ids.to_pylist() if one is not None] == [
-                str(tables()[party].id.iloc[row]) for row in kept.order if row >= 0
+                str(tables()[party].id.iloc[row]) for row in kept.rows if row >= 0
             ]
 
 

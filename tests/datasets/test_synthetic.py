@@ -62,7 +62,7 @@ def test_the_table_of_each_party_agrees_with_the_joined_truth(data: Federated) -
     parts = common_order({name: read_ids(source, data.id, party=name) for name, source in sources.items()})
     joined = data.joined()
     for name, organisation in data.items():
-        table = PrivateTable(sources[name], organisation.schema, order=parts[name].order)
+        table = PrivateTable(sources[name], organisation.schema, order=parts[name].rows)
         for column, described in organisation.schema.items():
             truth = joined[f"{name}.{column}"]
             if isinstance(described, Category):

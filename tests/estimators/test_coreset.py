@@ -300,7 +300,7 @@ def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
     }
     for kind, study in estimators().items():
         _, plan = study.set_params(**CONSENT)._prepare(a_federation(), 1)
-        assert {step.statistic for step in plan.steps} == expected[kind], kind
+        assert {step.kind for step in plan.steps} == expected[kind], kind
 
 
 def test_a_party_that_is_not_asked_gives_nothing():

@@ -92,7 +92,7 @@ def test_a_column_that_a_policy_withholds_is_not_scored(trained):
 def test_the_output_is_a_line_of_its_own_in_every_ledger_and_outside_the_promise(trained):
     with federation(100, policies=TO_BANK) as f:
         delivery = trained["classes"].predict(f, to="bank")
-        assert {step.statistic for step in delivery.plan_.steps} == {"predictions"}
+        assert {step.kind for step in delivery.plan_.steps} == {"predictions"}
         budget = f.budget()
         assert budget["nonprivate"].tolist() == [1, 1, 1]
         assert budget["spent"].max() == 0

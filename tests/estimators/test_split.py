@@ -16,7 +16,7 @@ from tests.federations import federation, frames
 
 def ids_at(f, party, part):
     """The ids that a party keeps for a part: looked up where no message reaches."""
-    return f.transport.endpoint(party)._row_orders.alignment(part.alignment).ids.to_pylist()
+    return f.transport.endpoint(party)._row_orders.order(part.alignment).ids.to_pylist()
 
 
 def test_the_parts_are_the_same_at_every_party_and_make_up_the_whole():
@@ -36,7 +36,7 @@ def test_rows_of_a_part_are_those_people_in_order_at_every_party():
         _, test = f.split(test=0.4)
         ids = ids_at(f, "bank", test)
         for party, column in (("bank", "age"), ("telco", "bill")):
-            gate = f.transport.endpoint(party)._row_orders.of(test.alignment)
+            gate = f.transport.endpoint(party)._row_orders.gate_for(test.alignment)
             expected = tables[party].set_index("person_id").loc[ids, column]
             assert gate._table.values(column).tolist() == pytest.approx(expected.tolist())
 

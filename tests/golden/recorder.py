@@ -52,7 +52,7 @@ def told(data: bytes) -> tuple[str, list[tuple[str, np.ndarray]], list[tuple[str
         values = {f"concluded {name}": array for name, array in request.values.items()}
     kinds = []
     if isinstance(request, Propose):
-        kinds = [(step.statistic, request.plan.unit) for step in request.plan.steps]
+        kinds = [(step.kind, request.plan.unit) for step in request.plan.steps]
     return getattr(request, "step", ""), [(name, unpack(array)) for name, array in values.items()], kinds
 
 

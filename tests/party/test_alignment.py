@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.party.table.row_order import Alignment, align, common_ids, common_order, read_ids
+from colonnade.party.table.row_order import RowOrder, align, common_ids, common_order, read_ids
 from colonnade.party.table.sources import Source
 from tests import kit
 from tests.party.test_sources import CANARY, KINDS, everything_said, make
@@ -163,8 +163,8 @@ def test_everybody_in_common_stands_in_the_same_place_at_every_party(drawn: tupl
     assert len({part.identity for part in parts.values()}) == 1
     for part, ids in zip(parts.values(), lists, strict=True):
         assert part.people == len(shared)
-        assert part.order.dtype == np.int64
-        assert [ids[row] for row in part.order] == shared
+        assert part.rows.dtype == np.int64
+        assert [ids[row] for row in part.rows] == shared
 
 
 def test_a_party_finds_its_own_order_from_the_common_list_alone() -> None:
@@ -175,7 +175,7 @@ def test_a_party_finds_its_own_order_from_the_common_list_alone() -> None:
     for name, ids in tables.items():
         alone = align(ids, common, party=name)
         assert alone == together[name]
-        assert np.array_equal(alone.order, together[name].order)
+        assert np.array_equal(alone.rows, together[name].rows)
 
 
 def test_an_identity_is_32_bytes_and_changes_with_the_ids_their_kind_and_the_mode() -> None:
@@ -218,7 +218,7 @@ def test_a_party_that_lacks_a_common_id_says_how_many_or_has_null_records() -> N
     ids, common = pa.array([424242, 5, 9]), pa.array([5, 7, 8, 9])
     with pytest.raises(BadInput, match="'bank' lacks 2 of the 4"):
         align(ids, common, party="bank")
-    assert align(ids, common, party="bank", mode="cohort").order.tolist() == [1, -1, -1, 2]
+    assert align(ids, common, party="bank", mode="cohort").rows.tolist() == [1, -1, -1, 2]
 
 
 @pytest.mark.parametrize("common", [[2, 1], [1, 1], [1, None], [], ["1"]])
@@ -234,4 +234,4 @@ def test_an_unknown_mode_is_refused() -> None:
 
 
 def test_an_alignment_does_not_print_its_order() -> None:
-    assert repr(Alignment("ab", 2, np.array([4242, 4243]))) == "Alignment(identity='ab', people=2)"
+    assert repr(RowOrder("ab", 2, np.array([4242, 4243]))) == "RowOrder(identity='ab', people=2)"

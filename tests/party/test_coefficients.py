@@ -77,7 +77,7 @@ def a_plan(
         Step(
             name="s",
             party=party,
-            statistic="coefficients",
+            kind="coefficients",
             columns=columns,
             parameters=parameters(party, columns),
             price=Price.of(epsilon if prices is None else prices[party]),

@@ -39,8 +39,8 @@ def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, ta
     )
 
 
-def a_step(statistic: str, party: str = "bank", columns=("age",), name: str = "x", **parameters) -> Step:
-    return Step(name=name, party=party, statistic=statistic, columns=columns, parameters=parameters, price=None)
+def a_step(kind: str, party: str = "bank", columns=("age",), name: str = "x", **parameters) -> Step:
+    return Step(name=name, party=party, kind=kind, columns=columns, parameters=parameters, price=None)
 
 
 def test_a_plan_that_asks_parties_it_does_not_name_is_refused():
@@ -50,10 +50,10 @@ def test_a_plan_that_asks_parties_it_does_not_name_is_refused():
         Policy().admit(plan, plan.steps[0], TERMS)
 
 
-@pytest.mark.parametrize("statistic", ["coreset-rows", "coreset-sample", "coreset-total", "coreset-scores"])
+@pytest.mark.parametrize("kind", ["coreset-rows", "coreset-sample", "coreset-total", "coreset-scores"])
 @pytest.mark.parametrize(("allowed", "task"), [("align", "alignment"), ("Coreset", "moments"), ("Coreset", "test")])
-def test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself(statistic, allowed, task):
-    plan = a_plan(a_step(statistic), task=task)
+def test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself(kind, allowed, task):
+    plan = a_plan(a_step(kind), task=task)
     with pytest.raises(NonPrivateRefused):
         Policy(nonprivate=(allowed,)).admit(plan, plan.steps[0], TERMS)
 
@@ -72,7 +72,7 @@ def test_naming_few_nodes_lowers_no_floor():
 
 
 def test_a_second_descent_in_a_plan_is_refused_because_it_would_draw_the_same_batches():
-    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.statistic == Gradient.name)
+    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.kind == Gradient.name)
     with pytest.raises(PlanMismatch, match="one descent"):
         GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), STEP)
 
@@ -104,9 +104,11 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
     with unaligned() as f:
         f.align("cohort", ids=["nobody at all"])
         assert f.people == 1
-        gate = f.transport._endpoints["bank"]._row_orders.of(f.alignment)
+        gate = f.transport._endpoints["bank"]._row_orders.gate_for(f.alignment)
         half = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
-        part = MatchingPart(SimpleNamespace(half=half, row_orders=gate.row_orders, alignment=f.alignment))
+        part = MatchingPart(
+            SimpleNamespace(half=half, row_orders=gate.row_orders, plan=SimpleNamespace(alignment=f.alignment))
+        )
         with pytest.raises(PlanMismatch, match="declared public"):
             part._refuse_an_undeclared_size()
         assert part.places(30) == 0

@@ -167,7 +167,7 @@ def test_a_step_that_is_not_in_the_plan_is_refused():
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"statistic": "everything"}, PolicyRefusal.code),
+        ({"kind": "everything"}, PolicyRefusal.code),
         ({"columns": ("person_id",)}, "schema-mismatch"),
         ({"columns": ("age",)}, "schema-mismatch"),
         ({"columns": ()}, "schema-mismatch"),

@@ -155,7 +155,7 @@ class _Open:
     def reopen(self, tables=None) -> DescentPart:
         self.federation = federation(PEOPLE, ledger_dir=self.folder, tables=tables, **self.options)
         self.gate = self.federation.transport._endpoints["bank"]._gate
-        request, body = self.gate.paid_as(self.plan, KEY)
+        request, body = self.gate.ledger_key(self.plan, KEY)
         if not self.gate._ledger.knows(request):
             self.gate._ledger.keep_key(request, body, b"k" * 32, label="key")
         self.part = self.gate.join(self.plan, STEP)

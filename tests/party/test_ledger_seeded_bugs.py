@@ -40,17 +40,17 @@ class Bug:
 
 
 def _rounds_costs_down(patch):
-    honest = ledger.checked_cost
+    honest = ledger_rows.checked_cost
 
     def dishonest(loss):
         cost = honest(loss)
         return Loss((entry - 1 or 1 for entry in cost.renyi), cost.pure)
 
-    patch.setattr(ledger, "checked_cost", dishonest)
+    patch.setattr(ledger_rows, "checked_cost", dishonest)
 
 
 def _accepts_any_cost(patch):
-    patch.setattr(ledger, "checked_cost", lambda loss: loss)
+    patch.setattr(ledger_rows, "checked_cost", lambda loss: loss)
 
 
 def _cap_check_passes_what_it_cannot_compare(patch):

@@ -24,12 +24,12 @@ def the_plan(**changes) -> Plan:
     steps = []
     for party in PARTIES:
         steps += [
-            Step(name="centres", party=party, statistic="centres", columns=("x", "y"), parameters=centres, price=PRICE),
-            Step(name="key", party=party, statistic="group-key", columns=(), price=None),
+            Step(name="centres", party=party, kind="centres", columns=("x", "y"), parameters=centres, price=PRICE),
+            Step(name="key", party=party, kind="group-key", columns=(), price=None),
             Step(
                 name="sketches",
                 party=party,
-                statistic="membership-sketches",
+                kind="membership-sketches",
                 columns=("x", "y"),
                 parameters=sketches,
                 price=PRICE,
@@ -51,12 +51,12 @@ def the_plan(**changes) -> Plan:
 
 
 def changed(plan: Plan, party: str, name: str, **changes) -> Plan:
-    """The plan with one party's step altered, or dropped where ``statistic`` is None."""
+    """The plan with one party's step altered, or dropped where ``kind`` is None."""
     steps = []
     for step in plan.steps:
         if (step.party, step.name) != (party, name):
             steps.append(step)
-        elif changes.get("statistic", "") is not None:
+        elif changes.get("kind", "") is not None:
             steps.append(msgspec.structs.replace(step, **changes))
     return msgspec.structs.replace(plan, steps=tuple(steps))
 
@@ -95,9 +95,7 @@ def test_the_price_decides_the_phantoms_and_the_loss_is_that_of_all_parties_toge
 
 def test_another_step_of_the_plan_under_the_same_key_has_other_values():
     plan = the_plan()
-    copied = [
-        msgspec.structs.replace(step, name="again") for step in plan.steps if step.statistic == "membership-sketches"
-    ]
+    copied = [msgspec.structs.replace(step, name="again") for step in plan.steps if step.kind == "membership-sketches"]
     twice = msgspec.structs.replace(plan, steps=(*plan.steps, *copied))
     first = PrivateMembershipSketches(twice, twice.step("bank", "sketches"), SCHEMA, earlier)
     second = PrivateMembershipSketches(twice, twice.step("bank", "again"), SCHEMA, earlier)
@@ -112,7 +110,7 @@ def test_another_step_of_the_plan_under_the_same_key_has_other_values():
         {"price": Price.of(2.0, 1e-5)},
         {"parameters": {"centres_of": "centres", "clusters": 3, "key_of": "key", "sketches": 512}},
         {"parameters": {"centres_of": "centres", "clusters": 3, "key_of": "other", "sketches": 256}},
-        {"statistic": "histogram"},
+        {"kind": "histogram"},
     ],
 )
 def test_parties_that_are_asked_for_different_sketches_are_refused(changes):
@@ -123,11 +121,11 @@ def test_parties_that_are_asked_for_different_sketches_are_refused(changes):
 def test_a_key_that_somebody_lacks_or_somebody_else_holds_is_refused():
     plan = the_plan()
     with pytest.raises(PlanMismatch):
-        statistic(changed(plan, "telco", "key", statistic=None))
+        statistic(changed(plan, "telco", "key", kind=None))
     with pytest.raises(PlanMismatch):
-        statistic(changed(plan, "telco", "sketches", statistic=None))
+        statistic(changed(plan, "telco", "sketches", kind=None))
     with pytest.raises(PlanMismatch):
-        statistic(changed(changed(plan, "telco", "sketches", statistic=None), "insurer", "sketches", statistic=None))
+        statistic(changed(changed(plan, "telco", "sketches", kind=None), "insurer", "sketches", kind=None))
 
 
 @pytest.mark.parametrize("sketches", [0, -32, 1.5, "many", 2**17])

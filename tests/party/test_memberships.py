@@ -41,8 +41,8 @@ def the_plan(columns=("x", "y"), **changes) -> Plan:
         people=len(FRAME),
         parties=("bank",),
         steps=(
-            Step(name="centres", party="bank", statistic="centres", columns=columns, parameters=centres, price=price),
-            Step(name="count", party="bank", statistic="histogram", columns=("x", "y"), parameters=step, price=price),
+            Step(name="centres", party="bank", kind="centres", columns=columns, parameters=centres, price=price),
+            Step(name="count", party="bank", kind="histogram", columns=("x", "y"), parameters=step, price=price),
         ),
     )
 
@@ -158,5 +158,5 @@ def test_secure_weights_are_the_true_counts_of_the_released_centres_memberships(
 
 def test_plain_categories_look_back_at_nothing():
     plan = the_plan()
-    step = Step(name="plain", party="bank", statistic="histogram", columns=("kind",), price=Price.of(1.0))
+    step = Step(name="plain", party="bank", kind="histogram", columns=("kind",), price=Price.of(1.0))
     assert PrivateHistogram(plan, step, SCHEMA).compute(table()).tolist() == [1, 1]

@@ -37,7 +37,7 @@ def made(kind, column="visits", people=3, change=1, relation=None, **parameters)
     step = Step(
         name="s",
         party="clinic",
-        statistic=kind.name,
+        kind=kind.name,
         columns=(column,) if isinstance(column, str) else column,
         parameters={"change": change, **parameters},
         price=Price.of(0.5),

@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch
-from colonnade.party.table.row_order import Alignment
+from colonnade.party.table.row_order import RowOrder
 from tests.federations import federation
 from tests.party.test_gate import gate_of, guards
 
@@ -15,9 +15,9 @@ def with_half(f: cn.Federation) -> cn.Federation:
     """Agree, at every party, to the first half of the people."""
     for party in f.parties:
         gate = gate_of(f, party)
-        whole = gate.row_orders.alignment(f.alignment)
+        whole = gate.row_orders.order(f.alignment)
         half = whole.people // 2
-        gate.row_orders.add(Alignment("ab" * 32, half, whole.order[:half], whole.ids.slice(0, half)))
+        gate.row_orders.add(RowOrder("ab" * 32, half, whole.rows[:half], whole.ids.slice(0, half)))
     return at(f)
 
 
@@ -52,20 +52,20 @@ def test_an_order_that_nobody_agreed_to_is_refused():
     with pytest.raises(PlanMismatch):
         study.fit(f)
     with pytest.raises(PlanMismatch):
-        gate_of(f).row_orders.alignment("cd" * 32)
+        gate_of(f).row_orders.order("cd" * 32)
 
 
 def test_orders_survive_a_restart_for_this_user_alone(tmp_path):
     with federation(ledger_dir=tmp_path) as f:
         with_half(f)
-        order = gate_of(f).row_orders.alignment("ab" * 32).order
+        order = gate_of(f).row_orders.order("ab" * 32).rows
     files = list(tmp_path.rglob("*.alignment"))
     assert len(files) == 3
     assert all(file.stat().st_mode & 0o077 == 0 for file in files)
     with federation(ledger_dir=tmp_path) as again:
         assert at(again).people == len(order)
-        kept = gate_of(again).row_orders.alignment("ab" * 32)
-        assert np.array_equal(kept.order, order)
+        kept = gate_of(again).row_orders.order("ab" * 32)
+        assert np.array_equal(kept.rows, order)
         assert kept.ids.equals(pa.array(kept.ids.to_pylist(), type=kept.ids.type))
 
 
@@ -73,5 +73,5 @@ def test_agreeing_twice_to_one_order_keeps_the_first():
     f = federation()
     with_half(f)
     orders = guards(f)["bank"]._row_orders
-    first = orders.of("ab" * 32)
-    assert orders.add(Alignment("ab" * 32, 1, np.array([0]))) is first
+    first = orders.gate_for("ab" * 32)
+    assert orders.add(RowOrder("ab" * 32, 1, np.array([0]))) is first

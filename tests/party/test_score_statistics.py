@@ -132,7 +132,7 @@ def test_a_plan_whose_scores_make_no_sense_is_refused(bad):
 
 def squared(people, weights, largest=20.0, height=1_000):
     parameters = {"weights": tuple(weights), "largest": largest, "height": height}
-    step = Step(name="s", party="bank", statistic="squared-length", columns=COLUMNS, parameters=parameters, price=None)
+    step = Step(name="s", party="bank", kind="squared-length", columns=COLUMNS, parameters=parameters, price=None)
     return PrivateSquaredLength(plan([step], people), step, SCHEMA)
 
 

@@ -29,7 +29,7 @@ def made(kind, columns, people, *, size=7, seed=SEED, relation=RELATION, **param
     step = Step(
         name="s",
         party="clinic",
-        statistic=kind.name,
+        kind=kind.name,
         columns=columns,
         parameters={"size": size, "seed": seed, **parameters},
         price=PRICE,

@@ -184,7 +184,7 @@ def a_plan(statistic, parameters, *, people, unit="person", price=None, owners=O
         Step(
             name="s",
             party=party,
-            statistic=statistic,
+            kind=statistic,
             columns=columns,
             parameters=parameters(party, columns),
             price=price,

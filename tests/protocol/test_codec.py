@@ -16,7 +16,7 @@ from colonnade.schema import Category, Numeric, Schema
 
 
 def a_plan(**changes: object) -> Plan:
-    step = Step(name="reports", party="bank", statistic="reports", columns=("segment",), price=Price.of(0.5))
+    step = Step(name="reports", party="bank", kind="reports", columns=("segment",), price=Price.of(0.5))
     fields = {
         "task": "pattern-count",
         "method": "response",

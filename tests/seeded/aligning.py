@@ -17,7 +17,7 @@ from colonnade.secure import matching
 from colonnade.secure import matching as points
 from colonnade.secure.hidden_map import HiddenMap
 from colonnade.secure.union import UnionSide
-from colonnade.steps.kind import RowOrder
+from colonnade.steps.kind import RowOrderKind
 from colonnade.steps.products import Gram
 from tests.conversations import test_matching_run as runs
 from tests.coordinator import test_align as aligned
@@ -52,7 +52,7 @@ def _rows_at_the_front(people, places, secret):
 
 def _draws_again(honest, self, **options):
     honest(self, **options)
-    return Reservation(self.fresh(32))
+    return Reservation(self.random_bytes(32))
 
 
 BUGS = [
@@ -140,7 +140,7 @@ BUGS = [
     ),
     Bug(
         "plain moments on a union",
-        replaced(Gram, "row_order", RowOrder.ANY),
+        replaced(Gram, "row_order_kind", RowOrderKind.ANY),
         unions.test_a_coordinator_cannot_ask_for_plain_moments_on_a_union,
     ),
     Bug(

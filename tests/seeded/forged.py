@@ -37,7 +37,9 @@ BUGS = [
     ),
     Bug(
         "any order counts as a declared number of people",
-        replaced(alignment, "_declared", lambda admitted: admitted.row_orders.of(admitted.alignment).terms.people),
+        replaced(
+            alignment, "_declared", lambda admitted: admitted.row_orders.gate_for(admitted.plan.alignment).terms.people
+        ),
         forged.test_a_declared_size_is_what_was_declared_and_never_what_was_found,
     ),
 ]

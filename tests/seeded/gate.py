@@ -32,9 +32,8 @@ def _draws_before_it_debits(self, ask):
     half = self._admit_local(ask.plan, step)
     law = half.law(step.price)
     value = law.release(half.compute(self._table), ExactSampler(self._randomness))
-    self._ledger.debit(request, body, law.loss, label="late", **self._row(ask.plan, step))
-    released = gate._released(step, {"value": gate.pack(value)}, law.name, law.loss)
-    return self._ledger.seal(request, codec.encode(released))
+    self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
+    return self._ledger.seal(request, gate._released(step, {"value": gate.pack(value)}, law.name, law.loss))
 
 
 def _forgets_answers(patch):

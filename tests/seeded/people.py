@@ -65,7 +65,7 @@ def _same_noise_on_the_diagonal(honest, noise, variance, *rest):
 
 def _in_order_of_appearance(honest, ids, common, **options):
     found = honest(ids, common, **options)
-    return type(found)(**{**vars(found), "order": np.sort(found.order)})
+    return type(found)(**{**vars(found), "rows": np.sort(found.rows)})
 
 
 BUGS = [

@@ -22,24 +22,8 @@ from colonnade.party.gate import Gate
 from colonnade.party.row_orders import RowOrders
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
-from colonnade.protocol import codec
+from colonnade.protocol import codec, messages
 from colonnade.protocol.codec import read_frame, write_frame
-from colonnade.protocol.messages import (
-    Accounted,
-    AccountLine,
-    Agreed,
-    Ask,
-    Conclude,
-    Described,
-    GetAccount,
-    GetDescription,
-    NotKept,
-    Post,
-    Propose,
-    Recall,
-    Refused,
-    Reply,
-)
 from colonnade.steps.registry import is_conversation
 
 __all__ = ["Guard", "serve"]
@@ -61,7 +45,7 @@ class Guard:
     def __init__(self, gate: Gate, member: Member, row_orders: RowOrders | None = None) -> None:
         self._gate = gate
         self._row_orders = row_orders or RowOrders(gate)
-        self._runs = Runs(member, gate.fresh)
+        self._runs = Runs(member, gate.random_bytes)
         self._one_at_a_time = threading.Lock()
         self._before: int | None = None
 
@@ -84,58 +68,60 @@ class Guard:
 
     def delivered(self, plan: Plan, step: str) -> pd.DataFrame:
         """Return what was opened to this party alone: for its own operator, in its own process. No request reaches this."""
-        gate = self._row_orders.of(plan.alignment)
-        return self._row_orders.deliveries.read(gate.paid_as(plan, step)[0])
+        gate = self._row_orders.gate_for(plan.alignment)
+        return self._row_orders.deliveries.read(gate.ledger_key(plan, step)[0])
 
     def delivery_path(self, plan: Plan, step: str) -> Path | None:
         """Return where that is kept; ``None`` in memory. No request reaches this either."""
-        gate = self._row_orders.of(plan.alignment)
-        return self._row_orders.deliveries.path(gate.paid_as(plan, step)[0])
+        gate = self._row_orders.gate_for(plan.alignment)
+        return self._row_orders.deliveries.path(gate.ledger_key(plan, step)[0])
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
-        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn in (1, 2)):
+        if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
-        if isinstance(request, Ask | Post) and request.about is not None:
-            self._gate.note(request.plan, request.about)
-        if isinstance(request, Ask):
-            return self._row_orders.of(request.plan.alignment).answer(request)
-        if isinstance(request, Post):
+        if isinstance(request, messages.Ask | messages.Post) and request.about is not None:
+            self._gate.keep_about(request.plan, request.about)
+        if isinstance(request, messages.Ask):
+            return self._row_orders.gate_for(request.plan.alignment).answer(request)
+        if isinstance(request, messages.Post):
             return self._post(request)
-        if isinstance(request, Recall):
-            return self._recall(request) or codec.encode(NotKept())
-        if isinstance(request, Conclude):
+        if isinstance(request, messages.Recall):
+            return self._recall(request) or codec.encode(messages.NotKept())
+        if isinstance(request, messages.Conclude):
             self._runs.forget()
-            gate = self._row_orders.of(request.plan.alignment)
+            gate = self._row_orders.gate_for(request.plan.alignment)
             return gate.conclude(request.plan, request.step, request.values)
-        if isinstance(request, Propose):
+        if isinstance(request, messages.Propose):
             return codec.encode(self._agree(request))
-        reply: Reply = self._describe(request) if isinstance(request, GetDescription) else self._account(request)
+        reply: messages.Reply = (
+            self._describe(request) if isinstance(request, messages.GetDescription) else self._account(request)
+        )
         return codec.encode(reply)
 
-    def _post(self, request: Post) -> bytes:
+    def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
-        gate = self._row_orders.of(request.plan.alignment)
+        gate = self._row_orders.gate_for(request.plan.alignment)
         return self._runs.post(request, partial(gate.join, request.plan, request.step) if asked else None)
 
-    def _recall(self, request: Recall) -> bytes | None:
+    def _recall(self, request: messages.Recall) -> bytes | None:
         if request.plan.steps_of(self._gate.terms.party):
-            return self._row_orders.of(request.plan.alignment).recall(request.plan, request.step)
+            return self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step)
         return self._runs.opened(request.plan, request.step)  # this party only computed
 
     def _check_membership(self, plan: Plan) -> None:
         terms = self._gate.terms
         check_membership(plan, terms.party, self._runs.member.pinned, terms.federation)
 
-    def _agree(self, request: Propose) -> Agreed:
+    def _agree(self, request: messages.Propose) -> messages.Agreed:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
             head = self._signed_head(request.plan)
-            return Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
-        quoted = self._row_orders.of(request.plan.alignment).quote(request.plan)
-        return Agreed(
+            return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
+        quoted = self._row_orders.gate_for(request.plan.alignment).quote(request.plan)
+        return messages.Agreed(
             plan_hash=codec.digest(request.plan),
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
             unpaid=quoted.unpaid,
@@ -147,25 +133,18 @@ class Guard:
         member = self._runs.member
         return b"" if member.heads is None else member.heads.signed(member.identity, codec.digest(plan))
 
-    def _describe(self, request: GetDescription) -> Described:
+    def _describe(self, request: messages.GetDescription) -> messages.Described:
         terms = self._gate.terms
         if request.alignment:
-            terms = self._row_orders.of(request.alignment).terms
+            terms = self._row_orders.gate_for(request.alignment).terms
             if terms.alignment != request.alignment:
                 raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
-        return Described(
-            party=terms.party,
-            schema=tuple(terms.schema.items()),
-            alignment=terms.alignment,
-            people=terms.people,
-            capacity=terms.capacity,
-            union=terms.union,
-        )
+        return terms.described()
 
-    def _account(self, _: GetAccount) -> Accounted:
+    def _account(self, _: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger
         entries = tuple(
-            AccountLine(
+            messages.AccountLine(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,
@@ -173,7 +152,7 @@ class Guard:
             for entry in ledger.entries()
             if entry.kind in ("debit", "reserve", "nonprivate")
         )
-        return Accounted(
+        return messages.Accounted(
             party=self._gate.terms.party,
             ledger=ledger.identity,
             sequence=ledger.head().sequence,
@@ -189,9 +168,9 @@ class Guard:
         except ColonnadeError:
             return 0
 
-    def _refusal(self, error: ColonnadeError) -> Refused:
+    def _refusal(self, error: ColonnadeError) -> messages.Refused:
         """Say no, and what was debited since this request came in: it is never refunded."""
-        return Refused(
+        return messages.Refused(
             code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(self._before)
         )
 

@@ -1,18 +1,30 @@
-"""Handles that a gate gives away: a paid step whose noise can be drawn, and a ledger that can be read and not written."""
+"""What a gate hands out: the quote for a plan, and the handle of a paid step whose noise can be drawn."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import Entry
+from colonnade.privacy.accounting import Loss
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 
-__all__ = ["LedgerView", "Reservation"]
+__all__ = ["Quoted", "Reservation"]
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """What a plan would cost one party."""
+
+    losses: Mapping[str, Loss]
+    """The loss of each private step, by its name."""
+    unpaid: tuple[str, ...]
+    """The steps that the ledger has not paid for yet."""
+    disclosed: tuple[str, ...]
+    """The steps that are not private, and so not covered by the budget."""
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """A step that is paid for: its noise follows from the seed that the ledger keeps, and can be drawn again after a restart."""
+    """A step that is paid for. Its noise follows from the seed that the ledger keeps, so a restarted party draws the same."""
 
     seed: bytes = field(repr=False)
 
@@ -27,18 +39,3 @@ class Reservation:
     def stream(self, label: str) -> ExactSampler:
         """Return a sampler on a stream directly under the seed."""
         return ExactSampler(KeyedRandomness(self.seed).spawn(label))
-
-
-class LedgerView:
-    """What may be read of a party's ledger from outside the gate. Nothing can be written through it."""
-
-    def __init__(self, ledger: SqliteLedger) -> None:
-        self.identity = ledger.identity
-        self.budget = ledger.budget
-        self.head = ledger.head
-        self.spent = ledger.spent
-        self._entries = ledger.entries
-
-    def entries(self) -> list[Entry]:
-        """Return every row."""
-        return list(self._entries())

@@ -111,7 +111,7 @@ class Party:
             parties=tuple(schemas),
             capacity=0 if policy is None else policy.capacity or 0,
         )
-        table = PrivateTable(self.source, self.schema, order=alignment.order)
+        table = PrivateTable(self.source, self.schema, order=alignment.rows)
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
         member = member or Member(name, Identity.generate(randomness), {})

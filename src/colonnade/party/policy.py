@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
 from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price, nano_epsilon
+from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
 from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep
-from colonnade.steps.kind import Admission, Earlier, RowOrder, StepKind, nothing_earlier
+from colonnade.steps.kind import Admission, Earlier, RowOrderKind, StepKind, nothing_earlier
 from colonnade.steps.registry import kind_of, uses_compute_nodes
 
 __all__ = ["EXACT", "STUDIES", "Policy", "Terms"]
@@ -56,6 +57,17 @@ class Terms:
     """Whether its rows stand in the order of a union, in which nobody is to learn who is in common."""
     version: int | None = None
     """The version of its data that its owner has declared, if any."""
+
+    def described(self) -> Described:
+        """Return what this party tells about itself and its row order."""
+        return Described(
+            party=self.party,
+            schema=tuple(self.schema.items()),
+            alignment=self.alignment,
+            people=self.people,
+            capacity=self.capacity,
+            union=self.union,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +194,8 @@ class Policy:
         return admitted
 
     def _check_order(self, kind: type[StepKind], terms: Terms) -> None:
-        on_a_union = kind.row_order == RowOrder.UNION
-        if kind.row_order != RowOrder.ANY and terms.union != on_a_union:
+        on_a_union = kind.row_order_kind == RowOrderKind.UNION
+        if kind.row_order_kind != RowOrderKind.ANY and terms.union != on_a_union:
             raise PolicyRefusal(
                 "On a union of lists only secure pattern counts and moments are answered, and moments in its own way: anything "
                 "else would be about people whom the other party lacks.",

@@ -1,9 +1,12 @@
-"""The row orders that a party has agreed to, and what was opened to it alone.
+"""The row orders that a party has agreed to, and the deliveries that were opened to it alone.
 
-There is one gate per order, before the same policy and the same ledger. A study names its order of rows, and is answered
-from that order and no other. Orders are kept beside the ledger, for this user alone, so that a restarted party still knows
-them: who is in common is the party's own secret. A delivery never travels. In a simulation its owner reads it from the
-party's object; a served party keeps it in a file beside its ledger, readable by this user alone, with its own ids.
+There is one gate per row order, with the same policy and the same ledger. A study names its row order and is answered from
+that order only. Orders are kept in files beside the ledger, so that a restarted party still knows them. Only this user can
+read them: who is in common is the party's own secret.
+
+A *delivery* is a table of individual scores that was opened to this party alone. It never travels. In a simulation its owner
+reads it from the party's object. A served party keeps it, with its own ids, in a file beside its ledger that only this user
+can read.
 """
 
 import dataclasses
@@ -20,7 +23,7 @@ from pyarrow import feather
 
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.party.gate import Gate
-from colonnade.party.table.row_order import Alignment
+from colonnade.party.table.row_order import RowOrder
 
 __all__ = ["Deliveries", "RowOrders", "read_delivery"]
 
@@ -38,9 +41,9 @@ class Deliveries:
         self._folder = folder
         self._held: dict[bytes, Any] = {}
 
-    def keep(self, request: bytes, alignment: Alignment, columns: dict[str, NDArray[Any]]) -> None:
-        """Keep a table with a row for every person whom this party knows by an id of its own."""
-        table = _table(alignment, columns)
+    def keep(self, request: bytes, order: RowOrder, columns: dict[str, NDArray[Any]]) -> None:
+        """Keep a table with one row per person for whom this party has an id of its own."""
+        table = _table(order, columns)
         if self._folder is None:
             self._held[request] = table
         else:
@@ -72,10 +75,10 @@ def read_delivery(path: str | Path) -> pd.DataFrame:
     return _frame(table)
 
 
-def _table(alignment: Alignment, columns: dict[str, NDArray[Any]]) -> Any:
-    here = np.flatnonzero(alignment.order >= 0)
-    ids = pa.array(here) if alignment.ids is None else alignment.ids.take(pa.array(here))
-    whole = len(here) == alignment.people
+def _table(order: RowOrder, columns: dict[str, NDArray[Any]]) -> Any:
+    here = np.flatnonzero(order.rows >= 0)
+    ids = pa.array(here) if order.ids is None else order.ids.take(pa.array(here))
+    whole = len(here) == order.people
     kept = {name: pa.array(value if whole else value[here]) for name, value in columns.items()}
     return pa.table({"id": ids, **kept})
 
@@ -86,6 +89,7 @@ def _frame(table: Any) -> pd.DataFrame:
 
 
 def _write(table: Any, path: Path) -> None:
+    """Write a file for this user alone, and put it in place at once: a crash leaves all of it or nothing."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
@@ -96,13 +100,13 @@ def _write(table: Any, path: Path) -> None:
 
 
 class RowOrders:
-    """A party's gates by alignment.
+    """A party's gates, one for each row order.
 
     Parameters
     ----------
     first
-        The gate before the order of rows that the party was opened with.
-    alignment
+        The gate before the row order that the party was opened with.
+    order
         That order.
     folder
         Where further orders are kept; ``None`` keeps them in memory, as a simulation without a ledger directory does.
@@ -110,86 +114,75 @@ class RowOrders:
         This party's own ids, all of them, in the order of its table; without them it takes part in no alignment.
     """
 
-    def __init__(
-        self, first: Gate, alignment: Alignment | None = None, folder: Path | None = None, ids: Any = None
-    ) -> None:
+    def __init__(self, first: Gate, order: RowOrder | None = None, folder: Path | None = None, ids: Any = None) -> None:
         self.first = first
         self.ids = ids
         self._gates: dict[str, Gate] = {}
-        self._alignments: dict[str, Alignment] = {}
+        self._orders: dict[str, RowOrder] = {}
         self._folder = folder
-        self._named: str | None = None
+        self._hashed: str | None = None
         self.deliveries = Deliveries(None if folder is None else folder.with_suffix(".deliveries"))
-        self._enter(first, alignment)
+        self._enter(first, order)
         if folder is not None:
             for path in sorted(folder.glob("*.alignment")):
-                alignment, rows = _read_order(path)
-                if rows == self._rows():  # an order of other rows would put people's values to others
-                    self._open(alignment)
+                kept, rows = _read_order(path)
+                if rows == self._rows_hash():  # in an order of other rows, values would be those of other people
+                    self._open(kept)
 
-    def of(self, alignment: str) -> Gate:
-        """Return the gate before one order of rows; before the first for an unknown one, whose policy then refuses the plan."""
-        return self._gates.get(alignment, self.first)
+    def gate_for(self, identity: str) -> Gate:
+        """Return the gate before one row order. For an unknown one return the first gate: its policy then refuses the plan."""
+        return self._gates.get(identity, self.first)
 
-    def alignment(self, identity: str) -> Alignment:
-        """Return an order of rows, with the ids that it orders."""
-        if identity not in self._alignments:
+    def order(self, identity: str) -> RowOrder:
+        """Return a row order, with the ids that it orders."""
+        if identity not in self._orders:
             raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
-        return self._alignments[identity]
+        return self._orders[identity]
 
-    def add(self, alignment: Alignment) -> Gate:
-        """Agree to a further order of rows, durably; one that is known already stays as it is."""
-        if alignment.identity in self._gates:
-            return self._gates[alignment.identity]
+    def add(self, order: RowOrder) -> Gate:
+        """Agree to a further row order, durably; one that is known already stays as it is. Return the gate before it."""
+        if order.identity in self._gates:
+            return self._gates[order.identity]
         if self._folder is not None:
-            _write_order(alignment, self._rows(), self._folder / f"{alignment.identity}.alignment")
-        return self._open(alignment)
+            _write_order(order, self._rows_hash(), self._folder / f"{order.identity}.alignment")
+        return self._open(order)
 
-    def _open(self, alignment: Alignment) -> Gate:
-        terms = dataclasses.replace(
-            self.first.terms, alignment=alignment.identity, people=alignment.people, union=alignment.union
-        )
-        gate = self.first.reordered(alignment.order, terms)
-        self._enter(gate, alignment)
+    def _open(self, order: RowOrder) -> Gate:
+        terms = dataclasses.replace(self.first.terms, alignment=order.identity, people=order.people, union=order.union)
+        gate = self.first.reordered(order.rows, terms)
+        self._enter(gate, order)
         return gate
 
-    def _rows(self) -> str:
-        """Name this party's rows, in the order of its table: kept orders count rows, and are for no others."""
-        if self._named is None:
+    def _rows_hash(self) -> str:
+        """Hash this party's ids in the order of its table. A kept order holds row numbers, so it is for these rows only."""
+        if self._hashed is None:
             state = hashlib.sha256(b"colonnade rows v1")
             for one in [] if self.ids is None else self.ids.cast(pa.large_string()).fill_null("").to_pylist():
                 encoded = one.encode()
                 state.update(len(encoded).to_bytes(8, "big") + encoded)
-            self._named = state.hexdigest()
-        return self._named
+            self._hashed = state.hexdigest()
+        return self._hashed
 
-    def _enter(self, gate: Gate, alignment: Alignment | None) -> None:
+    def _enter(self, gate: Gate, order: RowOrder | None) -> None:
         gate.row_orders = self
         self._gates[gate.terms.alignment] = gate
-        if alignment is not None:
-            self._alignments[alignment.identity] = alignment
+        if order is not None:
+            self._orders[order.identity] = order
 
 
-def _write_order(alignment: Alignment, rows: str, path: Path) -> None:
-    """Write to a file of our own and put it in place at once: a crash leaves the whole order or none."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ids = alignment.ids if alignment.ids is not None else pa.nulls(alignment.people)
-    table = pa.table({"order": pa.array(alignment.order), "id": ids})
-    facts = {"identity": alignment.identity, "union": str(int(alignment.union)), "rows": rows}
-    table = table.replace_schema_metadata(facts)
-    part = path.with_suffix(".part")
-    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-        feather.write_feather(table, file)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+def _write_order(order: RowOrder, rows: str, path: Path) -> None:
+    """Write a row order, with the hash of the rows that it counts."""
+    ids = order.ids if order.ids is not None else pa.nulls(order.people)
+    table = pa.table({"order": pa.array(order.rows), "id": ids})
+    facts = {"identity": order.identity, "union": str(int(order.union)), "rows": rows}
+    _write(table.replace_schema_metadata(facts), path)
 
 
-def _read_order(path: Path) -> tuple[Alignment, str]:
+def _read_order(path: Path) -> tuple[RowOrder, str]:
     table: Any = feather.read_table(path)
-    order = table.column("order").to_numpy().astype(np.int64)
+    places = table.column("order").to_numpy().astype(np.int64)
     ids = table.column("id").combine_chunks()
     identity = table.schema.metadata[b"identity"].decode()
     union = table.schema.metadata.get(b"union") == b"1"
     rows = table.schema.metadata.get(b"rows", b"").decode()
-    return Alignment(identity, len(order), order, None if pa.types.is_null(ids.type) else ids, union), rows
+    return RowOrder(identity, len(places), places, None if pa.types.is_null(ids.type) else ids, union), rows

@@ -18,7 +18,7 @@ from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.row_orders import RowOrders
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import Alignment, align, common_ids, read_ids, unaligned
+from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, unaligned
 from colonnade.party.table.sources import Source
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
@@ -81,7 +81,7 @@ def serve_party(
         parties=papers.parties,
         capacity=policy.capacity or 0,
     )
-    table = PrivateTable(party.source, party.schema, order=alignment.order)
+    table = PrivateTable(party.source, party.schema, order=alignment.rows)
     gate = Gate(table, stricter(policy, papers.floor), terms, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
     member = Member(name, identity, papers.pinned(), heads)
@@ -135,7 +135,7 @@ def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Iden
     return mine
 
 
-def _in_order(ids: Any, cohort: Any, name: str, papers: FederationAgreement) -> Alignment:
+def _in_order(ids: Any, cohort: Any, name: str, papers: FederationAgreement) -> RowOrder:
     if papers.alignment is None:
         return unaligned()
     if cohort is None:

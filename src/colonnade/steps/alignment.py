@@ -17,7 +17,7 @@ from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.hidden_map import slots_for
-from colonnade.steps.kind import Admission, Channel, Earlier, RowOrder, StepKind, Steps, nothing_earlier
+from colonnade.steps.kind import Admission, Channel, Earlier, RowOrderKind, StepKind, Steps, nothing_earlier
 from colonnade.steps.terms import whole_parameter
 
 __all__ = [
@@ -125,7 +125,7 @@ class Matching:
     def read(cls, plan: Plan, name: str) -> "Matching":
         """Read a matching from a plan; refuse one on which the parties could not agree."""
         steps = {step.party: step for step in plan.steps if step.name == name}
-        kinds = {step.statistic for step in steps.values()}
+        kinds = {step.kind for step in steps.values()}
         if len(steps) < 2 or len(kinds) != 1 or any(step.columns for step in steps.values()):
             raise PlanMismatch("Lists are matched between two or more parties, in one way.")
         rules = {IdRules.read(step.parameters) for step in steps.values()}
@@ -209,7 +209,7 @@ class AligningStep(StepKind):
 
     channel: ClassVar[Channel] = Channel.LISTS
     admission: ClassVar[Admission] = Admission.ALIGNMENT
-    row_order: ClassVar[RowOrder] = RowOrder.ANY
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
     opening_is_answer: ClassVar[bool] = False
     mode: ClassVar[str]
     """What users call it."""
@@ -331,9 +331,7 @@ class Cohort(AligningStep):
     def members(cls, plan: Plan, name: str) -> tuple[str, ...]:
         """Return the parties that have the step."""
         steps = [step for step in plan.steps if step.name == name]
-        if len(steps) < 2 or any(
-            step.statistic != cls.name or step.columns or step.price is not None for step in steps
-        ):
+        if len(steps) < 2 or any(step.kind != cls.name or step.columns or step.price is not None for step in steps):
             raise PlanMismatch("A public list is agreed to by two or more parties, and costs nothing.")
         rules = {IdRules.read(step.parameters) for step in steps}
         if len(rules) != 1 or len({step.parameters.get("listed") for step in steps}) != 1:

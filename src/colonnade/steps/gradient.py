@@ -72,10 +72,10 @@ class GradientTerms:
     @classmethod
     def _of(cls, plan: Plan, name: str) -> "GradientTerms":
         parts = {step.party: step for step in plan.steps if step.name == name}
-        if len(parts) < 2 or any(step.statistic != Gradient.name for step in parts.values()):
+        if len(parts) < 2 or any(step.kind != Gradient.name for step in parts.values()):
             raise PlanMismatch("A gradient is computed by two data parties or more.")
         plan.require_named()
-        if any(step.statistic == Gradient.name and step.name != name for step in plan.steps):
+        if any(step.kind == Gradient.name and step.name != name for step in plan.steps):
             raise PlanMismatch("A plan has one descent: a second one under the same key would not be amplified.")
         if set(key_holders(plan, KEY)) != set(parts):
             raise PlanMismatch("The data parties of a gradient agree on the key of its batches first.")

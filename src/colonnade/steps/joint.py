@@ -316,7 +316,7 @@ class _Question:
 def _read(question: _Question) -> Joint:
     kind, plan, name = question.kind, question.plan, question.name
     steps = {step.party: step for step in plan.steps if step.name == name}
-    if len(steps) < 2 or any(step.statistic != kind.name for step in steps.values()):
+    if len(steps) < 2 or any(step.kind != kind.name for step in steps.values()):
         raise PlanMismatch("A joint step is one kind of step at two or more parties.")
     if kind.one_price(steps) and len({step.price for step in steps.values()}) != 1:
         raise PlanMismatch("The parties of a joint step are offered different prices.")

@@ -27,7 +27,7 @@ from colonnade.steps.kind import (
     Channel,
     Earlier,
     Forecast,
-    RowOrder,
+    RowOrderKind,
     StepKind,
     Steps,
     nothing_earlier,
@@ -47,7 +47,7 @@ class KeyStep(StepKind):
 
     channel: ClassVar[Channel] = Channel.KEY
     admission: ClassVar[Admission] = Admission.NOTHING
-    row_order: ClassVar[RowOrder] = RowOrder.ANY
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
@@ -57,9 +57,7 @@ class KeyStep(StepKind):
     def members(cls, plan: Plan, name: str) -> tuple[str, ...]:
         """Return the parties that have the step: two or more, and none of them asked for anything else in it."""
         steps = [step for step in plan.steps if step.name == name]
-        if len(steps) < 2 or any(
-            step.statistic != cls.name or step.columns or step.price is not None for step in steps
-        ):
+        if len(steps) < 2 or any(step.kind != cls.name or step.columns or step.price is not None for step in steps):
             raise PlanMismatch("A secret is agreed on by two or more parties, and costs and releases nothing.")
         plan.require_named()
         return tuple(sorted(step.party for step in steps))
@@ -147,7 +145,7 @@ def part_identity(plan: Plan, part: str) -> str:
 
 def key_holders(plan: Plan, name: str) -> list[str]:
     """Return the parties that agree on a key in the step of a given name."""
-    return [step.party for step in plan.steps if step.name == name and step.statistic == GroupKey.name]
+    return [step.party for step in plan.steps if step.name == name and step.kind == GroupKey.name]
 
 
 def _share(step: Step) -> float:
@@ -264,7 +262,7 @@ def _agreeing(plan: Plan, step: Step) -> tuple[str, ...]:
     """Return the sketching parties, in the order of their steps, having checked that all are asked for the same."""
     steps = {one.party: one for one in plan.steps if one.name == step.name}
     for one in steps.values():
-        if (one.statistic, one.price, one.parameters) != (step.statistic, step.price, step.parameters):
+        if (one.kind, one.price, one.parameters) != (step.kind, step.price, step.parameters):
             raise PlanMismatch("The parties are asked for different sketches, which would not hide anybody.")
     if len(steps) < 2:
         raise PlanMismatch("Sketches are compared between two or more parties.")

@@ -38,7 +38,7 @@ __all__ = [
     "Earlier",
     "Forecast",
     "NoiseWords",
-    "RowOrder",
+    "RowOrderKind",
     "StepKind",
     "Steps",
     "nothing_earlier",
@@ -110,7 +110,7 @@ class Channel(StrEnum):
     """Private matching of id lists."""
 
 
-class RowOrder(StrEnum):
+class RowOrderKind(StrEnum):
     """On which orders of rows a step is answered."""
 
     COMMON = "common"
@@ -189,7 +189,7 @@ class StepKind:
     admission: ClassVar[Admission] = Admission.COLUMNS
     permission: ClassVar[str] = ""
     """What a policy has to list under ``nonprivate`` where the step has no price; by default the kind's own name."""
-    row_order: ClassVar[RowOrder] = RowOrder.COMMON
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.COMMON
     together: ClassVar[bool] = False
     """Whether every party's ledger holds the loss of the whole step, so that a person's total counts it once."""
     keeps_key: ClassVar[bool] = False
@@ -253,9 +253,7 @@ class StepKind:
         price: Price | None,
     ) -> Step:
         """Return a step of this kind, to be put into a plan."""
-        return Step(
-            name=name, party=party, statistic=cls.name, columns=columns, parameters=parameters or {}, price=price
-        )
+        return Step(name=name, party=party, kind=cls.name, columns=columns, parameters=parameters or {}, price=price)
 
     # The whole step ---------------------------------------------------------------------------------------------------------
 

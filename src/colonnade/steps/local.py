@@ -146,7 +146,7 @@ class Membership:
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> None:
         self.centres_of = str(step.parameters.get("centres_of"))
         source = plan.step(step.party, self.centres_of)
-        if source.statistic != Centres.name or source.columns != step.columns:
+        if source.kind != Centres.name or source.columns != step.columns:
             raise PlanMismatch("A step counts memberships of centres of other columns, or of no centres.")
         self.source = Centres(plan, source, schema)
         self.size = self.source.clusters

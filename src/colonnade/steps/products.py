@@ -32,7 +32,7 @@ from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema import Schema
 from colonnade.secure.products import entry_pairs
 from colonnade.steps.joint import JointStep, shared_price
-from colonnade.steps.kind import Earlier, RowOrder, Steps, nothing_earlier
+from colonnade.steps.kind import Earlier, RowOrderKind, Steps, nothing_earlier
 from colonnade.steps.local import MEMBERSHIP, category_of
 from colonnade.steps.terms import BoundedScores, FixedPoint, whole_parameter, word_list
 
@@ -120,7 +120,7 @@ class PairTables(JointStep):
     name: ClassVar[str] = "pair-tables"
     title: ClassVar[str] = "pair tables with noise in shares"
     parameters: ClassVar[frozenset[str]] = frozenset({"width"}) | MEMBERSHIP
-    row_order: ClassVar[RowOrder] = RowOrder.ANY
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
@@ -159,7 +159,7 @@ class UnionCross(JointStep):
     name: ClassVar[str] = "union-cross"
     title: ClassVar[str] = "Gram matrix of the people in common, with noise in shares"
     parameters: ClassVar[frozenset[str]] = frozenset({"scale", "signed", "row_bound", "width", "coded", "part"})
-    row_order: ClassVar[RowOrder] = RowOrder.UNION
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.UNION
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)

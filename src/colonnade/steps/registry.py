@@ -4,67 +4,52 @@ from collections.abc import Iterator, Mapping
 
 from colonnade.errors import PlanMismatch, PolicyRefusal
 from colonnade.plan import Plan, Step
-from colonnade.steps.alignment import Cohort, ListMatching, UnionMatching
-from colonnade.steps.gradient import Gradient
+from colonnade.steps import alignment, gradient, keys, local, products, score_table, sums
 from colonnade.steps.joint import Joint, JointStep
-from colonnade.steps.keys import GroupKey, MembershipSketches, Split
 from colonnade.steps.kind import Channel, StepKind, Steps
-from colonnade.steps.local import Centres, Histogram, Reports, Rows, Sketch, SquaredLength, Total, Values, ValueSketch
-from colonnade.steps.products import Coefficients, Gram, PairTables, UnionCross, UnionOwn
-from colonnade.steps.score_table import ScoreHistogram
-from colonnade.steps.sums import (
-    CoresetClusters,
-    CoresetDraws,
-    CoresetGradient,
-    CoresetRows,
-    CoresetSample,
-    CoresetScores,
-    CoresetTotal,
-    Predictions,
-)
 
 __all__ = ["KINDS", "discloses", "is_conversation", "kind_of", "read_joint", "uses_compute_nodes", "whole_steps"]
 
 KINDS: Mapping[str, type[StepKind]] = {
     kind.name: kind
     for kind in (
-        Centres,
-        Coefficients,
-        Cohort,
-        CoresetClusters,
-        CoresetDraws,
-        CoresetGradient,
-        CoresetRows,
-        CoresetSample,
-        CoresetScores,
-        CoresetTotal,
-        Gradient,
-        Gram,
-        GroupKey,
-        Histogram,
-        ListMatching,
-        MembershipSketches,
-        PairTables,
-        Predictions,
-        Reports,
-        Rows,
-        ScoreHistogram,
-        Sketch,
-        Split,
-        SquaredLength,
-        Total,
-        UnionCross,
-        UnionMatching,
-        UnionOwn,
-        ValueSketch,
-        Values,
+        alignment.Cohort,
+        alignment.ListMatching,
+        alignment.UnionMatching,
+        gradient.Gradient,
+        keys.GroupKey,
+        keys.MembershipSketches,
+        keys.Split,
+        local.Centres,
+        local.Histogram,
+        local.Reports,
+        local.Rows,
+        local.Sketch,
+        local.SquaredLength,
+        local.Total,
+        local.ValueSketch,
+        local.Values,
+        products.Coefficients,
+        products.Gram,
+        products.PairTables,
+        products.UnionCross,
+        products.UnionOwn,
+        score_table.ScoreHistogram,
+        sums.CoresetClusters,
+        sums.CoresetDraws,
+        sums.CoresetGradient,
+        sums.CoresetRows,
+        sums.CoresetSample,
+        sums.CoresetScores,
+        sums.CoresetTotal,
+        sums.Predictions,
     )
 }
 
 
 def kind_of(step: Step) -> type[StepKind]:
     """Return a step's kind; refuse one that nobody here knows."""
-    kind = KINDS.get(step.statistic)
+    kind = KINDS.get(step.kind)
     if kind is None:
         raise PolicyRefusal("This party does not know the kind of step that was asked for.")
     return kind
@@ -73,8 +58,8 @@ def kind_of(step: Step) -> type[StepKind]:
 def whole_steps(plan: Plan | tuple[Step, ...]) -> Iterator[tuple[type[StepKind], Steps]]:
     """Yield every whole step of a plan with its kind, in the plan's order."""
     steps = plan.steps if isinstance(plan, Plan) else plan
-    for name, kind in dict.fromkeys((step.name, step.statistic) for step in steps):
-        found = {step.party: step for step in steps if (step.name, step.statistic) == (name, kind)}
+    for name, kind in dict.fromkeys((step.name, step.kind) for step in steps):
+        found = {step.party: step for step in steps if (step.name, step.kind) == (name, kind)}
         yield kind_of(next(iter(found.values()))), found
 
 

@@ -77,7 +77,7 @@ class SumTerms:
         owners = tuple(sorted(step.party for step in steps))
         if len(owners) < 2 or len(set(owners)) != len(owners) or not set(owners) <= set(plan.parties):
             raise PlanMismatch("A secure sum is one step at two or more of the plan's data parties.")
-        terms = {(step.statistic, step.parameters.get("bound"), step.parameters.get("recipient")) for step in steps}
+        terms = {(step.kind, step.parameters.get("bound"), step.parameters.get("recipient")) for step in steps}
         if len(terms) != 1:
             raise PlanMismatch("The parties of a secure sum are asked for different sums.")
         (_, bound, recipient) = terms.pop()

@@ -141,7 +141,7 @@ class FunctionalRelease:
     def variance(self, joint: Joint) -> Array:
         """Return the variance of every entry, in coded units."""
         noise = joint.noise
-        assert isinstance(noise, CoefficientNoise)  # the step's statistic decided
+        assert isinstance(noise, CoefficientNoise)  # the step's kind decided
         variance = np.zeros((len(self.features), len(self.features)))
         first, second = entry_pairs(joint.widths)
         for block, slope, places in cross_entries(joint.steps).groups:

@@ -135,7 +135,7 @@ class GramRelease:
     def variance(self, joint: Joint) -> Array:
         """Return the variance of every entry, in coded units."""
         noise = joint.noise
-        assert isinstance(noise, GramNoise)  # the step's statistic decided
+        assert isinstance(noise, GramNoise)  # the step's kind decided
         unit = float(self.gamma) ** 4
         variance = np.full((len(self.features), len(self.features)), noise.opened_variance / unit)
         alone = float(noise.own_variance) / unit
@@ -221,7 +221,7 @@ class UnionRelease(GramRelease):
 
     def variance(self, joint: Joint) -> Array:
         """Return the variance of every entry, in coded units: both parties' shares of it."""
-        assert isinstance(joint.noise, UnionNoise)  # the step's statistic decided
+        assert isinstance(joint.noise, UnionNoise)  # the step's kind decided
         size = len(self.features)
         variance = np.full((size, size), 2 * joint.noise.share_variance / float(self.gamma) ** 4)
         np.fill_diagonal(variance, 2 * variance[0, 0])

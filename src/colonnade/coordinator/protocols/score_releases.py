@@ -170,7 +170,7 @@ class ScoreGram:
 
 def _variance(joint: Joint) -> Array:
     noise = joint.noise
-    assert isinstance(noise, GramNoise)  # the step's statistic decided
+    assert isinstance(noise, GramNoise)  # the step's kind decided
     size = sum(joint.widths) + 1
     variance, alone = np.full((size, size), noise.opened_variance), float(noise.own_variance)
     for places in places_beside_constant(joint.owners, joint.widths).values():

@@ -9,32 +9,9 @@ from typing import Any  # what SQLite returns
 import msgspec
 
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
+from colonnade.party.ledger import rows
 from colonnade.party.ledger.file import LedgerFile
-from colonnade.party.ledger.rows import (
-    BEFORE_THE_FIRST,
-    CHARGED,
-    COSTLESS,
-    FACTS,
-    FORMAT,
-    OLD_FORMAT,
-    Ceiling,
-    Entry,
-    Facts,
-    Genesis,
-    Kind,
-    Migrated,
-    RowTerms,
-    about_hash,
-    answer_hash,
-    as_entry,
-    check_hash,
-    check_kept,
-    corrupt,
-    least_entry,
-    read_loss,
-    row_hash,
-    seed_hash,
-)
+from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NOTHING, Loss
 from colonnade.protocol import codec
@@ -42,19 +19,19 @@ from colonnade.protocol import codec
 __all__ = ["KeptPlans", "LedgerState", "RowChain", "first_row", "folded"]
 
 
-def first_row(genesis: Genesis, written: int) -> Facts:
+def first_row(genesis: rows.Genesis, written: int) -> Facts:
     """Return the row with which a ledger begins."""
     detail = msgspec.json.encode(genesis).decode()
-    return Facts(0, "genesis", None, None, "genesis", written, None, None, None, detail, None, BEFORE_THE_FIRST)
+    return Facts(0, "genesis", None, None, "genesis", written, None, None, None, detail, None, rows.BEFORE_THE_FIRST)
 
 
-def folded(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Facts, "LedgerState"]]:
+def folded(stored: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Facts, "LedgerState"]]:
     """Check rows one by one, each given as its facts, hash, seed, answer's hash and answer; yield what they add up to."""
     state: LedgerState | None = None
-    for *row, digest, seed, kept, answer in rows:
+    for *row, digest, seed, kept, answer in stored:
         facts = Facts(*row)
         state = LedgerState.begin(facts, digest) if state is None else state.then(facts, digest)
-        check_kept(facts, digest, seed, kept, answer)
+        rows.check_kept(facts, digest, seed, kept, answer)
         yield facts, state
 
 
@@ -62,12 +39,12 @@ def folded(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Facts, "LedgerStat
 class LedgerState:
     """What a verified run of rows adds up to."""
 
-    genesis: Genesis
-    cap: Ceiling
+    genesis: rows.Genesis
+    cap: rows.Ceiling
     sequence: int
     hash: bytes
     total: Loss
-    format: int = FORMAT
+    format: int = rows.FORMAT
     """The format of the rows that come next: 2 until a row says that the ledger was migrated."""
     version: int | None = None
     """The data version declared last."""
@@ -75,13 +52,13 @@ class LedgerState:
     @classmethod
     def begin(cls, facts: Facts, stored_hash: object) -> "LedgerState":
         """Check the first row."""
-        digest = check_hash(facts, stored_hash)
-        if (facts.sequence, facts.kind, facts.previous) != (0, "genesis", BEFORE_THE_FIRST):
-            raise corrupt(0)
+        digest = rows.check_hash(facts, stored_hash)
+        if (facts.sequence, facts.kind, facts.previous) != (0, "genesis", rows.BEFORE_THE_FIRST):
+            raise rows.corrupt(0)
         try:
-            genesis = msgspec.json.decode(facts.detail or "", type=Genesis)
+            genesis = msgspec.json.decode(facts.detail or "", type=rows.Genesis)
         except (msgspec.MsgspecError, BadInput):
-            raise corrupt(0) from None
+            raise rows.corrupt(0) from None
         if (genesis.format, genesis.grid) != (facts.format, GRID):
             raise LedgerCorrupt(
                 "This ledger has another format or another grid of orders; nothing was released.",
@@ -91,55 +68,55 @@ class LedgerState:
 
     def then(self, facts: Facts, stored_hash: object) -> "LedgerState":
         """Check the next row and add it. The caller asks for `within_cap` after the last one."""
-        digest = check_hash(facts, stored_hash)
+        digest = rows.check_hash(facts, stored_hash)
         if (facts.sequence, facts.previous) != (self.sequence + 1, self.hash):
-            raise corrupt(self.sequence + 1)
+            raise rows.corrupt(self.sequence + 1)
         try:
             after = self._after(facts)
         except (msgspec.MsgspecError, BadInput):
-            raise corrupt(facts.sequence) from None
+            raise rows.corrupt(facts.sequence) from None
         return dataclasses.replace(after, sequence=facts.sequence, hash=digest)
 
     def _after(self, facts: Facts) -> "LedgerState":
         if facts.kind == "migrated":
             return self._migrated(facts)
         if facts.format != self.format:
-            raise corrupt(facts.sequence)
+            raise rows.corrupt(facts.sequence)
         if facts.kind == "version" and facts.version is not None and facts.version > (self.version or 0):
             return dataclasses.replace(self, version=facts.version)
         if facts.version not in (None, self.version):
-            raise corrupt(facts.sequence)
-        if facts.kind in CHARGED and facts.loss is not None:
-            loss = read_loss(facts.loss)
-            if least_entry(loss) < 1 or (facts.least, facts.pure) != (least_entry(loss), loss.pure):
-                raise corrupt(facts.sequence)
+            raise rows.corrupt(facts.sequence)
+        if facts.kind in rows.CHARGED and facts.loss is not None:
+            loss = rows.read_loss(facts.loss)
+            if rows.least_entry(loss) < 1 or (facts.least, facts.pure) != (rows.least_entry(loss), loss.pure):
+                raise rows.corrupt(facts.sequence)
             return dataclasses.replace(self, total=self.total + loss)
         if facts.kind == "cap":
-            cap = msgspec.json.decode(facts.detail or "", type=Ceiling)
+            cap = msgspec.json.decode(facts.detail or "", type=rows.Ceiling)
             # totals only grow: within the cap here means within it at every row since the cap was set
             if not (self.cap.holds(self.total) and cap.holds(self.total)):
-                raise corrupt(facts.sequence)
+                raise rows.corrupt(facts.sequence)
             return dataclasses.replace(self, cap=cap)
-        if facts.kind in COSTLESS:
+        if facts.kind in rows.COSTLESS:
             return self
-        raise corrupt(facts.sequence)
+        raise rows.corrupt(facts.sequence)
 
     def _migrated(self, facts: Facts) -> "LedgerState":
-        pinned = msgspec.json.decode(facts.detail or "", type=Migrated)
-        if self.format != OLD_FORMAT or facts.format != FORMAT or pinned != self.pinned:
-            raise corrupt(facts.sequence)
-        return dataclasses.replace(self, format=FORMAT)
+        pinned = msgspec.json.decode(facts.detail or "", type=rows.Migrated)
+        if self.format != rows.OLD_FORMAT or facts.format != rows.FORMAT or pinned != self.pinned:
+            raise rows.corrupt(facts.sequence)
+        return dataclasses.replace(self, format=rows.FORMAT)
 
     def within_cap(self) -> "LedgerState":
         """Refuse a ledger that has spent more than its cap."""
         if not self.cap.holds(self.total):
-            raise corrupt(self.sequence)
+            raise rows.corrupt(self.sequence)
         return self
 
     @property
-    def pinned(self) -> Migrated:
+    def pinned(self) -> rows.Migrated:
         """What the row of a migration says about all rows before it."""
-        return Migrated(self.format, self.sequence, self.hash.hex())
+        return rows.Migrated(self.format, self.sequence, self.hash.hex())
 
     @property
     def nano(self) -> int:
@@ -166,8 +143,10 @@ class LedgerState:
         version: int | None = None,
     ) -> Facts:
         """Return the row that comes next."""
-        pure, least, curve = (None, None, None) if loss is None else (loss.pure, least_entry(loss), loss.to_bytes())
-        kept = None if seed is None or request is None else seed_hash(request, seed)
+        pure, least, curve = (
+            (None, None, None) if loss is None else (loss.pure, rows.least_entry(loss), loss.to_bytes())
+        )
+        kept = None if seed is None or request is None else rows.seed_hash(request, seed)
         return Facts(
             self.sequence + 1,
             kind,
@@ -227,7 +206,7 @@ class KeptPlans:
     def _held(self) -> int:
         return sum(len(one.content) for one in self._at_hand.values())
 
-    def refer(self, terms: RowTerms, current: int | None) -> bytes | None:
+    def refer(self, terms: rows.RowTerms, current: int | None) -> bytes | None:
         """Make ready what a row refers to: its plan, and what was said about it; return the hash of the latter."""
         version, plan = terms.get("version"), terms.get("plan")
         if version is not None and version != current:
@@ -242,7 +221,7 @@ class KeptPlans:
             self._file.run("INSERT INTO plans (hash, content) VALUES (?, ?)", (digest, at_hand.content))
         if at_hand is None or at_hand.about is None:
             return None
-        about, named = at_hand.about, about_hash(at_hand.about)
+        about, named = at_hand.about, rows.about_hash(at_hand.about)
         if self._file.run("SELECT 1 FROM abouts WHERE hash = ?", (named,)).fetchone() is None:
             self._file.run(
                 "INSERT INTO abouts (hash, title, purpose, requester, signature) VALUES (?, ?, ?, ?, ?)",
@@ -266,7 +245,7 @@ class KeptPlans:
         for digest, *words in self._file.run("SELECT hash, title, purpose, requester, signature FROM abouts"):
             try:
                 about = About(title=words[0], purpose=words[1], requester=words[2], signature=words[3])
-                sound = about_hash(about) == digest
+                sound = rows.about_hash(about) == digest
             except (BadInput, TypeError, AttributeError):
                 sound = False
             if not sound:
@@ -310,26 +289,26 @@ class RowChain:
         anchored = self._state is None
         plans: set[bytes | None] = {None}
         abouts: set[bytes | None] = {None}
-        rows = f"SELECT {FACTS}, hash, seed, answer_hash, answer FROM entries ORDER BY sequence"  # noqa: S608
-        for facts, state in folded(self._file.run(rows)):
+        every = f"SELECT {rows.FACTS}, hash, seed, answer_hash, answer FROM entries ORDER BY sequence"  # noqa: S608
+        for facts, state in folded(self._file.run(every)):
             plans.add(facts.plan)
             abouts.add(facts.about)
             anchored = anchored or (self._state is not None and self._state.hash == state.hash)
-        if state is None or not anchored or state.format != FORMAT:
-            raise corrupt(0 if self._state is None else self._state.sequence)
+        if state is None or not anchored or state.format != rows.FORMAT:
+            raise rows.corrupt(0 if self._state is None else self._state.sequence)
         self.plans.verify(plans, abouts)
         self._state = state.within_cap()
 
     def catch_up(self) -> LedgerState:
         """Verify and add the rows appended since, and that the last known row is still there."""
         state = self.known
-        rows = self._file.run(
-            f"SELECT {FACTS}, hash FROM entries WHERE sequence >= ? ORDER BY sequence",  # noqa: S608
+        found = self._file.run(
+            f"SELECT {rows.FACTS}, hash FROM entries WHERE sequence >= ? ORDER BY sequence",  # noqa: S608
             (state.sequence,),
         ).fetchall()
-        if not rows or check_hash(Facts(*rows[0][:-1]), rows[0][-1]) != state.hash:
-            raise corrupt(state.sequence)
-        for row in rows[1:]:
+        if not found or rows.check_hash(Facts(*found[0][:-1]), found[0][-1]) != state.hash:
+            raise rows.corrupt(state.sequence)
+        for row in found[1:]:
             state = state.then(Facts(*row[:-1]), row[-1])
         self._state = state.within_cap()
         return state
@@ -337,13 +316,13 @@ class RowChain:
     def find(self, request_id: bytes) -> tuple[Facts, bytes | None, bytes | None] | None:
         """Return the row of a request, with its seed and its answer; refuse one that was changed."""
         row = self._file.run(
-            f"SELECT {FACTS}, hash, seed, answer_hash, answer FROM entries WHERE request = ?",  # noqa: S608
+            f"SELECT {rows.FACTS}, hash, seed, answer_hash, answer FROM entries WHERE request = ?",  # noqa: S608
             (request_id,),
         ).fetchone()
         if row is None:
             return None
         facts, (digest, seed, kept, answer) = Facts(*row[:-4]), row[-4:]
-        check_kept(facts, check_hash(facts, digest), seed, kept, answer)
+        rows.check_kept(facts, rows.check_hash(facts, digest), seed, kept, answer)
         return facts, seed, answer
 
     def knows(self, request_id: bytes) -> bool:
@@ -358,21 +337,21 @@ class RowChain:
     def entries(self) -> list[Entry]:
         """Return all rows, for reading."""
         abouts = self.plans.abouts()
-        rows = self._file.run(f"SELECT {FACTS}, answer IS NOT NULL FROM entries ORDER BY sequence")  # noqa: S608
-        entries = ((Facts(*row[:-1]), bool(row[-1])) for row in rows)
-        return [as_entry(facts, sealed, abouts.get(facts.about or b"")) for facts, sealed in entries]
+        found = self._file.run(f"SELECT {rows.FACTS}, answer IS NOT NULL FROM entries ORDER BY sequence")  # noqa: S608
+        entries = ((Facts(*row[:-1]), bool(row[-1])) for row in found)
+        return [rows.as_entry(facts, sealed, abouts.get(facts.about or b"")) for facts, sealed in entries]
 
     def append(self, facts: Facts, seed: bytes | None = None) -> None:
         """Write the next row."""
         places = ", ".join("?" * (len(facts) + 2))
         self._file.run(
-            f"INSERT INTO entries ({FACTS}, hash, seed) VALUES ({places})",  # noqa: S608
-            (*facts, row_hash(facts), seed),
+            f"INSERT INTO entries ({rows.FACTS}, hash, seed) VALUES ({places})",  # noqa: S608
+            (*facts, rows.row_hash(facts), seed),
         )
 
     def answer(self, facts: Facts, answer: bytes) -> None:
         """Write the answer into its row, and erase the seed."""
         self._file.run(
             "UPDATE entries SET seed = NULL, answer_hash = ?, answer = ? WHERE sequence = ?",
-            (answer_hash(row_hash(facts), answer, written_in=facts.format), answer, facts.sequence),
+            (rows.answer_hash(rows.row_hash(facts), answer, written_in=facts.format), answer, facts.sequence),
         )

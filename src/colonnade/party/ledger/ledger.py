@@ -23,28 +23,15 @@ from typing import Self, Unpack
 import msgspec
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
+from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.migration import migrate
-from colonnade.party.ledger.rows import (
-    COSTLESS,
-    FORMAT,
-    SEEDED,
-    Ceiling,
-    Entry,
-    Genesis,
-    Head,
-    Kind,
-    RowTerms,
-    check_identified,
-    checked_cost,
-    checked_name,
-    read_loss,
-)
+from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NANO, Budget, Loss
 
-__all__ = ["Entry", "Head", "RowTerms", "SqliteLedger"]
+__all__ = ["Entry", "Head", "LabelledRow", "LedgerView", "SqliteLedger"]
 
 LARGEST_ANSWER = 2**28
 YEAR_10000 = 253_402_300_800
@@ -107,7 +94,9 @@ class SqliteLedger:
         """
         if type(test) is not bool:
             raise BadInput("test is True or False.")
-        genesis = Genesis(FORMAT, GRID, os.urandom(16).hex(), checked_name(party, "party"), test, Ceiling.of(budget))
+        genesis = rows.Genesis(
+            FORMAT, GRID, os.urandom(16).hex(), rows.checked_name(party, "party"), test, Ceiling.of(budget)
+        )
         first = first_row(genesis, _now(clock))
         ledger = cls(LedgerFile.make(path, patience=patience), clock)
         try:
@@ -198,8 +187,8 @@ class SqliteLedger:
 
     def forfeit(self, loss: Loss, *, label: str) -> int:
         """Charge a loss without any release: what is known to have been spent and is not in this file."""
-        cost, written = checked_cost(loss), _now(self._clock)
-        checked_name(label, "label")
+        cost, written = rows.checked_cost(loss), _now(self._clock)
+        rows.checked_name(label, "label")
         with self._file.writing() as stake:
             state = self._chain.catch_up()
             self._refuse_beyond_the_cap(state, cost)
@@ -234,7 +223,7 @@ class SqliteLedger:
         ``None`` also for a step that was reserved and not committed: it is resumed from its seed (`seed_of`). A release
         that was paid for and not kept raises `ReleaseLost`: it is never drawn a second time.
         """
-        check_identified(request_id, body_hash)
+        rows.check_identified(request_id, body_hash)
         with self._file.reading():
             self._chain.catch_up()
             found = self._chain.find(request_id)
@@ -254,7 +243,7 @@ class SqliteLedger:
 
     def knows(self, request_id: bytes) -> bool:
         """Return whether this request was paid for."""
-        check_identified(request_id)
+        rows.check_identified(request_id)
         with self._file.reading():
             self._chain.catch_up()
             return self._chain.find(request_id) is not None
@@ -313,7 +302,7 @@ class SqliteLedger:
         twice would show the difference without any noise, so it is opened once, and these bytes are sent again.
         """
         marker, written = _opening_of(request_id), _now(self._clock)
-        checked_name(label, "label")
+        rows.checked_name(label, "label")
         with self._file.writing():
             state = self._chain.catch_up()
             if self._chain.find(marker) is not None:
@@ -344,7 +333,7 @@ class SqliteLedger:
 
     def seed_of(self, request_id: bytes) -> bytes | None:
         """Return the seed of a step that was reserved and not committed."""
-        check_identified(request_id)
+        rows.check_identified(request_id)
         with self._file.reading():
             self._chain.catch_up()
             found = self._chain.find(request_id)
@@ -422,10 +411,10 @@ class SqliteLedger:
         loss: Loss | None = None,
         seed: bytes | None = None,
     ) -> int:
-        check_identified(request_id, body_hash)
-        checked_name(label, "label")
-        cost = None if kind in COSTLESS else checked_cost(loss)
-        if kind in SEEDED and (type(seed) is not bytes or len(seed) != 32):
+        rows.check_identified(request_id, body_hash)
+        rows.checked_name(label, "label")
+        cost = None if kind in rows.COSTLESS else rows.checked_cost(loss)
+        if kind in rows.SEEDED and (type(seed) is not bytes or len(seed) != 32):
             raise BadInput("A seed is 32 bytes.")
         written = _now(self._clock)
         with self._file.writing() as stake:
@@ -450,7 +439,7 @@ class SqliteLedger:
             raise BudgetExceeded(f"This would take the ledger of {self.party!r} past its cap; ε={left:.6g} is left.")
 
     def _keep(self, request_id: bytes, answer: bytes, kinds: tuple[Kind, ...]) -> bytes:
-        check_identified(request_id)
+        rows.check_identified(request_id)
         with self._file.writing() as stake:
             self._chain.catch_up()
             found = self._chain.find(request_id)
@@ -466,7 +455,22 @@ class SqliteLedger:
         return answer
 
     def _figure(self, loss: bytes | None) -> dict[str, float] | None:
-        return None if loss is None else {self.party: read_loss(loss).epsilon(self._chain.known.cap.delta)}
+        return None if loss is None else {self.party: rows.read_loss(loss).epsilon(self._chain.known.cap.delta)}
+
+
+class LedgerView:
+    """What may be read of a party's ledger from outside the gate. Nothing can be written through it."""
+
+    def __init__(self, ledger: SqliteLedger) -> None:
+        self.identity = ledger.identity
+        self.budget = ledger.budget
+        self.head = ledger.head
+        self.spent = ledger.spent
+        self._entries = ledger.entries
+
+    def entries(self) -> list[Entry]:
+        """Return every row."""
+        return list(self._entries())
 
 
 def _opening_of(request_id: bytes) -> bytes:

@@ -19,20 +19,10 @@ from urllib.parse import quote
 import msgspec
 
 from colonnade.errors import LedgerCorrupt
+from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, folded
 from colonnade.party.ledger.file import LedgerFile
-from colonnade.party.ledger.rows import (
-    APPLICATION,
-    FACTS,
-    FORMAT,
-    OLD_FACTS,
-    OLD_FORMAT,
-    TABLES,
-    TRIGGERS,
-    Facts,
-    corrupt,
-    row_hash,
-)
+from colonnade.party.ledger.rows import FACTS, OLD_FACTS, Facts
 from colonnade.privacy.accounting import ORDERS
 
 __all__ = ["migrate"]
@@ -107,27 +97,27 @@ def migrate(file: LedgerFile, written: int) -> None:
         The time for the row that says so, in microseconds since 1970.
     """
     with file.reading():
-        if file.format() != OLD_FORMAT:
+        if file.format() != rows.OLD_FORMAT:
             return
     with file.writing():
-        if file.format() != OLD_FORMAT:  # another process was quicker
+        if file.format() != rows.OLD_FORMAT:  # another process was quicker
             return
-        file.check(OLD_FORMAT, OLD_SCHEMA)
+        file.check(rows.OLD_FORMAT, OLD_SCHEMA)
         state = _verified(file.run(_OLD_ROWS))
         _keep_copy(file.path, state)
         _rewrite(file)
         row = state.row("migrated", written, "migrated", detail=msgspec.json.encode(state.pinned).decode())
         places = ", ".join("?" * (len(row) + 1))
-        file.run(f"INSERT INTO entries ({FACTS}, hash) VALUES ({places})", (*row, row_hash(row)))  # noqa: S608
+        file.run(f"INSERT INTO entries ({FACTS}, hash) VALUES ({places})", (*row, rows.row_hash(row)))  # noqa: S608
         file.check()
         if _verified(file.run(_ROWS)).total != state.total:
-            raise corrupt(state.sequence)
+            raise rows.corrupt(state.sequence)
 
 
-def _verified(rows: sqlite3.Cursor) -> LedgerState:
-    last = deque(folded(rows), maxlen=1)
+def _verified(stored: sqlite3.Cursor) -> LedgerState:
+    last = deque(folded(stored), maxlen=1)
     if not last:
-        raise corrupt(0)
+        raise rows.corrupt(0)
     return last[0][1].within_cap()
 
 
@@ -136,19 +126,19 @@ def _rewrite(file: LedgerFile) -> None:
     for statement in OLD_SCHEMA[1:]:
         file.run(f"DROP TRIGGER {statement.split()[2]}")
     file.run("ALTER TABLE entries RENAME TO old_entries")
-    for statement in TABLES:
+    for statement in rows.TABLES:
         file.run(statement)
     file.run(f"INSERT INTO entries ({_COLUMNS}) SELECT {_COLUMNS} FROM old_entries ORDER BY sequence")  # noqa: S608
     file.run("DROP TABLE old_entries")
-    for statement in TRIGGERS:
+    for statement in rows.TRIGGERS:
         file.run(statement)
-    file.run(f"PRAGMA user_version = {FORMAT}")
+    file.run(f"PRAGMA user_version = {rows.FORMAT}")
 
 
 def _keep_copy(path: Path, state: LedgerState) -> None:
     """Copy the file, sync the copy, verify it, and only then give it its name."""
-    partial = Path(f"{path}.format-{OLD_FORMAT}-partial")
-    target = Path(f"{path}.format-{OLD_FORMAT}-{state.hash.hex()[:12]}")
+    partial = Path(f"{path}.format-{rows.OLD_FORMAT}-partial")
+    target = Path(f"{path}.format-{rows.OLD_FORMAT}-{state.hash.hex()[:12]}")
     try:
         partial.unlink(missing_ok=True)  # what a killed process left of its own copy
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -160,7 +150,7 @@ def _keep_copy(path: Path, state: LedgerState) -> None:
         with _connected(partial, "ro") as copy:
             header = tuple(copy.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
             found = _verified(copy.execute(_OLD_ROWS))
-        if header != (APPLICATION, OLD_FORMAT) or found != state:
+        if header != (rows.APPLICATION, rows.OLD_FORMAT) or found != state:
             raise LedgerCorrupt("The copy of a ledger of format 2 is not like it; the ledger was left as it is.")
         partial.replace(target)
         _sync(path.parent)

@@ -31,6 +31,7 @@ __all__ = [
     "Genesis",
     "Head",
     "Kind",
+    "LabelledRow",
     "Migrated",
     "RowTerms",
     "about_hash",
@@ -168,6 +169,12 @@ class RowTerms(TypedDict, total=False):
     """The hash of the plan that the row belongs to; the plan itself is handed over before (`SqliteLedger.keep_plan`)."""
     version: int | None
     """The declared data version that is read: the current one, or ``None`` where none is stated."""
+
+
+class LabelledRow(RowTerms):
+    """What a row says beside its cost, with its public label."""
+
+    label: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ them where that person is.
 import hashlib
 import hmac
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
-from colonnade.party.table.row_order import Alignment, normal_ids
+from colonnade.party.table.row_order import RowOrder, normal_ids
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, ListMatching, UnionMatching
 from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
@@ -97,17 +96,17 @@ class SplitPart:
     def keep(self, key: bytes) -> None:
         """Divide, and keep both parts, durably. The row in the ledger comes first: after it, no second key is ever used."""
         admitted, orders = self._admitted, self._admitted.row_orders
-        whole = orders.alignment(admitted.alignment)
+        whole = orders.order(admitted.plan.alignment)
         second = belongs(key, whole.people, cast("PrivateSplit", admitted.half).share)
         if second.all() or not second.any():
             raise BadInput("A part of the division would be empty.", remedy="Split more people, or by another share.")
-        admitted.record_order()
+        admitted.order_records.record_order()
         for part, taken in zip(PARTS, (~second, second), strict=True):
             places = np.flatnonzero(taken)
             ids = None if whole.ids is None else whole.ids.take(pa.array(places))
             identity = part_identity(admitted.plan, part)
-            orders.add(Alignment(identity, len(places), whole.order[places], ids, whole.union))
-        admitted.settle_order()
+            orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
+        admitted.order_records.settle()
 
 
 def belongs(key: bytes, people: int, share: float) -> NDArray[np.bool_]:
@@ -166,7 +165,7 @@ class MatchingPart:
         self._refuse_an_undeclared_size()
         listed = _list_hash(admitted)
         self._check_policy(listed)
-        admitted.record_attempt(_fingerprint(listed, admitted.fresh(SALT)))
+        admitted.order_records.record_attempt(_fingerprint(listed, admitted.random_bytes(SALT)))
         # from here on a refusal may tell something about the list: it counts as an attempt, which policies bound
         self._ids = _normal_ids(admitted, self._half)
         if len(self._ids) > self._half.capacity:
@@ -175,7 +174,7 @@ class MatchingPart:
                 remedy="Align with a larger capacity=.",
             )
         if self._half.matching.size == "public":
-            admitted.record_exact_size()
+            admitted.order_records.record_exact_size()
         if admitted.step.price is not None:
             self._reservation = admitted.reserve(bind=False)
         return self._ids
@@ -202,7 +201,7 @@ class MatchingPart:
         """Keep the order, durably, and then say so."""
         ids = pa.array([one.decode() for one in self._ids], type=pa.large_string())
         known = ids.take(pa.array(order, mask=order < 0)) if len(order) else ids.slice(0, 0)
-        return self._admitted.keep_order(Alignment(identity, len(order), order, known, self._half.makes_union))
+        return self._admitted.order_records.keep(RowOrder(identity, len(order), order, known, self._half.makes_union))
 
     def _refuse_an_undeclared_size(self) -> None:
         if self._half.matching.size == "declared" and not _declared(self._admitted):
@@ -210,7 +209,7 @@ class MatchingPart:
 
     def _check_policy(self, listed: bytes) -> None:
         policy = self._admitted.policy
-        attempts = self._admitted.attempts(self._admitted.now() - timedelta(days=policy.alignment_period))
+        attempts = self._admitted.order_records.attempts(policy.alignment_period)
         if len(attempts) >= policy.max_alignments:
             raise PolicyRefusal(
                 f"This party has matched its list {len(attempts)} times in {policy.alignment_period:g} days. That is the limit.",
@@ -237,7 +236,7 @@ class CohortPart:
         wanted = normal_ids(pa.array(cohort, type=pa.large_string()), half.rules, party="the list")
         order = np.array([rows.get(one, -1) for one in wanted], dtype=np.int64)
         ids = pa.array([one.decode() for one in wanted], type=pa.large_string())
-        return self._admitted.keep_order(Alignment(identity, len(order), order, ids))
+        return self._admitted.order_records.keep(RowOrder(identity, len(order), order, ids))
 
 
 def _refuse_a_kept_one(admitted: "AdmittedStep") -> None:

@@ -28,18 +28,9 @@ from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.schema import Numeric
+from colonnade.steps import sums
 from colonnade.steps.kind import Earlier
-from colonnade.steps.sums import (
-    SCORE_SCALE,
-    CoresetClusters,
-    CoresetDraws,
-    CoresetGradient,
-    CoresetRows,
-    CoresetSample,
-    CoresetScores,
-    CoresetTerms,
-    CoresetTotal,
-)
+from colonnade.steps.sums import CoresetTerms
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
@@ -111,7 +102,7 @@ def _blocks(terms: CoresetTerms, table: PrivateTable) -> Iterator[Array]:
         yield coded
 
 
-class PrivateCoresetTotal(CoresetTotal):
+class PrivateCoresetTotal(sums.CoresetTotal):
     """The sum of the rows' scores."""
 
     def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
@@ -119,7 +110,7 @@ class PrivateCoresetTotal(CoresetTotal):
         return {"value": np.array([row_scores(self.terms, table).sum()])}
 
 
-class PrivateCoresetSample(CoresetSample):
+class PrivateCoresetSample(sums.CoresetSample):
     """A public choice of rows."""
 
     def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
@@ -127,7 +118,7 @@ class PrivateCoresetSample(CoresetSample):
         return {"rows": self.sample}
 
 
-class PrivateCoresetRows(CoresetRows):
+class PrivateCoresetRows(sums.CoresetRows):
     """The values of the sampled rows."""
 
     def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
@@ -136,7 +127,7 @@ class PrivateCoresetRows(CoresetRows):
         return {"value": np.ascontiguousarray(coded_columns(self.terms, table, self.columns, sample).T)}
 
 
-class PrivateCoresetDraws(CoresetDraws):
+class PrivateCoresetDraws(sums.CoresetDraws):
     """The rows that this party drew, at its own places of the sum."""
 
     _counts: tuple[int, ...] = ()
@@ -176,7 +167,7 @@ class PrivateCoresetDraws(CoresetDraws):
         return vector
 
 
-class PrivateCoresetScores(CoresetScores):
+class PrivateCoresetScores(sums.CoresetScores):
     """The scores of the drawn rows, in whole units."""
 
     _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -203,7 +194,7 @@ class PrivateCoresetScores(CoresetScores):
     def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some of the scores in whole units."""
         nonprivate = row_scores(self.terms, table)[self._sample[start:stop]]
-        return np.rint(nonprivate * SCORE_SCALE).astype(np.int64)
+        return np.rint(nonprivate * sums.SCORE_SCALE).astype(np.int64)
 
 
 def drawn_rows(scores: NDArray[np.float64], count: int, question: bytes) -> NDArray[np.int64]:
@@ -233,7 +224,7 @@ RESTARTS = 5
 NULL = 1e-10
 
 
-class PrivateCoresetClusters(CoresetClusters):
+class PrivateCoresetClusters(sums.CoresetClusters):
     """Local clusters of the sampled rows."""
 
     def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
@@ -247,7 +238,7 @@ class PrivateCoresetClusters(CoresetClusters):
         return {"centres": np.asarray(fitted.cluster_centers_, dtype=np.float64), "labels": labels}
 
 
-class PrivateCoresetGradient(CoresetGradient):
+class PrivateCoresetGradient(sums.CoresetGradient):
     """One party's block of coefficients, and its rows of the weighted sample."""
 
     def join(self, admitted: "AdmittedStep") -> "SagaPart":

@@ -19,21 +19,9 @@ from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.schema import Numeric
 from colonnade.secure.signs import PEOPLE, Signs
+from colonnade.steps import local
 from colonnade.steps.keys import MembershipSketches
-from colonnade.steps.local import (
-    Centres,
-    CodedBlock,
-    Combination,
-    Histogram,
-    Membership,
-    Reports,
-    Rows,
-    Sketch,
-    SquaredLength,
-    Total,
-    Values,
-    ValueSketch,
-)
+from colonnade.steps.local import CodedBlock, Combination, Membership
 
 __all__ = [
     "PrivateCentres",
@@ -60,7 +48,7 @@ BLOCK = 65_536
 MISSING = -1
 
 
-class PrivateHistogram(Histogram):
+class PrivateHistogram(local.Histogram):
     """A histogram of the rows."""
 
     def prepare(self, table: PrivateTable) -> None:
@@ -73,7 +61,7 @@ class PrivateHistogram(Histogram):
         return np.bincount(nonprivate_codes[nonprivate_codes >= 0], minlength=self.size).astype(np.int64)
 
 
-class PrivateReports(Reports):
+class PrivateReports(local.Reports):
     """The categories that are reported."""
 
     @property
@@ -124,7 +112,7 @@ def category_codes(
     return nonprivate_codes
 
 
-class PrivateCentres(Centres):
+class PrivateCentres(local.Centres):
     """Centres of the rows."""
 
     def prepare(self, table: PrivateTable) -> None:
@@ -156,7 +144,7 @@ def rounded(numbers: NDArray[np.float64], values: WholeValues) -> NDArray[Any]:
     return whole
 
 
-class PrivateValues(Values):
+class PrivateValues(local.Values):
     """Each person's whole number."""
 
     taking_part = None
@@ -168,7 +156,7 @@ class PrivateValues(Values):
     compute = everyone
 
 
-class PrivateTotal(Total):
+class PrivateTotal(local.Total):
     """The sum of the column."""
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
@@ -179,7 +167,7 @@ class PrivateTotal(Total):
         return np.array([total], dtype=np.int64)
 
 
-class PrivateRows(Rows):
+class PrivateRows(local.Rows):
     """The coded rows."""
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
@@ -187,7 +175,7 @@ class PrivateRows(Rows):
         return coded_rows(self.coding, table, 0, self.people)
 
 
-class PrivateSketch(Sketch):
+class PrivateSketch(local.Sketch):
     """Random combinations of the coded rows."""
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
@@ -200,7 +188,7 @@ class PrivateSketch(Sketch):
         )
 
 
-class PrivateValueSketch(ValueSketch):
+class PrivateValueSketch(local.ValueSketch):
     """Random combinations of one column."""
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
@@ -214,7 +202,7 @@ class PrivateValueSketch(ValueSketch):
         )
 
 
-class PrivateSquaredLength(SquaredLength):
+class PrivateSquaredLength(local.SquaredLength):
     """The sum of squared lengths of the coded rows, with a linear term."""
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:

@@ -5,7 +5,7 @@ public facts only, and only the methods that take a table touch data.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,8 @@ class Local(Protocol):
 @runtime_checkable
 class Disclosed(Protocol):
     """A statistic without a law: it leaves as it is, where the party's policy allows that by name."""
+
+    title: ClassVar[str]
 
     def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:
         """Return exact values. ``inputs`` are the coordinator's; with inputs, the answer must follow from data and inputs."""

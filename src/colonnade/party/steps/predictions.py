@@ -68,7 +68,7 @@ class PredictionPart(SumPart):
         if self._arrived == len(self._sums):
             orders = self._admitted.row_orders
             columns = self._predictions.read_sums(self._sums)
-            orders.deliveries.keep(self._admitted.request, orders.alignment(self._admitted.alignment), columns)
+            orders.deliveries.keep(self._admitted.request, orders.order(self._admitted.plan.alignment), columns)
 
     @property
     def _predictions(self) -> PrivatePredictions:

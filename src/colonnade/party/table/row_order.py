@@ -15,7 +15,7 @@ from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
 
-__all__ = ["Alignment", "align", "common_ids", "common_order", "normal_ids", "read_ids", "unaligned"]
+__all__ = ["RowOrder", "align", "common_ids", "common_order", "normal_ids", "read_ids", "unaligned"]
 
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
@@ -82,8 +82,8 @@ LARGEST_EXACT = 2.0**53
 
 
 @dataclass(frozen=True)
-class Alignment:
-    """One party's part in an alignment.
+class RowOrder:
+    """The order in which one party's rows stand: its part in an alignment.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Alignment:
         32 bytes in hexadecimal, the same at every party: a hash of the sorted ids and of the mode.
     people
         How many people take part.
-    order
+    rows
         For each of them the row of this party's table; −1 (only in ``"cohort"`` mode) where it has none.
     ids
         Their ids in that order; ``None`` where they are not known one by one.
@@ -101,7 +101,7 @@ class Alignment:
 
     identity: str
     people: int
-    order: NDArray[np.int64] = field(repr=False, compare=False)
+    rows: NDArray[np.int64] = field(repr=False, compare=False)
     ids: Any = field(repr=False, compare=False, default=None)
     union: bool = field(repr=False, default=False)
 
@@ -109,9 +109,9 @@ class Alignment:
 UNALIGNED = "unaligned"
 
 
-def unaligned() -> Alignment:
-    """Return the order of nobody's rows: what a party has before it has agreed to any."""
-    return Alignment(UNALIGNED, 0, np.empty(0, dtype=np.int64))
+def unaligned() -> RowOrder:
+    """Return the empty order: what a party has before it has agreed to any."""
+    return RowOrder(UNALIGNED, 0, np.empty(0, dtype=np.int64))
 
 
 def read_ids(source: Source, column: str, *, party: str) -> Any:
@@ -245,7 +245,7 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
     return common.take(pc.sort_indices(common)) if is_text(common.type) else pa.array(np.sort(common.to_numpy()))
 
 
-def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> Alignment:
+def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> RowOrder:
     """Return one party's part in an alignment, from its own ids and the common list alone.
 
     Parameters
@@ -267,16 +267,16 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> A
     lacking = int(np.count_nonzero(rows < 0))
     if lacking and mode == "intersection":
         raise BadInput(f"Party {party!r} lacks {lacking} of the {len(rows)} common ids.", remedy="Align again.")
-    return Alignment(_identity(common, mode), len(rows), rows, common)
+    return RowOrder(_identity(common, mode), len(rows), rows, common)
 
 
-def common_order(ids_by_party: Mapping[str, Any]) -> dict[str, Alignment]:
+def common_order(ids_by_party: Mapping[str, Any]) -> dict[str, RowOrder]:
     """Align several parties on the ids that all of them have.
 
     Examples
     --------
     >>> parts = common_order({"bank": pa.array([30, 10, 20]), "telco": pa.array([20, 40, 30])})
-    >>> {party: part.order.tolist() for party, part in parts.items()}
+    >>> {party: part.rows.tolist() for party, part in parts.items()}
     {'bank': [2, 0], 'telco': [0, 2]}
     """
     common = common_ids(ids_by_party)
