@@ -1,51 +1,42 @@
-"""Parties, a transport and what is public about them: the coordinator's whole view of a federation."""
+"""The coordinator's view of a federation: its parties, how to reach them, and what is public about them."""
 
+import copy
 import html
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Literal, Self, TypeVar, cast, overload
 
 import pandas as pd
 
 from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
-from colonnade.coordinator.alignment import Aligned, Aligning
+from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.driver import Outcome, Progress, Quote
-from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_loss
-from colonnade.coordinator.journal import Journal, check_schemas, open_connection
+from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
+from colonnade.coordinator.journal import Journal
+from colonnade.coordinator.opening import SimulatedParty, check_schemas, nodes_for, open_connection, simulated_nodes
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
-from colonnade.coordinator.splitting import Dividing
-from colonnade.errors import (
-    BadInput,
-    NotEnoughComputeNodes,
-    ProtocolError,
-    SchemaMismatch,
-)
+from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
+from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.plan import RELATION, About, Parameter, Plan, Unit
 from colonnade.privacy.accounting import Budget, Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAccount, GetDescription, Reply, Request
-from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
-from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+from colonnade.secure.shamir import default_threshold
+from colonnade.steps.alignment import IdRules
 from colonnade.steps.registry import uses_compute_nodes
-from colonnade.transport.direct import Direct, Endpoint, Transport
+from colonnade.transport.direct import Direct, Transport
 
 __all__ = ["Federation"]
 
-_Kind = TypeVar("_Kind", bound=Reply)
+_Policy = TypeVar("_Policy")
+_Reply = TypeVar("_Reply", bound=Reply)
 
 
-class _Assembles(Protocol):
-    """What `Federation.simulate` needs of a party object: its own layer knows how to open the others."""
-
-    @classmethod
-    def assemble(cls, parties: Mapping[str, Any], **options: Any) -> Mapping[str, Endpoint]: ...
-
-
-class Federation(Aligning, Dividing):
+class Federation:
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and codec), or from a transport that
@@ -95,14 +86,10 @@ class Federation(Aligning, Dividing):
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
         self.collusion = collusion
-        described = self._everyone(GetDescription(alignment=alignment), Described)
+        described = self.descriptions(alignment)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
-        alignments = {(reply.alignment, reply.people) for reply in described.values()}
-        if len(alignments) != 1 or any(reply.party != name for name, reply in described.items()):
-            raise SchemaMismatch("The parties do not agree on one alignment of their rows.")
-        (self.alignment, self.people) = alignments.pop()
-        self.union = any(reply.union for reply in described.values())
-        self.aligned_: Aligned | None = None
+        self.alignment, self.people, self.union = _one_order(described)
+        self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if papers is None else papers.identity
         self.journal = journal
         if papers is not None:
@@ -111,13 +98,13 @@ class Federation(Aligning, Dividing):
     @classmethod
     def simulate(
         cls,
-        parties: Mapping[str, Any],
+        parties: Mapping[str, SimulatedParty[_Policy]],
         *,
         id: str,  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
-        policies: Mapping[str, Any] | None = None,
+        policies: Mapping[str, _Policy] | None = None,
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
         aligned: bool = True,
@@ -146,19 +133,9 @@ class Federation(Aligning, Dividing):
         aligned
             ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
         """
-        if not isinstance(parties, Mapping) or not parties:
-            raise BadInput("simulate takes a mapping from party names to cn.Party objects, at least one.")
+        nodes = simulated_nodes(parties, compute_nodes)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
-        kinds = {type(party) for party in parties.values()}
-        if len(kinds) != 1 or not hasattr(next(iter(kinds)), "assemble"):
-            raise BadInput("simulate takes cn.Party objects.", remedy="Wrap each table: cn.Party(frame, schema=...).")
-        if isinstance(compute_nodes, str) or COORDINATOR in compute_nodes:
-            raise BadInput(
-                "compute_nodes takes a list of names; the coordinator joins in by itself where it is needed."
-            )
-        nodes = (*map(str, compute_nodes), *([COORDINATOR] if len(parties) + len(compute_nodes) < FEWEST_NODES else []))
-        assembling = cast("type[_Assembles]", kinds.pop())
-        guards = assembling.assemble(
+        guards = type(next(iter(parties.values()))).assemble(
             parties,
             id=id,
             budget=budget,
@@ -238,7 +215,11 @@ class Federation(Aligning, Dividing):
         found = {name: self.column(name)[2] for name in (self.columns() if columns is None else plain_names(columns))}
         return {name: found[name] for name in self.columns() if name in found}
 
-    def budget(self, party: str | None = None, *, unit: Unit = "party") -> Any:
+    @overload
+    def budget(self, party: None = None, *, unit: Literal["party"] = "party") -> pd.DataFrame: ...
+    @overload
+    def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.Series: ...
+    def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.DataFrame | pd.Series:
         """Return what each ledger has spent and what remains.
 
         Parameters
@@ -250,7 +231,7 @@ class Federation(Aligning, Dividing):
         """
         accounts = self.accounts()
         if unit == "person":
-            return self._person_row(accounts)
+            return person_row(accounts.values())
         rows = pd.DataFrame([account_row(reply) for reply in accounts.values()]).set_index("party")
         if party is None:
             return rows
@@ -258,9 +239,105 @@ class Federation(Aligning, Dividing):
             raise BadInput("There is no such party in this federation.")
         return rows.loc[party]
 
+    def descriptions(self, alignment: str = "") -> dict[str, Described]:
+        """Ask every party what is public about its columns and about an order of rows; by default the one it was opened with."""
+        return self._everyone(GetDescription(alignment=alignment), Described)
+
     def accounts(self) -> dict[str, Accounted]:
         """Return every party's own account, line by line: its cap, what it has released and for how much."""
         return self._everyone(GetAccount(), Accounted)
+
+    # Rows -------------------------------------------------------------------------------------------------------------------
+
+    def align(
+        self,
+        mode: Mode = "intersection",
+        *,
+        epsilon: float | None = None,
+        size: Size | None = None,
+        capacity: int | Mapping[str, int] | None = None,
+        ids: Sequence[object] | None = None,
+        kind: str = "text",
+        form: str = "NFC",
+        strip: bool = True,
+        case: str = "keep",
+        repeat: int = 1,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fix the order of rows. Run once and stored: asking again uses the order that the parties keep, at no cost.
+
+        Parameters
+        ----------
+        mode
+            ``"intersection"``: people in every list. Each party learns which of its own ids those are and nothing else about
+            its other ids (`colonnade.secure.matching`); the coordinator sees sealed letters. ``"cohort"``: the people of a
+            public list, who are thereby known to take part; nobody learns who has them. ``"union"`` (two parties): positions
+            in the union, so that nobody learns who is in common; secure studies then cover the people in common.
+        epsilon
+            Tell the coordinator the number of people with discrete Laplace noise, at this price to every ledger. The order then
+            has that many places: surplus people are left out at random, surplus places are null records.
+        size
+            ``"noisy"`` (with ``epsilon``), ``"hidden"`` (the coordinator learns nothing: there are as many places as the
+            shortest list could have) or ``"public"`` (the number itself; parties must allow it by name). By default ``"noisy"``
+            with ``epsilon``, and otherwise the number where a simulation has declared who takes part public.
+        capacity
+            A public bound on every list's length, or one for each party: lists are filled up to it, so that their length
+            does not show. By default what each party has declared.
+        ids
+            The public list of ``"cohort"``.
+        kind, form, strip, case
+            How ids are compared: as ``"text"`` or ``"whole"`` numbers; Unicode form ``"NFC"``, ``"NFKC"`` or ``""``; without
+            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``).
+        repeat
+            A higher number is a new run. Policies bound how often lists are matched.
+        progress
+            Called with a line about what is being done.
+
+        Returns
+        -------
+        self
+            On the new order; ``aligned_`` holds the record of the study that fixed it.
+        """
+        self.aligned_ = align(
+            self,
+            mode,
+            epsilon=epsilon,
+            size=size,
+            capacity=capacity,
+            ids=ids,
+            rules=IdRules(kind=kind, form=form, strip=strip, case=case),
+            repeat=repeat,
+            progress=progress,
+        )
+        return self
+
+    def split(self, *, test: float = 0.2, repeat: int = 1) -> tuple[Self, Self]:
+        """Divide the people in two: one part to fit on, one to evaluate on.
+
+        Who belongs where follows from a hash of a person's place among the ids, keyed with a secret that the parties agree on and
+        the coordinator does not learn. It is the same at every party, and asking again gives the same parts. Nothing is released
+        but how many people each part has, and nothing is spent; studies of either part are debited to the same ledgers.
+
+        Parameters
+        ----------
+        test
+            The share of people in the second part.
+        repeat
+            A higher number is another division.
+
+        Returns
+        -------
+        train, test : Federation
+            Both over the same parties and the same transport as this one.
+        """
+        first, second = split(self, test, repeat)
+        return self._on(first), self._on(second)
+
+    def _on(self, order: str) -> Self:
+        """Return the same parties on another order of rows that they keep."""
+        other = copy.copy(self)
+        other.alignment, other.people, other.union = _one_order(self.descriptions(order))
+        return other
 
     # Studies ------------------------------------------------------------------------------------------------------------
 
@@ -284,7 +361,7 @@ class Federation(Aligning, Dividing):
         steps = algorithm.steps()
         asked = tuple(name for name in self.parties if name in {step.party for step in steps})
         secure = uses_compute_nodes(steps)
-        nodes = self._nodes_for(asked) if secure else ()
+        nodes = nodes_for(asked, self.parties, self.compute_nodes) if secure else ()
         threshold = default_threshold(len(nodes)) if secure else 0
         return Plan(
             task=task,
@@ -304,18 +381,6 @@ class Federation(Aligning, Dividing):
             repeat=repeat,
         )
 
-    def _nodes_for(self, asked: tuple[str, ...]) -> tuple[str, ...]:
-        """Choose who computes on shares: the study's parties and the dataless nodes; if too few, other parties, then us."""
-        helpers = [node for node in self.compute_nodes if node != COORDINATOR]
-        idle = [party for party in self.parties if party not in asked]
-        nodes = [*asked, *helpers]
-        for candidate in (*idle, *(node for node in self.compute_nodes if node == COORDINATOR)):
-            if len(nodes) < FEWEST_NODES:
-                nodes.append(candidate)
-        if len(nodes) < FEWEST_NODES:
-            raise NotEnoughComputeNodes("A secure method needs three compute nodes, and this federation has fewer.")
-        return tuple(nodes)
-
     def quote(self, plan: Plan) -> Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
         return driver.agree(plan, self.transport, self.journal)
@@ -324,7 +389,7 @@ class Federation(Aligning, Dividing):
         self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, about: About | None = None
     ) -> Outcome:
         """Run a study; ``about`` is what the parties are told about it, beside the plan."""
-        return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal, about)
+        return driver.conduct(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
 
     def study(
         self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
@@ -380,6 +445,18 @@ class Federation(Aligning, Dividing):
         findings = self.study(algorithm, plan, title="moments(method='secure')")
         return MomentsRelease(findings.value, described, findings)
 
+    def delivered(self, party: str, plan: Plan, step: str) -> pd.DataFrame:
+        """Return what a study opened to one party alone, where that party is in this process; refused elsewhere.
+
+        It comes from the party's own object and never through the transport: a coordinator across machines cannot ask for it.
+        """
+        return delivered(self.transport, party, plan, step)
+
+    def delivery_path(self, party: str, plan: Plan, step: str) -> Path | None:
+        """Return where a party in this process keeps what was opened to it; ``None`` in memory, or where it is elsewhere."""
+        holder = holder_of_deliveries(self.transport, party)
+        return None if holder is None else holder.delivery_path(plan, step)
+
     def close(self) -> None:
         """Close the transport, and with it ledgers opened by `simulate`."""
         for part in (self.transport, self.journal):
@@ -403,17 +480,16 @@ class Federation(Aligning, Dividing):
         table = pd.DataFrame(rows, columns=["column", "public description"])
         return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False, escape=True, border=0)}"
 
-    def _everyone(self, request: Request, kind: "type[_Kind]") -> dict[str, _Kind]:
+    def _everyone(self, request: Request, kind: "type[_Reply]") -> dict[str, _Reply]:
         replies = driver.ask(dict.fromkeys(self.parties, request), self.transport)
         if any(not isinstance(reply, kind) for reply in replies.values()):
             raise ProtocolError("A party answered with something else.")
-        return cast("dict[str, _Kind]", replies)
-
-    def _person_row(self, accounts: Mapping[str, Accounted]) -> pd.Series:
-        spent = person_loss(accounts.values())
-        delta = max((reply.cap_delta for reply in accounts.values()), default=0.0)
-        return pd.Series({"spent": spent.epsilon(delta), "delta": delta}, name="person")
+        return cast("dict[str, _Reply]", replies)
 
 
-def _silent(_: str) -> None:
-    """No progress is shown unless somebody asked for it."""
+def _one_order(described: Mapping[str, Described]) -> tuple[str, int, bool]:
+    """Return the order of rows that all parties describe: its name, how many people it has, and whether it is a union."""
+    orders = {(reply.alignment, reply.people) for reply in described.values()}
+    if len(orders) != 1 or any(reply.party != name for name, reply in described.items()):
+        raise SchemaMismatch("The parties do not agree on one alignment of their rows.")
+    return *orders.pop(), any(reply.union for reply in described.values())

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.errors import ColonnadeError
 from colonnade.estimation.moments import Moments
@@ -21,12 +23,12 @@ from colonnade.transport.transcript import Transcript
 __all__ = [
     "Findings",
     "MomentsRelease",
-    "Papers",
+    "StudyRecord",
     "Traffic",
     "account_row",
     "findings_of",
     "forecast_traffic",
-    "person_loss",
+    "person_row",
     "statement_of",
 ]
 
@@ -170,7 +172,14 @@ def _room(spent: Loss, cap_nano: int, delta: float) -> float:
     return low / NANO
 
 
-def person_loss(accounts: Iterable[Accounted]) -> Loss:
+def person_row(accounts: Iterable[Accounted]) -> pd.Series:
+    """Return what all parties together have released about one person: a figure that no single ledger caps."""
+    replies = list(accounts)
+    delta = max((reply.cap_delta for reply in replies), default=0.0)
+    return pd.Series({"spent": _person_loss(replies).epsilon(delta), "delta": delta}, name="person")
+
+
+def _person_loss(accounts: Iterable[Accounted]) -> Loss:
     """Compose all parties' releases; one that several parties paid for together counts once, at its largest."""
     alone: list[Loss] = []
     joint: dict[str, Loss] = {}
@@ -207,7 +216,7 @@ class Findings:
     receipt: str
 
 
-class Papers:
+class StudyRecord:
     """What shows the papers of the study that it came from, under the names that every estimator has them by."""
 
     findings: Findings
@@ -254,7 +263,7 @@ def _figure(value: float) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentsRelease(Papers):
+class MomentsRelease(StudyRecord):
     """One noisy Gram matrix and its papers; made by `Federation.moments`.
 
     Parameters
