@@ -15,10 +15,7 @@ from colonnade.estimation.clustering_budget import (
 )
 from colonnade.estimation.sketch_tables import (
     cell_spread,
-    corrected_cardinality,
     evidence_of,
-    kappa,
-    likely_cardinality,
     ring_times,
     sketched_table,
     sketched_tables,
@@ -37,42 +34,6 @@ def geometric_maxima(name, elements, sketches, gamma, repeats=1):
     uniform = kit.generator(name).random((repeats, sketches))
     above = -np.expm1(np.log(uniform) / elements)
     return np.ceil(-np.log(above) / math.log1p(gamma)).astype(int)
-
-
-# One set --------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("gamma", "value"), [(1.0, 0.72134752), (0.1, 0.953823517)])
-def test_kappa_has_its_known_values(gamma, value):
-    assert kappa(gamma) == pytest.approx(value, abs=5e-9)
-    with pytest.raises(BadInput):
-        kappa(0.0)
-
-
-@pytest.mark.parametrize(("gamma", "bias"), [(1.0, 2.22), (0.5, 1.92), (0.1, 1.65), (0.02, 1.59)])
-def test_the_papers_harmonic_mean_is_biased_and_ours_are_not(gamma, bias):
-    values = geometric_maxima(f"bias {gamma}", 20_000, 4_096, gamma, repeats=30)
-    harmonic = np.mean([(1 + gamma) ** (len(one) / np.sum(1 / one)) for one in values])
-    corrected = np.mean([corrected_cardinality(one, gamma) for one in values])
-    likely = np.mean([likely_cardinality(one, 0, gamma) for one in values])
-    assert harmonic / 20_000 == pytest.approx(bias, rel=0.03)
-    assert corrected == pytest.approx(20_000, rel=0.02)
-    assert likely == pytest.approx(20_000, rel=0.02)
-
-
-@pytest.mark.parametrize(("gamma", "constant"), [(1.0, 1.0367), (0.1, 1.0008)])
-def test_the_likely_cardinality_reaches_the_bound_of_cramer_and_rao(gamma, constant):
-    values = geometric_maxima(f"bound {gamma}", 5_000, 512, gamma, repeats=400)
-    spread = np.std([likely_cardinality(one, 0, gamma) for one in values]) / 5_000 * 512**0.5
-    assert spread == pytest.approx(constant, rel=6 / 400**0.5)
-
-
-def test_the_likely_cardinality_reads_values_at_the_floor_rightly():
-    values = geometric_maxima("floored", 300, 4_096, 0.1)[0]
-    floor = int(np.median(values))
-    assert likely_cardinality(np.maximum(values, floor), floor, 0.1) == pytest.approx(300, rel=0.12)
-    assert corrected_cardinality(np.maximum(values, floor), 0.1) > 400
-    assert likely_cardinality(np.full(64, floor), floor, 0.1) == 0
 
 
 # One pair -------------------------------------------------------------------------------------------------------------------

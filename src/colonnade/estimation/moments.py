@@ -25,14 +25,12 @@ __all__ = [
     "ComponentsFit",
     "Moments",
     "deviations",
-    "noise_variance",
     "noisy_releases",
     "operator_norm",
     "pca_from_moments",
     "pooled_correlations",
     "product_covariance",
     "quadratic_variance",
-    "row_bound",
     "sketched_grams",
     "typical_matrix",
 ]
@@ -40,41 +38,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 SYMMETRY_TOLERANCE = 1e-9
-
-
-def row_bound(features: Sequence[Feature]) -> int:
-    """Return B: the squared length of any coded row is at most the number of columns, however many levels they have.
-
-    A number, a one-hot group of any size, a sign and the intercept each contribute at most 1 (`privacy.md` §1.5).
-    """
-    return len({feature.column for feature in features})
-
-
-def noise_variance(
-    owners: Sequence[str | None], diagonal: float, *, parties: int, collusion: int = 1
-) -> NDArray[np.float64]:
-    """Return the variance of the noise in every entry: V on the diagonal and V/2 off it, more where shares add up.
-
-    Entries inside one party are noised by that party alone. Entries between parties carry the shares of all P
-    parties, each of variance σ²/(P−c), hence P/(P−c) times as much.
-
-    Parameters
-    ----------
-    owners
-        Who holds each coded column; ``None`` for a public one (the intercept), whose products any holder noises alone.
-    diagonal
-        V, the variance of a diagonal entry that one party noises.
-    parties, collusion
-        P and c.
-    """
-    if not 0 <= collusion < parties or not diagonal >= 0:
-        raise BadInput("The noise needs a variance of at least 0 and more data parties than may collude.")
-    codes = np.unique([owner or "" for owner in owners], return_inverse=True)[1]
-    public = np.array([owner is None for owner in owners])
-    alone = (codes[:, None] == codes[None, :]) | public[:, None] | public[None, :]
-    variance = np.where(alone, 1.0, parties / (parties - collusion)) * diagonal / 2
-    np.fill_diagonal(variance, diagonal)
-    return variance
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@ which noise outweighs the data (docs/proofs/coefficients.md#post-processing).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,13 +203,6 @@ class LinearFit:
     errors: Array
     intercept_error: float
     ridge: float
-
-    def intervals(self, level: float = 0.95) -> Array:
-        """Return lower and upper ends for every coefficient, for the privacy noise alone."""
-        if not 0 < level < 1:
-            raise BadInput("The level of an interval lies between 0 and 1.")
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
-        return np.column_stack([self.coefficients - reach, self.coefficients + reach])
 
 
 def linear_from_moments(

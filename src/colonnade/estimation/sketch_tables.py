@@ -11,21 +11,17 @@ from functools import lru_cache
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from colonnade.errors import BadInput
 from colonnade.estimation.tables import PairTables
-from colonnade.privacy.laws.sketch_law import GAMMA, SketchLaw
+from colonnade.privacy.laws.sketch_law import SketchLaw
 
 __all__ = [
     "LARGEST_SKETCHED",
     "Evidence",
     "TableOfSketches",
     "cell_spread",
-    "corrected_cardinality",
     "evidence_of",
-    "kappa",
-    "likely_cardinality",
     "ring_times",
     "sketched_table",
     "sketched_tables",
@@ -207,46 +203,6 @@ SETTLED = 1e-5
 SHORT = 30
 SPARE = 0.01
 SURPRISE = 4.0
-
-
-def kappa(gamma: float) -> float:
-    """Return κ = γ/((1+γ)ln(1+γ)), which makes the harmonic estimate of a cardinality right; 0.7213 at γ = 1."""
-    if not gamma > 0:
-        raise BadInput("γ is positive.")
-    return gamma / ((1 + gamma) * math.log1p(gamma))
-
-
-def corrected_cardinality(values: NDArray[np.integer], gamma: float = GAMMA) -> float:
-    """Return κM/Σ(1+γ)^-α: how many elements have these maxima, where no floor was reached.
-
-    Examples
-    --------
-    >>> round(corrected_cardinality(np.array([7, 9, 8, 10]), 1.0))
-    197
-    """
-    return kappa(gamma) * len(values) / float(np.sum(np.exp(-np.asarray(values, float) * math.log1p(gamma))))
-
-
-def likely_cardinality(values: NDArray[np.integer], floor: int, gamma: float = GAMMA) -> float:
-    """Return the N of greatest likelihood ``Π F(α)^N - F(α-1)^N``, a factor F(α_min)^N for a value at the floor.
-
-    The derivative in N falls, so its root in ln N is found by bracketing.
-    """
-    distinct, count = np.unique(np.asarray(values), return_counts=True)
-    if distinct[-1] <= floor:
-        return 0.0
-    upper = np.log1p(-np.exp(-distinct * math.log1p(gamma)))
-    with np.errstate(divide="ignore"):
-        lower = np.log1p(-np.exp(-(distinct - 1.0) * math.log1p(gamma)))
-    gap = np.where(distinct <= floor, np.inf, upper - lower)
-
-    def slope(log_number: float) -> float:
-        scaled = np.minimum(math.exp(log_number) * gap, 700.0)
-        with np.errstate(invalid="ignore"):
-            rise = np.where(distinct <= floor, 0.0, np.where(np.isinf(gap), 0.0, gap / np.expm1(scaled)))
-        return float(count @ (upper + rise))
-
-    return math.exp(brentq(slope, -20.0, 60.0, xtol=1e-12))
 
 
 @dataclass(frozen=True, eq=False)
