@@ -15,7 +15,7 @@ from colonnade.estimation.clustering_budget import (
 )
 from colonnade.estimation.sketch_tables import (
     cell_spread,
-    evidence_of,
+    read_sketches,
     ring_times,
     sketched_table,
     sketched_tables,
@@ -108,7 +108,7 @@ def test_the_likelihood_is_concave_and_the_fit_its_summit():
     clusters, people = 3, 3_000
     bought = Sketching(2, 60, 512)
     first, second = memberships("concave", people, clusters)
-    evidence = evidence_of(bought.law, *both(first, second, bought, clusters, b"c" * 32))
+    evidence = read_sketches(bought.law, *both(first, second, bought, clusters, b"c" * 32))
     rng, only = kit.generator("directions"), np.full(clusters, 60.0)
 
     def value(cells):
@@ -141,9 +141,9 @@ def test_sketches_that_do_not_belong_together_are_refused():
     law = Sketching(2, 50).law
     one = np.full((64, 2), law.floor, dtype=np.uint16)
     with pytest.raises(BadInput):
-        evidence_of(law, one, one[:32])
+        read_sketches(law, one, one[:32])
     with pytest.raises(BadInput):
-        evidence_of(law, np.full((64, 49), law.floor, dtype=np.uint16), one)
+        read_sketches(law, np.full((64, 49), law.floor, dtype=np.uint16), one)
 
 
 def test_values_outside_the_law_are_read_as_its_ends():

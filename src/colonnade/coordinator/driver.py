@@ -34,7 +34,7 @@ from colonnade.secure.mail import Hello
 from colonnade.transport.direct import Transport
 from colonnade.transport.transcript import Recorded, Transcript
 
-__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "conduct", "progress_bar"]
+__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "progress_bar", "run_study"]
 
 Progress = Callable[[str], None]
 
@@ -132,7 +132,7 @@ class _CostSoFar:
             self.paid.setdefault(party, set()).add(step)
 
 
-def conduct(
+def run_study(
     algorithm: Algorithm,
     plan: Plan,
     transport: Transport,
@@ -148,7 +148,7 @@ def conduct(
     spent: dict[str, float] = {}
     for attempt in range(1, journal.attempts + 1):
         try:
-            outcome = _conduct_once(algorithm, plan, transport, progress, journal, about)
+            outcome = _run_once(algorithm, plan, transport, progress, journal, about)
         except ColonnadeError as error:
             spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
             lasting = isinstance(error, PartyAway) or not isinstance(
@@ -164,7 +164,7 @@ def conduct(
     raise AssertionError  # there is one attempt at least
 
 
-def _conduct_once(
+def _run_once(
     algorithm: Algorithm,
     plan: Plan,
     transport: Transport,
@@ -180,13 +180,13 @@ def _conduct_once(
     try:
         requests = next(rounds)
         while True:
-            if recorded.step != _name(requests):
-                recorded.step = _name(requests)
+            if recorded.step != _step_name(requests):
+                recorded.step = _step_name(requests)
                 progress(recorded.step)
             cost.ask(requests)
             journal.sending(plan, requests)
-            replies = _exchange(_with_words(requests, about), recorded)
-            replies |= _told(journal.missed(plan, requests, replies), recorded)
+            replies = _exchange(_with_description(requests, about), recorded)
+            replies |= _send_missed(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             cost.note(requests, replies)
             _raise_refusal(replies)
@@ -198,14 +198,14 @@ def _conduct_once(
         raise
 
 
-def _told(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+def _send_missed(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
     """Tell members what they missed of a conversation that others have finished; one that cannot take it up says so."""
     if not requests:
         return {}
     return {member: reply for member, reply in _exchange(requests, transport).items() if not isinstance(reply, Refused)}
 
 
-def _with_words(requests: Mapping[str, Request], about: About | None) -> Mapping[str, Request]:
+def _with_description(requests: Mapping[str, Request], about: About | None) -> Mapping[str, Request]:
     """Add what the study is about to the first request of each step."""
     if about is None:
         return requests
@@ -249,11 +249,11 @@ def _exchange(requests: Mapping[str, Request], transport: Transport) -> dict[str
         )
     replies = {party: codec.decode_reply(answers[party]) for party in requests}
     if isinstance(transport, Recorded):
-        _note(transport.transcript, replies, answers)
+        _note_traffic(transport.transcript, replies, answers)
     return replies
 
 
-def _note(transcript: Transcript, replies: Mapping[str, Reply], answers: Mapping[str, bytes]) -> None:
+def _note_traffic(transcript: Transcript, replies: Mapping[str, Reply], answers: Mapping[str, bytes]) -> None:
     """Keep what a report shows: bytes by kind of message, and who signed."""
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
@@ -267,6 +267,6 @@ def _raise_refusal(replies: Mapping[str, Reply]) -> None:
             raise error_for(reply.code)(f"Party {party!r}: {reply.message}", remedy=reply.remedy)
 
 
-def _name(requests: Mapping[str, Request]) -> str:
+def _step_name(requests: Mapping[str, Request]) -> str:
     first = next(iter(requests.values()))
     return first.step if isinstance(first, Ask | Post | Recall | Conclude) else "negotiation"

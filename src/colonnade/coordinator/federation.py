@@ -389,7 +389,7 @@ class Federation:
         self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, about: About | None = None
     ) -> Outcome:
         """Run a study; ``about`` is what the parties are told about it, beside the plan."""
-        return driver.conduct(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
+        return driver.run_study(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
 
     def study(
         self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None

@@ -155,7 +155,7 @@ def account_row(reply: Accounted) -> dict[str, object]:
     return {
         "party": reply.party,
         "spent": spent.epsilon(reply.cap_delta),
-        "remaining": _room(spent, reply.cap_nano, reply.cap_delta),
+        "remaining": _remaining_epsilon(spent, reply.cap_nano, reply.cap_delta),
         "epsilon": reply.cap_nano / NANO,
         "delta": reply.cap_delta,
         "releases": sum(entry.loss is not None for entry in reply.entries),
@@ -163,7 +163,7 @@ def account_row(reply: Accounted) -> dict[str, object]:
     }
 
 
-def _room(spent: Loss, cap_nano: int, delta: float) -> float:
+def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
     """Return the largest pure ε that one more release may cost: composition, not subtraction, decides."""
     low, high = 0, cap_nano
     while low < high:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pandas as pd
 
-from colonnade.coordinator.protocols.relaying import settle
+from colonnade.coordinator.protocols.relaying import settle_once
 from colonnade.errors import BadInput, PolicyRefusal, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Rounds
@@ -58,7 +58,7 @@ class SplitAlgorithm:
             "The parties divided their people before, and not all of them kept the parts.",
             remedy="Split again with the next repeat=.",
         )
-        yield from settle(plan, STEP, Split.members(plan, STEP), lost)
+        yield from settle_once(plan, STEP, Split.members(plan, STEP), lost)
 
 
 @runtime_checkable

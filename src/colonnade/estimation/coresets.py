@@ -18,16 +18,16 @@ __all__ = [
     "Coreset",
     "Penalty",
     "Task",
-    "allocate",
+    "allocate_draws",
     "checked_totals",
     "joined_clusters",
     "kmeans_size",
     "largest_total",
-    "own_model",
+    "model_in_own_units",
     "regression_size",
     "sampled_clusters",
     "sampled_regression",
-    "weigh",
+    "weighted_coreset",
 ]
 
 
@@ -98,12 +98,12 @@ def checked_totals(totals: Mapping[str, float], maxima: Mapping[str, float]) -> 
     return dict(totals)
 
 
-def allocate(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
+def allocate_draws(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
     """Return how many of the draws each party makes: one a uniform number, with probability G^(j)/G each.
 
     Examples
     --------
-    >>> allocate({"a": 1.0, "b": 3.0}, np.array([0.1, 0.3, 0.9]))
+    >>> allocate_draws({"a": 1.0, "b": 3.0}, np.array([0.1, 0.3, 0.9]))
     {'a': 1, 'b': 2}
     """
     cumulative = np.cumsum(list(totals.values()))
@@ -112,7 +112,7 @@ def allocate(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
     return {party: int(count) for party, count in zip(totals, counts, strict=True)}
 
 
-def weigh(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
+def weighted_coreset(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
     """Return the coreset of a multiset of rows.
 
     Parameters
@@ -126,7 +126,7 @@ def weigh(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
 
     Examples
     --------
-    >>> weigh(np.array([7, 3, 7]), np.array([0.5, 0.25, 0.5]), 3.0).weights.tolist()
+    >>> weighted_coreset(np.array([7, 3, 7]), np.array([0.5, 0.25, 0.5]), 3.0).weights.tolist()
     [4.0, 4.0]
     """
     if scores.shape != sample.shape or not np.all(np.isfinite(scores)) or not np.all(scores > 0):
@@ -217,7 +217,7 @@ def sampled_regression(
     return CodedModel(np.asarray(model.coef_, dtype=np.float64), float(model.intercept_))
 
 
-def own_model(model: CodedModel, features: Sequence[Feature], target: Feature) -> tuple[Array, float]:
+def model_in_own_units(model: CodedModel, features: Sequence[Feature], target: Feature) -> tuple[Array, float]:
     """Return coefficients and intercept in the columns' own units."""
     coefficients = model.coefficients * target.half_width / half_widths(features)
     return coefficients, float(target.centre + model.intercept * target.half_width - coefficients @ centres(features))

@@ -12,12 +12,12 @@ from colonnade.estimation.moments import typical_matrix
 
 __all__ = [
     "Adam",
-    "Average",
+    "IterateAverage",
     "Optimiser",
     "OptimiserName",
-    "Settling",
     "Sgd",
-    "clipped",
+    "StoppingRule",
+    "clip_to_length",
     "expected_prediction_error",
     "optimiser_of",
 ]
@@ -86,7 +86,7 @@ class Adam:
 
 
 @dataclass
-class Average:
+class IterateAverage:
     """A running average whose weights grow with the cube of the step [Shamir–Zhang 2013], so that early iterates fade."""
 
     decay: int = 3
@@ -102,7 +102,7 @@ class Average:
 
 
 @dataclass
-class Settling:
+class StoppingRule:
     """Whether a descent has come to rest: its average has hardly moved in the last tenth of the steps.
 
     Parameters
@@ -127,7 +127,7 @@ class Settling:
         return before is not None and float(np.linalg.norm(average - before)) < self.tolerance
 
 
-def clipped(weights: Array, length: float | None) -> Array:
+def clip_to_length(weights: Array, length: float | None) -> Array:
     """Shorten weights to at most a length, if one is given."""
     norm = float(np.linalg.norm(weights))
     return weights if length is None or norm <= length else weights * (length / norm)
@@ -188,7 +188,7 @@ def expected_prediction_error(
 
 def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> Array:
     """Return the variance of the averaged weight along each direction after all steps."""
-    rate, momentum, decay = optimiser.learning_rate, optimiser.momentum, Average().decay
+    rate, momentum, decay = optimiser.learning_rate, optimiser.momentum, IterateAverage().decay
     covariance = np.zeros((len(curvatures), 3, 3))
     for step in range(1, steps + 1):
         part = (decay + 1) / (step + decay)

@@ -24,7 +24,7 @@ __all__ = [
     "TYPICAL",
     "ComponentsFit",
     "Moments",
-    "deviations",
+    "fit_deviations",
     "noisy_releases",
     "operator_norm",
     "pca_from_moments",
@@ -208,7 +208,7 @@ def typical_matrix(
     return np.asarray(people * matrix)
 
 
-def deviations(exact: Moments, releases: Iterable[Moments], fit: Callable[[Moments], Array]) -> Array:
+def fit_deviations(exact: Moments, releases: Iterable[Moments], fit: Callable[[Moments], Array]) -> Array:
     """Return by how much noise moves each figure of a fit: one row a release.
 
     Parameters

@@ -24,7 +24,16 @@ from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Column
 
-__all__ = ["Measured", "Metric", "PartyScores", "between", "coded_weights", "histogram_price", "party_scores", "reach"]
+__all__ = [
+    "EvaluationResult",
+    "Metric",
+    "PartyScores",
+    "bounded_metric",
+    "coded_weights",
+    "histogram_price",
+    "interval_reach",
+    "party_scores",
+]
 
 
 Array = NDArray[np.float64]
@@ -119,21 +128,23 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Measured:
+class EvaluationResult:
     """What an evaluation found: figures in order, and figures that are tables, such as calibration, by name."""
 
     metrics: tuple[Metric, ...]
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
-def reach(level: float, *, among: int = 1) -> float:
+def interval_reach(level: float, *, among: int = 1) -> float:
     """Return how many standard errors an interval reaches; the error rate is divided among several that must hold at once."""
     if isinstance(level, bool) or not isinstance(level, float) or not 0 < level < 1:
         raise BadInput("The level of an interval lies between 0 and 1.", remedy="For example level=0.95.")
     return NormalDist().inv_cdf(1 - (1 - level) / 2 / among)
 
 
-def between(name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact") -> Metric:
+def bounded_metric(
+    name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact"
+) -> Metric:
     """Return a metric with an interval of ± error, within what the metric can be.
 
     An estimate that noise has carried past an end is moved to it, and the interval reaches as far from there: it is never
@@ -141,7 +152,7 @@ def between(name: str, value: float, error: float, *, floor: float, ceiling: flo
 
     Examples
     --------
-    >>> metric = between("mse", -3.0, 2.0, floor=0.0, ceiling=10.0)
+    >>> metric = bounded_metric("mse", -3.0, 2.0, floor=0.0, ceiling=10.0)
     >>> metric.low, metric.value, metric.high
     (0.0, 0.0, 2.0)
     """

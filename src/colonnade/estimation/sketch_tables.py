@@ -18,10 +18,10 @@ from colonnade.privacy.laws.sketch_law import SketchLaw
 
 __all__ = [
     "LARGEST_SKETCHED",
-    "Evidence",
-    "TableOfSketches",
+    "FittedTable",
+    "SketchEvidence",
     "cell_spread",
-    "evidence_of",
+    "read_sketches",
     "ring_times",
     "sketched_table",
     "sketched_tables",
@@ -45,7 +45,7 @@ _WEIGH = (
 
 
 @dataclass(frozen=True, eq=False)
-class _Alone:
+class _LoneRings:
     """Rings that one party heard alone: whose row, which columns had rung before (one after the other), and how often."""
 
     owner: NDArray[np.int64]
@@ -55,7 +55,7 @@ class _Alone:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class SketchEvidence:
     """The likelihood of a pair's sketches, as far as it depends on the rates.
 
     Parameters
@@ -72,8 +72,8 @@ class Evidence:
     waited_first: Array
     waited_second: Array
     together: Array
-    first: _Alone
-    second: _Alone
+    first: _LoneRings
+    second: _LoneRings
 
     def pull(self, cells: Array, only_first: Array, only_second: Array) -> tuple[float, Array, Array, Array]:
         """Return the log likelihood at some rates, and the expected rings of each cell divided by its rate."""
@@ -96,7 +96,7 @@ def ring_times(law: SketchLaw) -> Array:
     return np.asarray(-np.log1p(-np.concatenate([uniform[:1], inside, uniform[-1:] / 2])))
 
 
-def evidence_of(law: SketchLaw, first: Codes, second: Codes) -> Evidence:
+def read_sketches(law: SketchLaw, first: Codes, second: Codes) -> SketchEvidence:
     """Read the sketches of two parties, M rows of one value a cluster each, from the floor to the cap."""
     clusters = first.shape[1], second.shape[1]
     if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or max(clusters) > LARGEST_SKETCHED:
@@ -108,7 +108,7 @@ def evidence_of(law: SketchLaw, first: Codes, second: Codes) -> Evidence:
         raise BadInput("A value of a sketch lies outside its law.")
     one, other = np.ascontiguousarray(first), np.ascontiguousarray(second)
     _read(one, other, np.uint16(law.floor), times, waited, together, heard, heard_back)
-    return Evidence(
+    return SketchEvidence(
         waited=waited,
         waited_first=times[one - law.floor].sum(axis=0),
         waited_second=times[other - law.floor].sum(axis=0),
@@ -118,16 +118,16 @@ def evidence_of(law: SketchLaw, first: Codes, second: Codes) -> Evidence:
     )
 
 
-def _counted(heard: NDArray[np.int64], width: int) -> _Alone:
+def _counted(heard: NDArray[np.int64], width: int) -> _LoneRings:
     """Count equal sets of columns, row by row."""
     owner = np.broadcast_to(np.arange(heard.shape[1]), heard.shape)[heard >= 0]
     packed, count = np.unique((owner.astype(np.int64) << width) | heard[heard >= 0], return_counts=True)
     which, before = np.nonzero((packed[:, None] >> np.arange(width)) & 1)
     start = np.searchsorted(which, np.arange(len(packed) + 1))
-    return _Alone(packed >> width, start.astype(np.int64), before.astype(np.int64), count.astype(np.float64))
+    return _LoneRings(packed >> width, start.astype(np.int64), before.astype(np.int64), count.astype(np.float64))
 
 
-def _parts(alone: _Alone) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+def _parts(alone: _LoneRings) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
     return alone.owner, alone.start, alone.before, alone.count
 
 
@@ -206,7 +206,7 @@ SURPRISE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class TableOfSketches:
+class FittedTable:
     """A fitted pair table.
 
     Parameters
@@ -234,7 +234,7 @@ def cell_spread(cell: Array | float, row: Array | float, column: Array | float, 
     return np.asarray(np.sqrt(np.asarray(cell) * (np.asarray(row) + column - cell) / sketches))
 
 
-def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> TableOfSketches:
+def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> FittedTable:
     """Return the table of greatest likelihood for one pair of parties.
 
     Parameters
@@ -247,12 +247,12 @@ def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> 
         How many people there are; public.
     """
     first, second = (np.clip(codes, law.floor, law.cap) for codes in (first, second))
-    evidence = evidence_of(law, first, second)
+    evidence = read_sketches(law, first, second)
     start = _independent(law, first, second, float(people))
     complete = start, np.zeros(len(start)), np.zeros(start.shape[1])
     whole, complete = _climb(evidence, law.phantoms, complete, float(people))
     table, only_first, only_second = _partial(evidence, law.phantoms, complete, float(people), whole) or complete
-    return TableOfSketches(table, only_first, only_second, _variance(table, only_first, only_second, law, len(first)))
+    return FittedTable(table, only_first, only_second, _variance(table, only_first, only_second, law, len(first)))
 
 
 def sketched_tables(
@@ -267,7 +267,7 @@ def sketched_tables(
 Counts = tuple[Array, Array, Array]
 
 
-def _partial(evidence: Evidence, phantoms: int, complete: Counts, people: float, whole: float) -> Counts | None:
+def _partial(evidence: SketchEvidence, phantoms: int, complete: Counts, people: float, whole: float) -> Counts | None:
     """Return the fit with people whom one party has no record of, if there plainly are some.
 
     A short climb shows; only where it gains half of what would convince is it taken to the end.
@@ -284,7 +284,7 @@ def _partial(evidence: Evidence, phantoms: int, complete: Counts, people: float,
 
 
 def _climb(
-    evidence: Evidence, phantoms: int, counts: Counts, people: float, *, missing: bool = False, steps: int = STEPS
+    evidence: SketchEvidence, phantoms: int, counts: Counts, people: float, *, missing: bool = False, steps: int = STEPS
 ) -> tuple[float, Counts]:
     """Climb towards the greatest likelihood; return it, and people by cell and by party alone."""
     waited = evidence.waited, evidence.waited_first, evidence.waited_second

@@ -20,9 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName, coded_width
-from colonnade.coordinator.protocols.score_releases import Guess, Histogram, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import GuessedLabel, Histogram, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
-from colonnade.estimation.scoring import Measured, Metric, PartyScores, histogram_price, party_scores, reach
+from colonnade.estimation.scoring import (
+    EvaluationResult,
+    Metric,
+    PartyScores,
+    histogram_price,
+    interval_reach,
+    party_scores,
+)
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
@@ -130,7 +137,7 @@ class ClusteringEvaluation:
     def histogram(self, first: int, second: int) -> ScoreHistogramRelease:
         """Return the histogram of d_first − d_second, among people whose guess is one of the two."""
         a, b = self.centres[first], self.centres[second]
-        guess = Guess(self.guesser, self.points, tuple(int(one) for one in self.guesses))
+        guess = GuessedLabel(self.guesser, self.points, tuple(int(one) for one in self.guesses))
         return ScoreHistogramRelease(
             name=f"{first}-{second}",
             parts=party_scores(self.columns, 2 * (b - a)[None]),
@@ -144,7 +151,7 @@ class ClusteringEvaluation:
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party for its sum of squares, and one a party and pair of centres."""
-        reach(self.level)
+        interval_reach(self.level)
         squares = [self._squares(part) for part in self._parts]
         return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))
 
@@ -154,7 +161,7 @@ class ClusteringEvaluation:
         opened = {}
         for pair in self.pairs:
             opened[pair] = yield from self.histogram(*pair).rounds(plan)
-        return Measured(self.metrics(self._squared(releases, plan.people), opened, plan.people))
+        return EvaluationResult(self.metrics(self._squared(releases, plan.people), opened, plan.people))
 
     def metrics(
         self, squared: tuple[float, float], opened: Mapping[tuple[int, int], Histogram], people: int
@@ -186,7 +193,7 @@ class ClusteringEvaluation:
             most -= max(max(gain, 0.0) for gain, _, _ in own)
             doubt += sum(variance for _, variance, _ in own)
             rounding += sum(moved for _, _, moved in own)
-        error = reach(self.level) * math.sqrt(doubt) + rounding
+        error = interval_reach(self.level) * math.sqrt(doubt) + rounding
         return self._read(least, most, error)
 
     def _read(self, least: float, most: float, error: float) -> tuple[Metric, ...]:

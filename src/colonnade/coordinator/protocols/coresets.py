@@ -10,16 +10,9 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.conversations.sums import LARGEST_TURN, batch_of
-from colonnade.coordinator.protocols.relaying import Relay, added, agree_on_key, forget_key, key_steps, open_sum
+from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, open_sum, unmasked_sum
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.coresets import (
-    Coreset,
-    Task,
-    allocate,
-    checked_totals,
-    largest_total,
-    weigh,
-)
+from colonnade.estimation.coresets import Coreset, Task, allocate_draws, checked_totals, largest_total, weighted_coreset
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Array, Opened, Recall, Released, Rounds, ask_all, pack, unpack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
@@ -64,7 +57,7 @@ def vertical_saga(plan: Plan, step: str, weights: NDArray[np.float64], widths: M
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()
     replies = yield from relay.last({"weights": pack(weights)})
-    lengths = added(terms, replies, rows) / MARGIN_SCALE
+    lengths = unmasked_sum(terms, replies, rows) / MARGIN_SCALE
     batch = len(batch_of(plan, 2, rows))
     length = _step_length(lengths, batch, len(terms.owners))
     known = np.full(rows, np.nan)
@@ -74,7 +67,7 @@ def vertical_saga(plan: Plan, step: str, weights: NDArray[np.float64], widths: M
     for number in range(2, min(LARGEST_TURN - 1, EPOCHS * turns)):
         replies = yield from relay.last(inputs)
         places = batch_of(plan, number, rows)
-        residuals = added(terms, replies, batch) / MARGIN_SCALE
+        residuals = unmasked_sum(terms, replies, batch) / MARGIN_SCALE
         change = residuals - np.nan_to_num(known[places])
         moved[number % turns], size[number % turns] = change @ change, residuals @ residuals
         known[places] = residuals
@@ -189,7 +182,7 @@ class CoresetStudy:
 
     def steps(self) -> tuple[Step, ...]:
         """Return the steps of every party."""
-        names: Kinds = [("sample", CoresetSample)] if self.uniform else IMPORTANCE
+        names: NamedKinds = [("sample", CoresetSample)] if self.uniform else IMPORTANCE
         names = [*names, *TRAININGS[self.training]]
         keys = () if self.uniform else self.parties
         return (
@@ -216,7 +209,7 @@ class CoresetStudy:
         sample = public_positions(plan, "sample", self.size)
         if any(not np.array_equal(reply.array("rows"), sample) for reply in replies.values()):
             raise ProtocolError("The parties do not repeat the same public choice of rows.")
-        return weigh(sample, np.full(self.size, 1.0 / self.people), 1.0)
+        return weighted_coreset(sample, np.full(self.size, 1.0 / self.people), 1.0)
 
     def _importance(self, plan: Plan) -> Rounds:
         totals = yield from self._totals(plan)
@@ -228,7 +221,7 @@ class CoresetStudy:
         sums = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
         if new:
             yield from forget_key(plan, "key")
-        return weigh(sample, sums / SCORE_SCALE, sum(totals.values()))
+        return weighted_coreset(sample, sums / SCORE_SCALE, sum(totals.values()))
 
     def _totals(self, plan: Plan) -> Rounds:
         replies = yield from ask_all(plan, "total")
@@ -255,10 +248,10 @@ class CoresetStudy:
 
     def _draw(self, plan: Plan, totals: Mapping[str, float]) -> Rounds:
         """Have the parties draw; in ascending order, so that nobody who knows whose the places are knows whose the rows are."""
-        shares = allocate(totals, public_uniforms(plan, "allocation", self.size))
+        shares = allocate_draws(totals, public_uniforms(plan, "allocation", self.size))
         counts = np.array([shares[party] for party in sorted(shares)])
         drawn = yield from open_sum(plan, "draws", self.size, {"counts": pack(counts)})
-        if not _within(drawn - 1, self.people):
+        if not _in_range(drawn - 1, self.people):
             raise ProtocolError("The parties drew rows that the alignment does not have.")
         return np.sort(drawn - 1)
 
@@ -284,7 +277,7 @@ class CoresetStudy:
             centres, labels = replies[party].array("centres"), replies[party].array("labels").astype(np.int64)
             if centres.ndim != 2 or centres.shape[1] != self.width(party) or not 1 <= len(centres) <= self.clusters:
                 raise ProtocolError(f"Party {party!r} sent centres of another shape.")
-            if labels.shape != coreset.rows.shape or not _within(labels, len(centres)):
+            if labels.shape != coreset.rows.shape or not _in_range(labels, len(centres)):
                 raise ProtocolError(f"Party {party!r} sent labels of another shape.")
             found[party] = (centres.astype(np.float64), labels)
         return found
@@ -312,9 +305,9 @@ class CoresetStudy:
         return kind.ask(name=name, party=party, columns=own, parameters=parameters, price=None)
 
 
-Kinds = list[tuple[str, type[StepKind]]]
-IMPORTANCE: Kinds = [("total", CoresetTotal), ("draws", CoresetDraws), ("sample", CoresetScores)]
-TRAININGS: Mapping[Training, Kinds] = {
+NamedKinds = list[tuple[str, type[StepKind]]]
+IMPORTANCE: NamedKinds = [("total", CoresetTotal), ("draws", CoresetDraws), ("sample", CoresetScores)]
+TRAININGS: Mapping[Training, NamedKinds] = {
     "none": [],
     "rows": [("rows", CoresetRows)],
     "clusters": [("clusters", CoresetClusters)],
@@ -329,5 +322,5 @@ def _number(party: str, reply: Released) -> float:
     return float(value[0])
 
 
-def _within(places: NDArray[np.generic], people: int) -> bool:
+def _in_range(places: NDArray[np.generic], people: int) -> bool:
     return bool(places.size == 0 or (places.min() >= 0 and places.max() < people))

@@ -30,13 +30,13 @@ from colonnade.steps.products import PairTables as TablesStep
 
 __all__ = [
     "CountTable",
-    "Group",
     "IndependentCounts",
-    "Layout",
     "PairCounts",
+    "PartyColumns",
     "ResponseCounts",
-    "layout",
+    "TableLayout",
     "pair_tables_of",
+    "table_layout",
 ]
 
 
@@ -44,7 +44,7 @@ LARGEST_TABLE = 20_000_000
 
 
 @dataclass(frozen=True)
-class Group:
+class PartyColumns:
     """One party's columns in a table, and how many levels each has."""
 
     party: str
@@ -58,10 +58,10 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """The parties' groups, and where each group's columns stand in the user's order."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[PartyColumns, ...]
     columns: tuple[str, ...]
 
     @property
@@ -76,7 +76,7 @@ class Layout:
         return np.transpose(split, [stored.index(name) for name in self.columns])
 
 
-def layout(federation: Federation, columns: Sequence[str]) -> Layout:
+def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
     """Resolve the columns of a counting study; refuse numbers, repeats and tables that no machine could hold."""
     names = plain_names(columns)
     found: dict[str, list[tuple[str, int]]] = {}
@@ -87,10 +87,10 @@ def layout(federation: Federation, columns: Sequence[str]) -> Layout:
         found.setdefault(party, []).append((own, description.size))
     parties = [party for party in federation.parties if party in found]
     groups = tuple(
-        Group(party, tuple(own for own, _ in found[party]), tuple(size for _, size in found[party]))
+        PartyColumns(party, tuple(own for own, _ in found[party]), tuple(size for _, size in found[party]))
         for party in parties
     )
-    result = Layout(groups, tuple(names))
+    result = TableLayout(groups, tuple(names))
     if result.cells > LARGEST_TABLE:
         raise BadInput(f"The table would have more than {LARGEST_TABLE:,} cells.", remedy="Ask for fewer columns.")
     return result
@@ -125,7 +125,7 @@ class ResponseCounts:
         Which draw this is; public coins differ from draw to draw.
     """
 
-    layout: Layout
+    layout: TableLayout
     price: Price
     people: int
     sample: float = 1.0
@@ -189,7 +189,7 @@ class IndependentCounts:
         As in `ResponseCounts`.
     """
 
-    layout: Layout
+    layout: TableLayout
     price: Price
     people: int
 
@@ -255,7 +255,7 @@ class PairCounts:
         m, public.
     """
 
-    layout: Layout
+    layout: TableLayout
     price: Price
     people: int
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
-from colonnade.estimation.descent import Average, OptimiserName, Settling, clipped, optimiser_of
+from colonnade.estimation.descent import IterateAverage, OptimiserName, StoppingRule, clip_to_length, optimiser_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Conclude, Opened, Placed, Recall, Released, Reply, Rounds, pack, unpack
@@ -211,11 +211,13 @@ class GradientDescent:
         first, weights = _place(terms, placed)
         weights = np.zeros(terms.columns) if weights is None else weights / float(self.scale)
         optimiser = optimiser_of(self.schedule.optimiser, self.learning_rate(terms))
-        average, settling, taken = Average(), Settling(self.schedule.tolerance, terms.steps), first
+        average, settling, taken = IterateAverage(), StoppingRule(self.schedule.tolerance, terms.steps), first
         while taken < terms.steps:
             yield from relay.turn({"weights": pack(self._whole(weights))})
             opened = yield from relay.last()
-            weights = clipped(weights + optimiser.change(self._gradient(terms, opened)), self.schedule.weight_norm)
+            weights = clip_to_length(
+                weights + optimiser.change(self._gradient(terms, opened)), self.schedule.weight_norm
+            )
             taken += 1
             if settling.has_settled(average.add(weights)):
                 break

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName
-from colonnade.coordinator.protocols.sketched_moments import best_size, centred, public_seed
+from colonnade.coordinator.protocols.sketched_moments import best_sketch_size, centred_sketch, public_seed
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.plan import Parameter, Plan, Step
@@ -231,7 +231,7 @@ class SketchedSquare(_OneColumnEach):
         unit = 1 / (2 * float(ledger_rho(self.price)))
         noise = unit * sum(values.sensitivity**2 for values in self.values.values())
         energy = self.people * sum((values.high - values.low + 1) ** 2 for values in self.values.values()) / 12
-        return best_size(energy, noise)
+        return best_sketch_size(energy, noise)
 
     @property
     def noise(self) -> float:
@@ -248,7 +248,7 @@ class SketchedSquare(_OneColumnEach):
 
     def combine(self, sketches: Mapping[str, NDArray[np.int64]]) -> PowerMoment:
         """Estimate ‖x‖² as the squared length of the centred part plus m·mean², each less its noise."""
-        rows, sums = centred(np.sum([*sketches.values()], axis=0).astype(np.float64), self._seed, self.people)
+        rows, sums = centred_sketch(np.sum([*sketches.values()], axis=0).astype(np.float64), self._seed, self.people)
         length, total, noise = float(np.sum(rows**2)) / len(rows), float(sums[0]), self.noise
         value = length - noise + total**2 / self.people - 2 * noise / self.people
         return PowerMoment(value, self._stderr(length, total))

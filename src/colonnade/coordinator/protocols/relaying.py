@@ -41,14 +41,14 @@ from colonnade.steps.sums import SumTerms
 __all__ = [
     "JointResult",
     "Relay",
-    "added",
     "agree_on_key",
     "forget_key",
     "key_steps",
     "open_jointly",
     "open_sum",
     "relay_sum",
-    "settle",
+    "settle_once",
+    "unmasked_sum",
 ]
 
 
@@ -130,10 +130,10 @@ def agree_on_key(plan: Plan, step: str) -> Rounds:
         "The parties agreed on the key of this study before, and not all of them kept it.",
         remedy="Run the study again with the next repeat=.",
     )
-    yield from settle(plan, step, GroupKey.members(plan, step), lost)
+    yield from settle_once(plan, step, GroupKey.members(plan, step), lost)
 
 
-def settle(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> Rounds:
+def settle_once(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> Rounds:
     """Relay a conversation by which members come to keep a common key, or what follows from it, if they have not before.
 
     Parameters
@@ -249,7 +249,7 @@ def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, Array] | N
     sums = np.empty(length, dtype=np.int64)
     for number, (start, stop) in enumerate(chunks_of(length)):
         replies = yield from relay.last(inputs if number == 0 else None)
-        sums[start:stop] = added(terms, replies, stop - start)
+        sums[start:stop] = unmasked_sum(terms, replies, stop - start)
     return sums
 
 
@@ -265,7 +265,7 @@ def relay_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, Array] | 
         raise ProtocolError("A party did not finish its part of a sum.")
 
 
-def added(terms: SumTerms, replies: Mapping[str, Reply], count: int) -> NDArray[np.int64]:
+def unmasked_sum(terms: SumTerms, replies: Mapping[str, Reply], count: int) -> NDArray[np.int64]:
     """Add up one chunk of every party's masked values; the masks cancel."""
     total = np.zeros(count, dtype=terms.ring.dtype)
     for party in terms.owners:

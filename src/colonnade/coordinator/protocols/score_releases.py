@@ -27,7 +27,7 @@ from colonnade.steps.sums import Predictions
 
 __all__ = [
     "SCALE",
-    "Guess",
+    "GuessedLabel",
     "Histogram",
     "Prediction",
     "ScoreGram",
@@ -197,7 +197,7 @@ def bins_for(people: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Guess:
+class GuessedLabel:
     """A label that a party makes of its own columns: of the nearest of some public points.
 
     Parameters
@@ -274,7 +274,7 @@ class ScoreHistogramRelease:
     name: str
     parts: Sequence[PartyScores]
     offset: float
-    label: str | Guess
+    label: str | GuessedLabel
     kept: tuple[int, ...]
     price: Price
     draw: int = 1
@@ -318,7 +318,7 @@ class ScoreHistogramRelease:
     @property
     def _columns(self) -> Mapping[str, tuple[str, ...]]:
         columns = {part.party: part.columns for part in self.parts}
-        if isinstance(self.label, Guess):
+        if isinstance(self.label, GuessedLabel):
             return columns
         party, label = ColumnName.of(self.label)
         return {**columns, party: (*columns.get(party, ()), label)}
@@ -330,7 +330,7 @@ class ScoreHistogramRelease:
         return {party: floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
 
     def _step(self, party: str, columns: tuple[str, ...]) -> Step:
-        right = self.label.party if isinstance(self.label, Guess) else ColumnName.of(self.label).party
+        right = self.label.party if isinstance(self.label, GuessedLabel) else ColumnName.of(self.label).party
         left = next(one for one in self._columns if one != right)
         part = next((one for one in self.parts if one.party == party), None)
         role = "right" if party == right else "left" if party == left else "giver"
@@ -346,7 +346,7 @@ class ScoreHistogramRelease:
         }
         if party == right:
             parameters["kept"] = self.kept
-            if isinstance(self.label, Guess):
+            if isinstance(self.label, GuessedLabel):
                 parameters["points"] = tuple(self.label.points.ravel().tolist())
                 parameters["guesses"] = self.label.labels
             else:

@@ -20,7 +20,15 @@ from colonnade.schema import Column
 from colonnade.secure.signs import Signs
 from colonnade.steps.local import Sketch
 
-__all__ = ["DEFAULT_SCALE", "LARGEST_SIZE", "SMALLEST_SIZE", "SketchedMoments", "best_size", "centred", "public_seed"]
+__all__ = [
+    "DEFAULT_SCALE",
+    "LARGEST_SIZE",
+    "SMALLEST_SIZE",
+    "SketchedMoments",
+    "best_sketch_size",
+    "centred_sketch",
+    "public_seed",
+]
 
 
 DEFAULT_SCALE = 1_024
@@ -84,7 +92,7 @@ class SketchedMoments:
         coded = self.features[1:]
         energy = self.people * float(np.sum(_plain_spread(coded)))
         noise = sum(self._bound(feature.party) for feature in coded) / (2 * float(ledger_rho(self.price)))
-        return best_size(energy, noise / self.scale**2, least=2 * len(coded))
+        return best_sketch_size(energy, noise / self.scale**2, least=2 * len(coded))
 
     @property
     def seed(self) -> str:
@@ -119,7 +127,7 @@ class SketchedMoments:
     def combine(self, sketches: Mapping[str, NDArray[np.int64]]) -> Moments:
         """Multiply all parties' centred sketches, take the noise's own variance off the diagonal, and put the means back."""
         stacked = np.concatenate([sketches[party] for party in self.parties], axis=1) / self.scale
-        rows, sums = centred(stacked, self.seed, self.people)
+        rows, sums = centred_sketch(stacked, self.seed, self.people)
         gram = rows.T @ rows / len(rows)
         noise = self.entry_noise()
         gram[np.diag_indices_from(gram)] -= noise * (1 + 1 / self.people)
@@ -198,12 +206,12 @@ SMALLEST_SIZE, LARGEST_SIZE = 16, 4_096
 """Larger sketches cost time in proportion and gain little: their own error is then a few parts in a hundred."""
 
 
-def best_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
+def best_sketch_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
     """Return s = ΣE/ΣN, within what is sensible.
 
     Examples
     --------
-    >>> best_size(1e6, 2e3)
+    >>> best_sketch_size(1e6, 2e3)
     500
     """
     return int(np.clip(round(energy / noise), max(least, SMALLEST_SIZE), LARGEST_SIZE))
@@ -214,7 +222,7 @@ def public_seed(columns: Sequence[str], draw: int) -> str:
     return hashlib.sha256(f"colonnade/sketch/{draw}/{'/'.join(columns)}".encode()).hexdigest()
 
 
-def centred(sketch: Array, seed: str, people: int) -> tuple[Array, Array]:
+def centred_sketch(sketch: Array, seed: str, people: int) -> tuple[Array, Array]:
     """Return the sketch of columns less their means, and the noisy column sums, from s + 1 released rows.
 
     The first row holds the sums. G times ones is public, so subtracting it times the means is exact up to the noise in them,
