@@ -13,23 +13,7 @@ from colonnade.coordinator.journal import Journal, NoJournal
 from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
-from colonnade.protocol import codec
-from colonnade.protocol.messages import (
-    Agreed,
-    Algorithm,
-    Ask,
-    Conclude,
-    Greeted,
-    Opened,
-    Post,
-    Posted,
-    Propose,
-    Recall,
-    Refused,
-    Released,
-    Reply,
-    Request,
-)
+from colonnade.protocol import codec, messages
 from colonnade.secure.mail import Hello
 from colonnade.transport.direct import Transport
 from colonnade.transport.transcript import Recorded, Transcript
@@ -98,23 +82,27 @@ class _CostSoFar:
     refused: dict[str, float] = field(default_factory=dict)
     mechanisms: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, requests: Mapping[str, Request]) -> None:
+    def ask(self, requests: Mapping[str, messages.Request]) -> None:
         self.pending = {
             party: request.step
             for party, request in requests.items()
-            if isinstance(request, Ask) or (isinstance(request, Post) and request.turn > 0)
+            if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn > 0)
         }
 
-    def note(self, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> None:
+    def note(self, requests: Mapping[str, messages.Request], replies: Mapping[str, messages.Reply]) -> None:
         self.pending = {}
         for party, reply in replies.items():
             request = requests[party]
-            if isinstance(reply, Released):
+            if isinstance(reply, messages.Released):
                 self.mechanisms[reply.step] = reply.mechanism
                 self._pay(party, reply.step)
-            elif isinstance(request, Post) and request.turn > 0 and isinstance(reply, Posted | Opened):
+            elif (
+                isinstance(request, messages.Post)
+                and request.turn > 0
+                and isinstance(reply, messages.Posted | messages.Opened)
+            ):
                 self._pay(party, request.step)
-            elif isinstance(reply, Refused) and reply.spent:
+            elif isinstance(reply, messages.Refused) and reply.spent:
                 self.refused[party] = reply.spent
 
     def spent(self) -> dict[str, float]:
@@ -133,7 +121,7 @@ class _CostSoFar:
 
 
 def run_study(
-    algorithm: Algorithm,
+    algorithm: messages.Algorithm,
     plan: Plan,
     transport: Transport,
     progress: Progress,
@@ -165,7 +153,7 @@ def run_study(
 
 
 def _run_once(
-    algorithm: Algorithm,
+    algorithm: messages.Algorithm,
     plan: Plan,
     transport: Transport,
     progress: Progress,
@@ -198,20 +186,24 @@ def _run_once(
         raise
 
 
-def _send_missed(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+def _send_missed(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
     """Tell members what they missed of a conversation that others have finished; one that cannot take it up says so."""
     if not requests:
         return {}
-    return {member: reply for member, reply in _exchange(requests, transport).items() if not isinstance(reply, Refused)}
+    return {
+        member: reply
+        for member, reply in _exchange(requests, transport).items()
+        if not isinstance(reply, messages.Refused)
+    }
 
 
-def _with_description(requests: Mapping[str, Request], about: About | None) -> Mapping[str, Request]:
+def _with_description(requests: Mapping[str, messages.Request], about: About | None) -> Mapping[str, messages.Request]:
     """Add what the study is about to the first request of each step."""
     if about is None:
         return requests
     return {
         member: msgspec.structs.replace(request, about=about)
-        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 0)
+        if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn == 0)
         else request
         for member, request in requests.items()
     }
@@ -220,28 +212,28 @@ def _with_description(requests: Mapping[str, Request], about: About | None) -> M
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
     """Put the plan to every party; return what each would be charged. Nothing is spent."""
     members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
-    replies = ask({member: Propose(plan=plan, about=about) for member in members}, transport)
+    replies = ask({member: messages.Propose(plan=plan, about=about) for member in members}, transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}
     for party, reply in replies.items():
-        if not isinstance(reply, Agreed) or reply.plan_hash != codec.digest(plan):
+        if not isinstance(reply, messages.Agreed) or reply.plan_hash != codec.digest(plan):
             raise PlanMismatch(f"Party {party!r} agreed to another plan.")
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
-    (journal or NoJournal()).agreed(plan, cast("Mapping[str, Agreed]", replies))
+    (journal or NoJournal()).agreed(plan, cast("Mapping[str, messages.Agreed]", replies))
     return Quote(losses, unpaid, disclosed)
 
 
-def ask(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+def ask(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
     """Exchange one round of messages that cost nothing; raise the first refusal."""
     replies = _exchange(requests, transport)
     _raise_refusal(replies)
     return replies
 
 
-def _exchange(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+def _exchange(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
     answers = transport.exchange({party: codec.encode(request) for party, request in requests.items()})
     if set(answers) != set(requests):
         raise ProtocolError(
@@ -253,20 +245,24 @@ def _exchange(requests: Mapping[str, Request], transport: Transport) -> dict[str
     return replies
 
 
-def _note_traffic(transcript: Transcript, replies: Mapping[str, Reply], answers: Mapping[str, bytes]) -> None:
+def _note_traffic(transcript: Transcript, replies: Mapping[str, messages.Reply], answers: Mapping[str, bytes]) -> None:
     """Keep what a report shows: bytes by kind of message, and who signed."""
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
-        if isinstance(reply, Greeted):
+        if isinstance(reply, messages.Greeted):
             transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
 
 
-def _raise_refusal(replies: Mapping[str, Reply]) -> None:
+def _raise_refusal(replies: Mapping[str, messages.Reply]) -> None:
     for party, reply in replies.items():
-        if isinstance(reply, Refused):
+        if isinstance(reply, messages.Refused):
             raise error_for(reply.code)(f"Party {party!r}: {reply.message}", remedy=reply.remedy)
 
 
-def _step_name(requests: Mapping[str, Request]) -> str:
+def _step_name(requests: Mapping[str, messages.Request]) -> str:
     first = next(iter(requests.values()))
-    return first.step if isinstance(first, Ask | Post | Recall | Conclude) else "negotiation"
+    return (
+        first.step
+        if isinstance(first, messages.Ask | messages.Post | messages.Recall | messages.Conclude)
+        else "negotiation"
+    )

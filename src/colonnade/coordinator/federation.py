@@ -11,7 +11,6 @@ import pandas as pd
 from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
-from colonnade.coordinator.driver import Outcome, Progress, Quote
 from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
 from colonnade.coordinator.journal import Journal
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, nodes_for, open_connection, simulated_nodes
@@ -262,7 +261,7 @@ class Federation:
         strip: bool = True,
         case: str = "keep",
         repeat: int = 1,
-        progress: Progress | None = None,
+        progress: driver.Progress | None = None,
     ) -> Self:
         """Fix the order of rows. Run once and stored: asking again uses the order that the parties keep, at no cost.
 
@@ -381,18 +380,24 @@ class Federation:
             repeat=repeat,
         )
 
-    def quote(self, plan: Plan) -> Quote:
+    def quote(self, plan: Plan) -> driver.Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
         return driver.agree(plan, self.transport, self.journal)
 
     def run(
-        self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, about: About | None = None
-    ) -> Outcome:
+        self, algorithm: Algorithm, plan: Plan, progress: driver.Progress | None = None, *, about: About | None = None
+    ) -> driver.Outcome:
         """Run a study; ``about`` is what the parties are told about it, beside the plan."""
         return driver.run_study(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
 
     def study(
-        self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
+        self,
+        algorithm: Algorithm,
+        plan: Plan,
+        *,
+        title: str,
+        local: bool = False,
+        progress: driver.Progress | None = None,
     ) -> Findings:
         """Run a study and draw up its papers."""
         outcome = self.run(algorithm, plan, progress, about=About(title=title))

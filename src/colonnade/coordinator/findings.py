@@ -12,8 +12,7 @@ from colonnade.errors import ColonnadeError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import EVENT, Plan
 from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Propose
+from colonnade.protocol import codec, messages
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Column, Schema
 from colonnade.steps.kind import LOSS, SMALL, Forecast
@@ -129,7 +128,7 @@ def forecast_traffic(plan: Plan, quote: Quote, schemas: Mapping[str, Schema]) ->
     schemas
         The parties' public schemas.
     """
-    forecast = Forecast(len(codec.encode(Propose(plan=plan))))
+    forecast = Forecast(len(codec.encode(messages.Propose(plan=plan))))
     forecast.round(
         dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
         {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
@@ -149,7 +148,7 @@ def _is_paid(quote: Quote, parties: Mapping[str, object], name: str) -> bool:
     return not any(name in quote.unpaid[party] for party in parties)
 
 
-def account_row(reply: Accounted) -> dict[str, object]:
+def account_row(reply: messages.Accounted) -> dict[str, object]:
     """Return one party's line of `Federation.budget`."""
     spent = Loss.from_bytes(reply.spent)
     return {
@@ -172,14 +171,14 @@ def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
     return low / NANO
 
 
-def person_row(accounts: Iterable[Accounted]) -> pd.Series:
+def person_row(accounts: Iterable[messages.Accounted]) -> pd.Series:
     """Return what all parties together have released about one person: a figure that no single ledger caps."""
     replies = list(accounts)
     delta = max((reply.cap_delta for reply in replies), default=0.0)
     return pd.Series({"spent": _person_loss(replies).epsilon(delta), "delta": delta}, name="person")
 
 
-def _person_loss(accounts: Iterable[Accounted]) -> Loss:
+def _person_loss(accounts: Iterable[messages.Accounted]) -> Loss:
     """Compose all parties' releases; one that several parties paid for together counts once, at its largest."""
     alone: list[Loss] = []
     joint: dict[str, Loss] = {}

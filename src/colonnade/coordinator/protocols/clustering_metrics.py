@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import ColumnName, coded_width
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, Histogram, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
-from colonnade.estimation.scoring import (
-    EvaluationResult,
-    Metric,
-    PartyScores,
-    histogram_price,
-    interval_reach,
-    party_scores,
-)
+from colonnade.estimation import scoring
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
@@ -140,18 +133,20 @@ class ClusteringEvaluation:
         guess = GuessedLabel(self.guesser, self.points, tuple(int(one) for one in self.guesses))
         return ScoreHistogramRelease(
             name=f"{first}-{second}",
-            parts=party_scores(self.columns, 2 * (b - a)[None]),
+            parts=scoring.party_scores(self.columns, 2 * (b - a)[None]),
             offset=float(a @ a - b @ b),
             label=guess,
             kept=(first, second),
-            price=histogram_price(Price(self.price.nano - self._squares_nano, self.price.delta), len(self.pairs)),
+            price=scoring.histogram_price(
+                Price(self.price.nano - self._squares_nano, self.price.delta), len(self.pairs)
+            ),
             draw=self.draw,
             largest_bins=BINS,
         )
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party for its sum of squares, and one a party and pair of centres."""
-        interval_reach(self.level)
+        scoring.interval_reach(self.level)
         squares = [self._squares(part) for part in self._parts]
         return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))
 
@@ -161,11 +156,11 @@ class ClusteringEvaluation:
         opened = {}
         for pair in self.pairs:
             opened[pair] = yield from self.histogram(*pair).rounds(plan)
-        return EvaluationResult(self.metrics(self._squared(releases, plan.people), opened, plan.people))
+        return scoring.EvaluationResult(self.metrics(self._squared(releases, plan.people), opened, plan.people))
 
     def metrics(
         self, squared: tuple[float, float], opened: Mapping[tuple[int, int], Histogram], people: int
-    ) -> tuple[Metric, ...]:
+    ) -> tuple[scoring.Metric, ...]:
         """Return the loss between its two ends.
 
         Parameters
@@ -193,31 +188,31 @@ class ClusteringEvaluation:
             most -= max(max(gain, 0.0) for gain, _, _ in own)
             doubt += sum(variance for _, variance, _ in own)
             rounding += sum(moved for _, _, moved in own)
-        error = interval_reach(self.level) * math.sqrt(doubt) + rounding
+        error = scoring.interval_reach(self.level) * math.sqrt(doubt) + rounding
         return self._read(least, most, error)
 
-    def _read(self, least: float, most: float, error: float) -> tuple[Metric, ...]:
+    def _read(self, least: float, most: float, error: float) -> tuple[scoring.Metric, ...]:
         most = max(most, least)
         kind = "exact" if len(self.centres) == 2 else "between what pairs of centres leave open"
         low, high = max(least - error, 0.0), max(most + error, 0.0)
         value = min(max(least + self.within * (most - least), low), high)
         if not self.median:
-            return (Metric("loss", value, low, high, kind),)
-        squared = Metric("mean_squared_distance", value, low, high, kind)
+            return (scoring.Metric("loss", value, low, high, kind),)
+        squared = scoring.Metric("mean_squared_distance", value, low, high, kind)
         widest = math.sqrt(sum(4.0 if not isinstance(one, Category) else 2.0 for one in self.columns.values()))
         bounds = low / widest, math.sqrt(high)
         middle = min(max(math.sqrt(value), bounds[0]), bounds[1])
-        return (Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
+        return (scoring.Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
 
     @property
     def _squares_nano(self) -> int:
         return self.price.nano // SQUARES
 
     @property
-    def _parts(self) -> list[PartyScores]:
-        return party_scores(self.columns, -2 * self.centres[:1])
+    def _parts(self) -> list[scoring.PartyScores]:
+        return scoring.party_scores(self.columns, -2 * self.centres[:1])
 
-    def _squares(self, part: PartyScores) -> Step:
+    def _squares(self, part: scoring.PartyScores) -> Step:
         return SquaredLength.ask(
             name="squares",
             party=part.party,
@@ -230,7 +225,7 @@ class ClusteringEvaluation:
             price=party_price(Price(self._squares_nano, 0.0), len(self._parts), self.unit),
         )
 
-    def _largest(self, part: PartyScores) -> float:
+    def _largest(self, part: scoring.PartyScores) -> float:
         """How large ‖x‖² + w·x can be: 1 + |w| for a number, the largest |1 + w| of its levels for a category."""
         largest, place = 0.0, 0
         for name in part.columns:

@@ -17,19 +17,8 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Array, Opened, Recall, Released, Rounds, ask_all, pack, unpack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
 from colonnade.schema import Column
+from colonnade.steps import sums
 from colonnade.steps.kind import StepKind
-from colonnade.steps.sums import (
-    LARGEST_SCORES,
-    SCORE_SCALE,
-    CoresetClusters,
-    CoresetDraws,
-    CoresetGradient,
-    CoresetRows,
-    CoresetSample,
-    CoresetScores,
-    CoresetTotal,
-    SumTerms,
-)
 
 __all__ = ["BlockCoefficients", "CoresetFindings", "CoresetStudy", "Training", "vertical_saga"]
 
@@ -53,7 +42,7 @@ def vertical_saga(plan: Plan, step: str, weights: NDArray[np.float64], widths: M
     widths
         How many coefficients each party has.
     """
-    terms, rows = SumTerms.read(plan, step), len(weights)
+    terms, rows = sums.SumTerms.read(plan, step), len(weights)
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()
     replies = yield from relay.last({"weights": pack(weights)})
@@ -182,7 +171,7 @@ class CoresetStudy:
 
     def steps(self) -> tuple[Step, ...]:
         """Return the steps of every party."""
-        names: NamedKinds = [("sample", CoresetSample)] if self.uniform else IMPORTANCE
+        names: NamedKinds = [("sample", sums.CoresetSample)] if self.uniform else IMPORTANCE
         names = [*names, *TRAININGS[self.training]]
         keys = () if self.uniform else self.parties
         return (
@@ -218,10 +207,10 @@ class CoresetStudy:
         if sample is None:
             yield from agree_on_key(plan, "key")
             sample = yield from self._draw(plan, totals)
-        sums = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
+        scores = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
         if new:
             yield from forget_key(plan, "key")
-        return weighted_coreset(sample, sums / SCORE_SCALE, sum(totals.values()))
+        return weighted_coreset(sample, scores / sums.SCORE_SCALE, sum(totals.values()))
 
     def _totals(self, plan: Plan) -> Rounds:
         replies = yield from ask_all(plan, "total")
@@ -297,21 +286,21 @@ class CoresetStudy:
         if self.target is not None and ColumnName.of(self.target).party == party:
             parameters["target"] = ColumnName.of(self.target).column
         bounds: dict[type[StepKind], dict[str, Parameter]] = {
-            CoresetDraws: {"bound": max(self.people, SMALLEST_BOUND)},
-            CoresetScores: {"bound": int(LARGEST_SCORES[self.task]) * SCORE_SCALE},
-            CoresetGradient: {"bound": MARGIN_BOUND, "ridge": float(self.ridge)},
+            sums.CoresetDraws: {"bound": max(self.people, SMALLEST_BOUND)},
+            sums.CoresetScores: {"bound": int(sums.LARGEST_SCORES[self.task]) * sums.SCORE_SCALE},
+            sums.CoresetGradient: {"bound": MARGIN_BOUND, "ridge": float(self.ridge)},
         }
         parameters |= bounds.get(kind, {})
         return kind.ask(name=name, party=party, columns=own, parameters=parameters, price=None)
 
 
 NamedKinds = list[tuple[str, type[StepKind]]]
-IMPORTANCE: NamedKinds = [("total", CoresetTotal), ("draws", CoresetDraws), ("sample", CoresetScores)]
+IMPORTANCE: NamedKinds = [("total", sums.CoresetTotal), ("draws", sums.CoresetDraws), ("sample", sums.CoresetScores)]
 TRAININGS: Mapping[Training, NamedKinds] = {
     "none": [],
-    "rows": [("rows", CoresetRows)],
-    "clusters": [("clusters", CoresetClusters)],
-    "saga": [("train", CoresetGradient)],
+    "rows": [("rows", sums.CoresetRows)],
+    "clusters": [("clusters", sums.CoresetClusters)],
+    "saga": [("train", sums.CoresetGradient)],
 }
 
 

@@ -25,8 +25,7 @@ from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Category
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.local import Histogram, Reports
-from colonnade.steps.products import PairTables as TablesStep
+from colonnade.steps import local, products
 
 __all__ = [
     "CountTable",
@@ -134,7 +133,7 @@ class ResponseCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: a report a person."""
         return tuple(
-            Reports.ask(
+            local.Reports.ask(
                 name="reports",
                 party=group.party,
                 columns=group.columns,
@@ -196,7 +195,7 @@ class IndependentCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: its histogram."""
         return tuple(
-            Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
+            local.Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
             for group in self.layout.groups
         )
 
@@ -262,7 +261,7 @@ class PairCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: its part in the tables."""
         return tuple(
-            TablesStep.ask(
+            products.PairTables.ask(
                 name="tables",
                 party=group.party,
                 columns=group.columns,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName
-from colonnade.coordinator.protocols.sketched_moments import best_sketch_size, centred_sketch, public_seed
+from colonnade.coordinator.protocols.local_moments import best_sketch_size, centred_sketch, public_seed
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.plan import Parameter, Plan, Step

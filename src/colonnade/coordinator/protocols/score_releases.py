@@ -4,7 +4,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,8 @@ from colonnade.privacy.laws.gram import GramNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Level
 from colonnade.secure.products import entry_pairs
+from colonnade.steps import products, score_table, sums
 from colonnade.steps.joint import Joint
-from colonnade.steps.products import Gram
-from colonnade.steps.score_table import ScoreHistogram
-from colonnade.steps.sums import Predictions
 
 __all__ = [
     "SCALE",
@@ -126,7 +123,7 @@ class ScoreGram:
     def steps(self) -> tuple[Step, ...]:
         """Return one step a party: its part in the matrix."""
         return tuple(
-            Gram.ask(
+            products.Gram.ask(
                 name="scores",
                 party=part.party,
                 columns=part.columns,
@@ -327,7 +324,7 @@ class ScoreHistogramRelease:
     def _counts(self) -> dict[str, int]:
         """How many values each party's number can take: one more than its steps, rounded up, and 1 without a score."""
         spread = {part.party: float(part.high[0] - part.low[0]) for part in self.parts}
-        return {party: floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
+        return {party: math.floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
 
     def _step(self, party: str, columns: tuple[str, ...]) -> Step:
         right = self.label.party if isinstance(self.label, GuessedLabel) else ColumnName.of(self.label).party
@@ -351,7 +348,7 @@ class ScoreHistogramRelease:
                 parameters["guesses"] = self.label.labels
             else:
                 parameters["label"] = ColumnName.of(self.label).column
-        return ScoreHistogram.ask(
+        return score_table.ScoreHistogram.ask(
             name=self.name,
             party=party,
             columns=columns,
@@ -429,4 +426,4 @@ class Prediction:
             "names": tuple(self.names),
         }
         columns = () if part is None else part.columns
-        return Predictions.ask(name=self.name, party=party, columns=columns, parameters=parameters, price=None)
+        return sums.Predictions.ask(name=self.name, party=party, columns=columns, parameters=parameters, price=None)
