@@ -12,8 +12,9 @@ from colonnade.conversations.conversation import LedgerHeads
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.plan import Plan
-from colonnade.protocol import codec, messages
+from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
+from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
 
 __all__ = ["Journal", "NoJournal", "StudyJournal", "StudyStatus"]
 
@@ -44,15 +45,13 @@ class Journal(Protocol):
     def begin(self, plan: Plan) -> None:
         """A study is about to be put to the parties."""
 
-    def agreed(self, plan: Plan, replies: Mapping[str, messages.Agreed]) -> None:
+    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
         """Every party has agreed, and has said where its ledger stands."""
 
-    def sending(self, plan: Plan, requests: Mapping[str, messages.Request]) -> None:
+    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
         """A round is about to be sent."""
 
-    def missed(
-        self, plan: Plan, requests: Mapping[str, messages.Request], replies: Mapping[str, messages.Reply]
-    ) -> dict[str, messages.Request]:
+    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
         """Return what members have not been told of a conversation that others have finished."""
         ...
 
@@ -68,18 +67,13 @@ class NoJournal:
     def begin(self, plan: Plan) -> None:
         """Keep nothing."""
 
-    def agreed(self, plan: Plan, replies: Mapping[str, messages.Agreed]) -> None:
+    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
         """Keep nothing."""
 
-    def sending(self, plan: Plan, requests: Mapping[str, messages.Request]) -> None:
+    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
         """Keep nothing."""
 
-    def missed(
-        self,
-        plan: Plan,
-        requests: Mapping[str, messages.Request],
-        replies: Mapping[str, messages.Reply],  # noqa: ARG002
-    ) -> dict[str, messages.Request]:
+    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:  # noqa: ARG002
         """Return nothing."""
         return {}
 
@@ -153,22 +147,22 @@ class StudyJournal:
         self._write("UPDATE studies SET status = 'running', updated = ? WHERE plan = ?", (now, entries[0]))
         self._log.event("study-started", study=entries[0].hex()[:12])
 
-    def agreed(self, plan: Plan, replies: Mapping[str, messages.Agreed]) -> None:
+    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
         """Remember where every ledger stands; refuse one that has gone back."""
         for party, reply in replies.items():
             if party not in self._pinned:
                 raise ProtocolError(f"{party!r} is not in the federation's papers.")
             self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), reply.head)
 
-    def sending(self, plan: Plan, requests: Mapping[str, messages.Request]) -> None:
+    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
         """Keep the letters of a round that is small enough to be a last one, and note where the study stands."""
         first = next(iter(requests.values()), None)
-        if not isinstance(first, messages.Ask | messages.Post | messages.Recall):
+        if not isinstance(first, Ask | Post | Recall):
             return
-        turn = first.turn if isinstance(first, messages.Post) else 0
+        turn = first.turn if isinstance(first, Post) else 0
         kept = (
             {}
-            if not isinstance(first, messages.Post)
+            if not isinstance(first, Post)
             else {name: codec.encode(one) for name, one in requests.items() if _is_small(one)}
         )
         digest = codec.digest(plan)
@@ -177,7 +171,7 @@ class StudyJournal:
             self._log.event("study-step", study=digest.hex()[:12], step=_plain(first.step))
         with self._lock:
             self._file.execute("BEGIN IMMEDIATE")
-            if isinstance(first, messages.Post):
+            if isinstance(first, Post):
                 self._file.execute("DELETE FROM rounds WHERE plan = ? AND step = ?", (digest, first.step))
             if len(kept) == len(requests):
                 rows = [(digest, first.step, member, turn, data) for member, data in kept.items()]
@@ -186,16 +180,14 @@ class StudyJournal:
             self._file.execute("UPDATE studies SET step = ?, turn = ?, updated = ? WHERE plan = ?", where)
             self._file.execute("COMMIT")
 
-    def missed(
-        self, plan: Plan, requests: Mapping[str, messages.Request], replies: Mapping[str, messages.Reply]
-    ) -> dict[str, messages.Request]:
+    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
         """Return the kept letters of those who have nothing to show, where others have."""
-        asked = [member for member, request in requests.items() if isinstance(request, messages.Recall)]
-        empty = [member for member in asked if isinstance(replies[member], messages.NotKept)]
+        asked = [member for member, request in requests.items() if isinstance(request, Recall)]
+        empty = [member for member in asked if isinstance(replies[member], NotKept)]
         if not empty or len(empty) == len(asked):
             return {}
         first = requests[asked[0]]
-        assert isinstance(first, messages.Recall)
+        assert isinstance(first, Recall)
         with self._lock:
             found = self._file.execute(
                 "SELECT member, request FROM rounds WHERE plan = ? AND step = ?", (codec.digest(plan), first.step)
@@ -253,5 +245,5 @@ def _plain(name: str) -> str:
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)[:40]
 
 
-def _is_small(request: messages.Request) -> bool:
-    return isinstance(request, messages.Post) and sum(len(letter) for letter in request.letters.values()) <= SMALL
+def _is_small(request: Request) -> bool:
+    return isinstance(request, Post) and sum(len(letter) for letter in request.letters.values()) <= SMALL
