@@ -1,7 +1,8 @@
 """Agreeing on an order of rows, seen from the coordinator.
 
-The papers assume aligned rows. Here the parties find them (`colonnade.secure.matching`), or agree to a public list. The
-coordinator relays sealed letters, and learns the order's name and its public size.
+The published methods assume aligned rows. Here the parties find a common order themselves (`colonnade.secure.matching`), or
+agree to a public list (docs/proofs/alignment.md). The coordinator relays sealed letters. It learns the order's name and its
+public size.
 """
 
 import numbers
@@ -57,7 +58,7 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class MatchingAlgorithm:
-    """The parties match their lists.
+    """The algorithm by which the parties match their lists.
 
     Parameters
     ----------
@@ -68,11 +69,11 @@ class MatchingAlgorithm:
     rules
         How ids are compared.
     size
-        What the coordinator is told of the number of people.
+        What the coordinator learns of the number of people.
     price
-        What a noisy number offers.
+        The price of a noisy number of people; ``None`` otherwise.
     announce
-        Told which turn of how many is next.
+        Called with a line that says which turn of how many is next.
     """
 
     kind: type[ListMatching]
@@ -111,12 +112,12 @@ class MatchingAlgorithm:
 
 @dataclass(frozen=True)
 class CohortAlgorithm:
-    """The parties agree to a public list.
+    """The algorithm by which the parties agree to a public list.
 
     Parameters
     ----------
     parties
-        Everyone.
+        All of them.
     cohort
         The list.
     rules
@@ -171,7 +172,7 @@ Size = Literal["declared", "public", "noisy", "hidden"]
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a federation came by its row order, with the papers of the study that fixed it.
+    """How a federation came by its row order, and the record of the study that fixed it.
 
     Parameters
     ----------
@@ -191,7 +192,7 @@ class Alignment:
 
     @property
     def receipt(self) -> str:
-        """One line to keep."""
+        """A one-line summary."""
         plan, transcript = self.findings.plan, self.findings.transcript
         price = f"ε={plan.price.epsilon:.4g}" if plan.price is not None else "no budget"
         return (
@@ -245,7 +246,7 @@ def alignment_plan(
     repeat: int,
     announce: Callable[[str], None],
 ) -> tuple[MatchingAlgorithm | CohortAlgorithm, Plan, str]:
-    """Return what to run, as a plan on the row order that the parties were opened with, and what is told of the size."""
+    """Return the algorithm, its plan on the row order that the parties were opened with, and what is disclosed of the size."""
     if mode not in ("intersection", "cohort", "union"):
         raise BadInput(f"There is no mode {mode!r}.", remedy='Use "intersection", "cohort" or "union".')
     if len(federation.parties) < 2:
@@ -284,7 +285,7 @@ def alignment_plan(
 
 
 def _size_disclosure(size: Size | None, epsilon: float | None, people: int) -> str:
-    """What the coordinator will know of the number of people; never the number itself unless somebody said so."""
+    """Return what the coordinator will know of the number of people; the number itself only where the caller said so."""
     if size is None:
         size = "noisy" if epsilon is not None else "declared" if people else None
     if size is None:
@@ -318,7 +319,7 @@ def _capacities(
     silent = [party for party, value in found.items() if value == 0]
     if silent:
         raise BadInput(
-            f"Party {silent[0]!r} has not declared how long its list may look.",
+            f"Party {silent[0]!r} has not declared a bound on the length of its list.",
             remedy="Give capacity=, a public bound on every list's length; lists are filled up to it.",
         )
     if any(type(value) is not int or not 1 <= value <= LARGEST_CAPACITY for value in found.values()):

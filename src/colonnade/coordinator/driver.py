@@ -1,4 +1,7 @@
-"""Drives an algorithm's rounds over a transport: agree first, then ask, and say what a failure cost."""
+"""The driver of a study: it runs an algorithm's rounds over a transport.
+
+It first has every party agree to the plan, then asks for releases, and says what a failure cost.
+"""
 
 import os
 import sys
@@ -25,7 +28,7 @@ Progress = Callable[[str], None]
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress]:
-    """Yield a function that announces the step at hand: on a terminal; elsewhere nobody watches, and nothing is written.
+    """Yield a function that announces the current step on a terminal. Elsewhere nothing is written.
 
     ``COLONNADE_PROGRESS=0`` silences it, ``=lines`` forces plain lines.
     """
@@ -59,7 +62,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study learned, what it cost each party by its own account, and what was said on the way."""
+    """What a study learned, what it cost each party by its own account, and the log of its messages."""
 
     value: Any
     plan: Plan
@@ -70,7 +73,7 @@ class Outcome:
 
 @dataclass
 class _CostSoFar:
-    """What has left so far: the truth about cost when a study fails half-way.
+    """What each party has released so far: the cost of a study that fails half-way.
 
     A step that was asked for and whose reply never came counts as paid: the party may have debited it before the reply was lost.
     """
@@ -128,9 +131,9 @@ def run_study(
     journal: Journal | None = None,
     about: About | None = None,
 ) -> Outcome:
-    """Run a study to its end, and take it up again where the network or a process failed: what was released is not paid twice.
+    """Run a study to its end, and take it up again after a failure of the network or of a process. No release is paid twice.
 
-    Every party is asked to agree before any is asked to release, so that a refusal that can be foreseen costs nobody anything.
+    Every party is asked to agree before any is asked to release, so that a refusal of the plan costs nobody anything.
     """
     journal = journal or NoJournal()
     spent: dict[str, float] = {}
@@ -141,7 +144,7 @@ def run_study(
             spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
             lasting = isinstance(error, PartyAway) or not isinstance(
                 error, ProtocolError
-            )  # was waited for; was refused
+            )  # waited for long enough, or refused
             if attempt == journal.attempts or lasting:
                 error.spent = spent or None
                 journal.finish(plan, error)
@@ -182,12 +185,12 @@ def _run_once(
     except StopIteration as finished:
         return Outcome(finished.value, plan, cost.quote, cost.mechanisms, recorded.transcript)
     except ColonnadeError as error:
-        error.spent = cost.spent() or None  # whatever failed, the truth about cost goes with it
+        error.spent = cost.spent() or None  # every failure says what it cost
         raise
 
 
 def _send_missed(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
-    """Tell members what they missed of a conversation that others have finished; one that cannot take it up says so."""
+    """Send members what they missed of a conversation that others have finished. Refusals are left out."""
     if not requests:
         return {}
     return {
@@ -198,7 +201,7 @@ def _send_missed(requests: Mapping[str, messages.Request], transport: Transport)
 
 
 def _with_description(requests: Mapping[str, messages.Request], about: About | None) -> Mapping[str, messages.Request]:
-    """Add what the study is about to the first request of each step."""
+    """Add the study's description to the first request of each step."""
     if about is None:
         return requests
     return {
@@ -210,7 +213,7 @@ def _with_description(requests: Mapping[str, messages.Request], about: About | N
 
 
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
-    """Put the plan to every party; return what each would be charged. Nothing is spent."""
+    """Propose the plan to every party, and return what each would be charged. Nothing is spent."""
     members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
     replies = ask({member: messages.Propose(plan=plan, about=about) for member in members}, transport)
     losses: dict[str, dict[str, Loss]] = {}
@@ -235,9 +238,11 @@ def ask(requests: Mapping[str, messages.Request], transport: Transport) -> dict[
 
 def _exchange(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
     answers = transport.exchange({party: codec.encode(request) for party, request in requests.items()})
-    if set(answers) != set(requests):
+    missing = sorted(set(requests) ^ set(answers))
+    if missing:
         raise ProtocolError(
-            "The transport lost a reply.", remedy="Repeat the call: what was released is not paid twice."
+            f"The transport lost the reply of {missing[0]!r}.",
+            remedy="Repeat the call: what was released is not paid twice.",
         )
     replies = {party: codec.decode_reply(answers[party]) for party in requests}
     if isinstance(transport, Recorded):
@@ -246,7 +251,7 @@ def _exchange(requests: Mapping[str, messages.Request], transport: Transport) ->
 
 
 def _note_traffic(transcript: Transcript, replies: Mapping[str, messages.Reply], answers: Mapping[str, bytes]) -> None:
-    """Keep what a report shows: bytes by kind of message, and who signed."""
+    """Count what a report shows: bytes by kind of message, and signatures."""
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
         if isinstance(reply, messages.Greeted):

@@ -38,8 +38,8 @@ _Reply = TypeVar("_Reply", bound=Reply)
 class Federation:
     """Several organisations that hold different columns about the same people.
 
-    Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and codec), or from a transport that
-    reaches parties elsewhere.
+    Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`
+    (parties on other machines).
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ class Federation:
     compute_nodes
         Members without data that compute on shares; ``"coordinator"`` among them if it is one.
     collusion
-        c: how many parties may pool what they see with the coordinator without weakening the promise of secure methods.
+        c: how many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
     alignment
-        Which agreed order of rows; by default the one that the parties were opened with.
-    papers
-        The signed papers of a federation of separate machines; their hash is then the federation's name in every plan.
+        The name of an agreed order of rows; by default the one that the parties were opened with.
+    agreement
+        The signed agreement of a federation of separate machines; its hash is then the federation's name in every plan.
     journal
-        What is kept of studies, so that one that was cut short is taken up again; by default nothing.
+        Where studies are recorded, so that one that was cut short is taken up again; by default nowhere.
 
     Examples
     --------
@@ -76,11 +76,11 @@ class Federation:
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
         alignment: str = "",
-        papers: FederationAgreement | None = None,
+        agreement: FederationAgreement | None = None,
         journal: Journal | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
-            raise BadInput("collusion is a whole number, zero or more.")
+            raise BadInput("collusion must be a whole number, zero or more.")
         self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
@@ -89,10 +89,10 @@ class Federation:
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
         self.alignment, self.people, self.union = _one_order(described)
         self.aligned_: Alignment | None = None
-        self.identity = codec.federation_digest(self.schemas) if papers is None else papers.identity
+        self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
-        if papers is not None:
-            check_schemas(papers, self.schemas)
+        if agreement is not None:
+            check_schemas(agreement, self.schemas)
 
     @classmethod
     def simulate(
@@ -108,7 +108,7 @@ class Federation:
         test_key: bytes | None = None,
         aligned: bool = True,
     ) -> "Federation":
-        """Bring up every party in this process.
+        """Open every party in this process.
 
         Parameters
         ----------
@@ -122,13 +122,13 @@ class Federation:
             Members without data that help to compute on shares. With two parties and none named, the coordinator is the third
             node, and secure methods then assume that it colludes with neither party.
         collusion
-            How many parties may pool what they see with the coordinator without weakening the promise of secure methods.
+            How many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
             Where ledgers are kept; by default a temporary directory that ends with the process.
         test_key
-            For tests only: makes all noise a function of this key, hence worthless; the ledgers are marked as test ledgers.
+            For tests only: all noise becomes a function of this key and protects nobody. The ledgers are marked as test ledgers.
         aligned
             ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
         """
@@ -162,25 +162,25 @@ class Federation:
         Parameters
         ----------
         path
-            The federation's papers, ``federation.toml``, signed by every member.
+            The federation's agreement, ``federation.toml``, signed by every member.
         kit
-            The coordinator's start-up kit; by default ``kits/coordinator`` or ``kit`` beside the papers.
+            The coordinator's start-up kit; by default ``kits/coordinator`` or ``kit`` beside that file.
         state
-            Where studies under way are kept; by default ``coordinator-state`` beside the papers.
+            Where studies under way are kept; by default ``coordinator-state`` beside that file.
         patience
             Seconds that a party may be out of reach before a call fails; by default 45.
         listen
-            The address of this machine to listen on, where it is not the host name in the papers; ``"0.0.0.0"`` for all.
+            The address of this machine to listen on, where it is not the host name in the agreement; ``"0.0.0.0"`` for all.
         """
         connection = open_connection(path, kit=kit, state=state, patience=patience, listen=listen)
-        papers = connection.papers
+        agreement = connection.agreement
         try:
             return cls(
                 connection.transport,
-                parties=papers.parties,
-                compute_nodes=papers.nodes,
-                collusion=papers.collusion,
-                papers=papers,
+                parties=agreement.parties,
+                compute_nodes=agreement.nodes,
+                collusion=agreement.collusion,
+                agreement=agreement,
                 journal=connection.journal,
             )
         except BaseException:
@@ -235,7 +235,7 @@ class Federation:
         if party is None:
             return rows
         if party not in rows.index:
-            raise BadInput("There is no such party in this federation.")
+            raise BadInput(f"There is no party {party!r}.", remedy=f"The parties are {', '.join(self.parties)}.")
         return rows.loc[party]
 
     def descriptions(self, alignment: str = "") -> dict[str, Described]:
@@ -243,7 +243,7 @@ class Federation:
         return self._everyone(GetDescription(alignment=alignment), Described)
 
     def accounts(self) -> dict[str, Accounted]:
-        """Return every party's own account, line by line: its cap, what it has released and for how much."""
+        """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
         return self._everyone(GetAccount(), Accounted)
 
     # Rows -------------------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Federation:
         repeat: int = 1,
         progress: driver.Progress | None = None,
     ) -> Self:
-        """Fix the order of rows. Run once and stored: asking again uses the order that the parties keep, at no cost.
+        """Fix the order of rows. It is run once and stored: asking again uses the order that the parties keep, at no cost.
 
         Parameters
         ----------
@@ -314,15 +314,15 @@ class Federation:
         """Divide the people in two: one part to fit on, one to evaluate on.
 
         Who belongs where follows from a hash of a person's place among the ids, keyed with a secret that the parties agree on and
-        the coordinator does not learn. It is the same at every party, and asking again gives the same parts. Nothing is released
-        but how many people each part has, and nothing is spent; studies of either part are debited to the same ledgers.
+        the coordinator does not learn. It is the same at every party, and asking again gives the same parts. Only the number of
+        people in each part is released, and nothing is spent. Studies of either part are debited to the same ledgers.
 
         Parameters
         ----------
         test
             The share of people in the second part.
         repeat
-            A higher number is another division.
+            A higher number gives another division.
 
         Returns
         -------
@@ -352,7 +352,7 @@ class Federation:
         repeat: int = 1,
         relation: str = RELATION,
     ) -> Plan:
-        """Write a study down: the same arguments give the same plan, hence the same request."""
+        """Return the plan of a study. The same arguments give the same plan, and the same plan is the same request."""
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise BadInput("repeat must be a positive whole number.")
         if unit not in ("person", "party"):
@@ -387,7 +387,7 @@ class Federation:
     def run(
         self, algorithm: Algorithm, plan: Plan, progress: driver.Progress | None = None, *, about: About | None = None
     ) -> driver.Outcome:
-        """Run a study; ``about`` is what the parties are told about it, beside the plan."""
+        """Run a study. ``about`` is what the parties are told about it besides the plan."""
         return driver.run_study(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
 
     def study(
@@ -399,7 +399,7 @@ class Federation:
         local: bool = False,
         progress: driver.Progress | None = None,
     ) -> Findings:
-        """Run a study and draw up its papers."""
+        """Run a study, and return its result and record."""
         outcome = self.run(algorithm, plan, progress, about=About(title=title))
         return findings_of(outcome, self.schemas, title=title, local=local)
 
@@ -423,15 +423,15 @@ class Federation:
         columns
             Which columns; all of them by default.
         epsilon, delta, unit
-            The price, and for whom; δ must be positive.
+            The price, and the unit that it protects; δ must be positive.
         signed
             Two-level categories to code as one ±1 column instead of two indicators: half the noise, for a binary target.
         noise
-            ``"gaussian"`` or ``"skellam"`` (paper 002).
+            ``"gaussian"`` or ``"skellam"`` (the noise of Secure PCA; docs/proofs/gram.md#skellam).
         scale
             γ, the fixed-point scale; by default 4,096 (64 for Skellam noise).
         row_norms
-            Party to the length to which it clips its coded rows; less noise, some bias.
+            Party to the length to which it clips its rows, after scaling each column to [−1, 1]; less noise, some bias.
         repeat
             A higher number is a new draw at a new price.
         """
@@ -480,7 +480,7 @@ class Federation:
         return f"Federation({', '.join(self.parties)}: {self.people:,} people, {columns} columns)"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what is public about the columns, every string escaped; no party is asked anything."""
+        """Return a table for notebooks: what is public about the columns, every string escaped. No party is asked anything."""
         rows = [(name, repr(column)) for name, column in self.describe().items()]
         table = pd.DataFrame(rows, columns=["column", "public description"])
         return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False, escape=True, border=0)}"
@@ -488,13 +488,13 @@ class Federation:
     def _everyone(self, request: Request, kind: "type[_Reply]") -> dict[str, _Reply]:
         replies = driver.ask(dict.fromkeys(self.parties, request), self.transport)
         if any(not isinstance(reply, kind) for reply in replies.values()):
-            raise ProtocolError("A party answered with something else.")
+            raise ProtocolError(f"A party answered {type(request).__name__} with something else.")
         return cast("dict[str, _Reply]", replies)
 
 
 def _one_order(described: Mapping[str, Described]) -> tuple[str, int, bool]:
-    """Return the order of rows that all parties describe: its name, how many people it has, and whether it is a union."""
+    """Return the order of rows that all parties describe: its name, its number of people, and whether it is a union."""
     orders = {(reply.alignment, reply.people) for reply in described.values()}
     if len(orders) != 1 or any(reply.party != name for name, reply in described.items()):
-        raise SchemaMismatch("The parties do not agree on one alignment of their rows.")
+        raise SchemaMismatch("The parties do not agree on one order of rows.", remedy="Call federation.align() again.")
     return *orders.pop(), any(reply.union for reply in described.values())

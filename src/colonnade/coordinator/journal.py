@@ -20,7 +20,7 @@ __all__ = ["Journal", "NoJournal", "StudyJournal", "StudyStatus"]
 
 
 SMALL = 1 << 18
-"""Bytes of a request that is kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
+"""Requests up to this many bytes are kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
 
 _LAYOUT = """
 CREATE TABLE IF NOT EXISTS studies (
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS files (
 
 
 class Journal(Protocol):
-    """What the driver tells the object that keeps track of studies."""
+    """The record of studies that the driver reports to."""
 
     attempts: int
 
@@ -60,7 +60,7 @@ class Journal(Protocol):
 
 
 class NoJournal:
-    """Keeps nothing: for simulations, whose parties end with the process."""
+    """A journal that keeps nothing: for simulations, whose parties end with the process."""
 
     attempts = 1
 
@@ -102,20 +102,20 @@ class StudyJournal:
     ----------
     path
         The file; its folder is made if need be.
-    papers
-        The federation's papers: whose ledgers, and whose signatures.
+    agreement
+        The federation's agreement: it names every ledger and every signing key.
     log
         Where studies are noted as they go; closed with the journal.
     clock
         Seconds since 1970.
     attempts
-        How often a study is taken up again by itself after a failure of the network or of a process.
+        How often a study is tried before a failure of the network or of a process is reported.
     """
 
     def __init__(
         self,
         path: str | Path,
-        papers: FederationAgreement | None = None,
+        agreement: FederationAgreement | None = None,
         *,
         log: Log | None = None,
         clock: Callable[[], float] = time.time,
@@ -128,14 +128,16 @@ class StudyJournal:
         self._step = ""
         self._clock = clock
         self._lock = threading.Lock()
-        self._pinned = {} if papers is None else papers.pinned()
-        ledgers = {} if papers is None else {name: papers.members[name].ledger for name in papers.parties}
+        self._pinned = {} if agreement is None else agreement.pinned()
+        ledgers = {} if agreement is None else {name: agreement.members[name].ledger for name in agreement.parties}
         self._heads = LedgerHeads(ledgers, path.with_suffix(".heads"))
         try:
             self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._file.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _LAYOUT)
         except sqlite3.Error:
-            raise BadInput("The coordinator's state cannot be opened.", remedy="Check its folder.") from None
+            raise BadInput(
+                f"The coordinator's state {path} cannot be opened.", remedy="Check that its folder can be written."
+            ) from None
 
     # What the driver says -----------------------------------------------------------------------------------------------
 
@@ -151,7 +153,7 @@ class StudyJournal:
         """Remember where every ledger stands; refuse one that has gone back."""
         for party, reply in replies.items():
             if party not in self._pinned:
-                raise ProtocolError(f"{party!r} is not in the federation's papers.")
+                raise ProtocolError(f"{party!r} is not a member in the federation's agreement.")
             self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), reply.head)
 
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
@@ -181,7 +183,7 @@ class StudyJournal:
             self._file.execute("COMMIT")
 
     def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
-        """Return the kept letters of those who have nothing to show, where others have."""
+        """Return the kept letters of members that have no answer, where other members have one."""
         asked = [member for member, request in requests.items() if isinstance(request, Recall)]
         empty = [member for member in asked if isinstance(replies[member], NotKept)]
         if not empty or len(empty) == len(asked):

@@ -77,9 +77,9 @@ def nodes_for(asked: Sequence[str], parties: Sequence[str], compute_nodes: Seque
 
 @dataclass(frozen=True)
 class Connection:
-    """What `Federation.connect` needs: the papers, how to reach everybody, and what must not be forgotten."""
+    """What `Federation.connect` opens: the signed agreement, the transport to the members, and the journal."""
 
-    papers: FederationAgreement
+    agreement: FederationAgreement
     transport: Transport
     journal: StudyJournal
 
@@ -92,9 +92,9 @@ def open_connection(
     patience: float | None = None,
     listen: str | None = None,
 ) -> Connection:
-    """Read a federation's papers, listen for its members, and open the coordinator's state."""
+    """Read a federation's agreement, listen for its members, and open the coordinator's state."""
     path = Path(path)
-    papers = read_agreement(path).check()
+    agreement = read_agreement(path).check()
     require_engine()
     from colonnade.transport.flare import PATIENCE, FlareTransport
 
@@ -102,12 +102,12 @@ def open_connection(
     state = path.parent / "coordinator-state" if state is None else Path(state)
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
-    journal = StudyJournal(state / "studies.sqlite", papers, log=notes)
-    where = papers.coordinator
+    journal = StudyJournal(state / "studies.sqlite", agreement, log=notes)
+    where = agreement.coordinator
     try:
-        near = {COORDINATOR: _own_node(papers, kit, state)} if COORDINATOR in papers.members else {}
+        near = {COORDINATOR: _own_node(agreement, kit, state)} if COORDINATOR in agreement.members else {}
         far = FlareTransport(
-            papers.sites,
+            agreement.sites,
             address=where.address if listen is None else f"{where.scheme}://{listen}:{where.port}",
             kit=kit,
             host=where.host,
@@ -120,23 +120,26 @@ def open_connection(
     except BaseException:
         journal.close()
         raise
-    return Connection(papers, WithLocalNodes(far, near) if near else far, journal)
+    return Connection(agreement, WithLocalNodes(far, near) if near else far, journal)
 
 
-def check_schemas(papers: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:
-    """Refuse parties that describe other columns than those in the papers."""
+def check_schemas(agreement: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:
+    """Refuse parties whose columns differ from those in the agreement."""
     for party, schema in schemas.items():
-        if codec.schema_digest(schema) != papers.members[party].schema:
-            raise SchemaMismatch(f"Party {party!r} describes other columns than the federation's papers.")
+        if codec.schema_digest(schema) != agreement.members[party].schema:
+            raise SchemaMismatch(
+                f"Party {party!r} describes other columns than the federation's agreement.",
+                remedy="Open the party with the schema that was signed, or sign a new agreement.",
+            )
 
 
 def _kit(folder: Path) -> Path:
-    """Return where the coordinator's kit is beside its papers."""
+    """Return where the coordinator's kit is beside its agreement."""
     made = folder / "kits" / COORDINATOR
     return made if made.is_dir() else folder / "kit"
 
 
-def _own_node(papers: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
+def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
     try:
         seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
     except (OSError, ValueError):
@@ -144,6 +147,8 @@ def _own_node(papers: FederationAgreement, kit: Path, state: Path) -> ComputeNod
             "The coordinator is a compute node of this federation, and its kit has no identity.key.",
             remedy="Use the kit that `colonnade federation init` made for the coordinator.",
         ) from None
-    ledgers = {name: papers.members[name].ledger for name in papers.parties}
-    member = Member(COORDINATOR, Identity.from_seed(seed), papers.pinned(), LedgerHeads(ledgers, state / "node.heads"))
-    return ComputeNode(member, papers.identity, os.urandom)
+    ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
+    member = Member(
+        COORDINATOR, Identity.from_seed(seed), agreement.pinned(), LedgerHeads(ledgers, state / "node.heads")
+    )
+    return ComputeNode(member, agreement.identity, os.urandom)

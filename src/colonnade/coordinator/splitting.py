@@ -25,7 +25,7 @@ STEP = "split"
 
 @dataclass(frozen=True)
 class SplitAlgorithm:
-    """A division that the parties work out among themselves.
+    """The algorithm by which the parties divide their people; the coordinator does not learn who is where.
 
     Parameters
     ----------

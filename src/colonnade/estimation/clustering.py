@@ -41,9 +41,9 @@ class Grid:
     Parameters
     ----------
     cells
-        A row a cell: the number of a local cluster at each party.
+        One row per cell: the number of a local cluster at each party.
     weights
-        Non-negative, one a cell.
+        Non-negative, one per cell.
     sizes
         How many local clusters each party has.
     """
@@ -58,7 +58,7 @@ class Grid:
 
 
 def dense_grid(table: Array) -> Grid:
-    """Return every cell of a table with an axis a party."""
+    """Return every cell of a table with one axis per party."""
     cells = np.indices(table.shape).reshape(table.ndim, -1).T
     return Grid(cells, np.asarray(table, dtype=np.float64).ravel(), table.shape)
 

@@ -1,6 +1,6 @@
 """Papers 000 and 001: who pays what in a clustering study, and how fine local clusterings may be. Public rules, other constants.
 
-*Split.* A study has two parts: local centres (one release a party) and weights of the grid (one joint opening, or one release a
+*Split.* A study has two parts: local centres (one release per party) and weights of the grid (one joint opening, or one release a
 party). On the secure channel the noise of a weight is that of a few counts, whatever the number of people, while every centre is
 a mean that each party pays for alone, so centres get four fifths of the budget. Randomised response needs the opposite: its
 noise grows with √people, so weights get three quarters. Histograms are cheap again. Sketches have an error of their own that no

@@ -99,7 +99,7 @@ def checked_totals(totals: Mapping[str, float], maxima: Mapping[str, float]) -> 
 
 
 def allocate_draws(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
-    """Return how many of the draws each party makes: one a uniform number, with probability G^(j)/G each.
+    """Return how many of the draws each party makes: one per uniform number, with probability G^(j)/G each.
 
     Examples
     --------

@@ -39,14 +39,14 @@ def joint_counts(reports: Sequence[Reports], channels: Sequence[Channel]) -> Flo
     Parameters
     ----------
     reports
-        One array a party, of ``report_width`` bytes a person, the same people in the same order.
+        One array per party, of ``report_width`` bytes per person, the same people in the same order.
     channels
         The channel that made each.
 
     Returns
     -------
     ndarray
-        One axis a party, in order; entries may be negative and sum to the number of people (up to noise for ``"oue"``).
+        One axis per party, in order; entries may be negative and sum to the number of people (up to noise for ``"oue"``).
 
     Examples
     --------
@@ -199,7 +199,7 @@ def project_counts(estimate: Floats, total: int, channels: Sequence[Channel]) ->
     total
         The number of people.
     channels
-        The parties' channels, one an axis.
+        The parties' channels, one per axis.
     """
     variance = _noise(estimate, channels)
     nearest = project_to_simplex(estimate, total)
@@ -224,7 +224,7 @@ def project_counts(estimate: Floats, total: int, channels: Sequence[Channel]) ->
 def shrink_interactions(estimate: Floats, total: int, channels: Sequence[Channel]) -> Floats:
     """Return the estimate with each interaction pulled towards independence as far as it cannot be told from noise.
 
-    James–Stein, positive part, one factor a set of two or more parties: with noise energy N and observed energy E the
+    James–Stein, positive part, one factor per set of two or more parties: with noise energy N and observed energy E the
     interaction is multiplied by ``max(0, 1 - N/E)``. No longer unbiased; the error is a half to a third where noise
     dominates, and the same where it does not. Project afterwards.
     """

@@ -115,7 +115,7 @@ class Moments:
 def _square(values: object, size: int) -> Array:
     array = np.array(values, dtype=np.float64)
     if size < 2 or array.shape != (size, size) or not np.all(np.isfinite(array)):
-        raise BadInput("Moments are finite square matrices with one row and column a feature, at least two.")
+        raise BadInput("Moments are finite square matrices with one row and one column per feature, at least two.")
     scale = float(np.max(np.abs(array)))
     if np.max(np.abs(array - array.T)) > SYMMETRY_TOLERANCE * scale:
         raise BadInput("A matrix of moments must be symmetric.", remedy="Measure each pair once and mirror it.")
@@ -209,7 +209,7 @@ def typical_matrix(
 
 
 def fit_deviations(exact: Moments, releases: Iterable[Moments], fit: Callable[[Moments], Array]) -> Array:
-    """Return by how much noise moves each figure of a fit: one row a release.
+    """Return by how much noise moves each figure of a fit: one row per release.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ class ComponentsFit:
     names
         The coded columns.
     components
-        One unit row a component, its largest entry positive.
+        One unit row per component, its largest entry positive.
     explained_variance
         Per component, in coded units, divided by people − 1 and corrected for the bias of noise.
     explained_variance_error

@@ -281,7 +281,7 @@ class LogisticFit:
     names
         What each coefficient belongs to: ``"party.column"`` or ``"party.column=level"``, all levels.
     coefficients, intercepts
-        One row for two classes (log-odds of the second), one a class otherwise.
+        One row for two classes (log-odds of the second), one per class otherwise.
     errors
         Standard errors of the coefficients that the privacy noise causes, the class shares (with more than two classes,
         also the scale) held fixed.

@@ -165,7 +165,7 @@ TYPICAL_CELLS = 100
 
 
 def histogram_price(price: Price, count: int) -> Price:
-    """Return what each of some histograms may cost: of the two ways to divide a price, the one with less noise a count.
+    """Return what each of some histograms may cost: of the two ways to divide a price, the one with less noise per count.
 
     A person is in one count of each, so one histogram is best with Laplace noise; the noise of many adds up more slowly where it
     is Gaussian, if the price has a δ.

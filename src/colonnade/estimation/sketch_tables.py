@@ -97,7 +97,7 @@ def ring_times(law: SketchLaw) -> Array:
 
 
 def read_sketches(law: SketchLaw, first: Codes, second: Codes) -> SketchEvidence:
-    """Read the sketches of two parties, M rows of one value a cluster each, from the floor to the cap."""
+    """Read the sketches of two parties, M rows of one value per cluster each, from the floor to the cap."""
     clusters = first.shape[1], second.shape[1]
     if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or max(clusters) > LARGEST_SKETCHED:
         raise BadInput(f"Sketches of two parties, equally many, of up to {LARGEST_SKETCHED} clusters are decoded.")
@@ -242,7 +242,7 @@ def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> 
     law
         The sketches' law, phantoms and floor.
     first, second
-        M rows of one value a cluster, from each party.
+        M rows of one value per cluster, from each party.
     people
         How many people there are; public.
     """

@@ -45,7 +45,7 @@ class PairTables:
     sizes
         How many levels each column has; at least two columns.
     tables
-        For every pair a < b a matrix with a row a level of column a and a column a level of column b.
+        For every pair a < b a matrix with one row per level of column a and one column per level of column b.
     variances
         The variance of the noise in each cell, by pair.
     """
@@ -60,7 +60,7 @@ class PairTables:
             raise BadInput("There must be one table and one variance for every pair of columns.")
         for (a, b), table in self.tables.items():
             if table.shape != (self.sizes[a], self.sizes[b]) or not np.all(np.isfinite(table)):
-                raise BadInput("A pair table must be finite, with one row and column a level.")
+                raise BadInput("A pair table must be finite, with one row and one column per level.")
         if not all(0 <= variance < np.inf for variance in self.variances.values()):
             raise BadInput("A variance of noise is finite and never negative.")
 

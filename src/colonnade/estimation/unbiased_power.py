@@ -48,7 +48,7 @@ class NoiseLaw:
     Parameters
     ----------
     scales
-        One a party.
+        One per party.
 
     Examples
     --------

@@ -145,7 +145,7 @@ class ClusteringEvaluation:
         )
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party for its sum of squares, and one a party and pair of centres."""
+        """Return one step per party for its sum of squares, and one per party and pair of centres."""
         scoring.interval_reach(self.level)
         squares = [self._squares(part) for part in self._parts]
         return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))

@@ -97,7 +97,7 @@ def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
 
 @dataclass(frozen=True)
 class CountTable:
-    """Estimated counts with one axis a column: made consistent, as estimated without bias, and the standard error of
+    """Estimated counts with one axis per column: made consistent, as estimated without bias, and the standard error of
     the latter.
     """
 
@@ -131,7 +131,7 @@ class ResponseCounts:
     draw: int = 1
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: a report a person."""
+        """Return one step per party: one report per person."""
         return tuple(
             local.Reports.ask(
                 name="reports",
@@ -193,7 +193,7 @@ class IndependentCounts:
     people: int
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its histogram."""
+        """Return one step per party: its histogram."""
         return tuple(
             local.Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
             for group in self.layout.groups
@@ -259,7 +259,7 @@ class PairCounts:
     people: int
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its part in the tables."""
+        """Return one step per party: its part in the tables."""
         return tuple(
             products.PairTables.ask(
                 name="tables",
@@ -299,7 +299,7 @@ class PairCounts:
 
 
 def pair_tables_of(opened: JointResult) -> PairTables:
-    """Cut the opened entries into one table a pair of parties."""
+    """Cut the opened entries into one table per pair of parties."""
     widths = opened.joint.widths
     whole = np.zeros((sum(widths), sum(widths)))
     first, second = entry_pairs(widths)

@@ -53,7 +53,7 @@ class ClassifierEvaluation:
     level: float
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party and histogram."""
+        """Return one step per party and histogram."""
         interval_reach(self.level)
         return tuple(step for histogram in self.histograms for step in histogram.steps())
 
@@ -241,7 +241,7 @@ class RegressionEvaluation:
         return ScoreGram(party_scores(self.columns, wide), self.price)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
+        """Return one step per party."""
         interval_reach(self.level)
         return self.gram.steps()
 
@@ -279,7 +279,7 @@ class RegressionEvaluation:
         return target
 
     def _directions(self, size: int) -> tuple[Array, Array]:
-        """Return residual and target as combinations of the constant and two columns a party: prediction part, target part."""
+        """Return residual and target as combinations of the constant and two columns per party: prediction part, target part."""
         residual, target = np.zeros(size), np.zeros(size)
         residual[1::2], residual[2::2], target[2::2] = -1.0, 1.0, 1.0
         residual[0] = self._target.midpoint - self.intercept
@@ -321,7 +321,7 @@ class ComponentsEvaluation:
         return self.gram.price
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
+        """Return one step per party."""
         interval_reach(self.level)
         return self.gram.steps()
 

@@ -1,6 +1,6 @@
 """Paper 002, Algorithm 4 (SLR): logistic regression by noisy gradient steps on secret shares, seen from the coordinator.
 
-We differ from the paper in the noise (one fused vector a step instead of three, discrete Gaussian shares), in its
+We differ from the paper in the noise (one fused vector per step instead of three, discrete Gaussian shares), in its
 accounting (the factor 3 of the sampling theorem; what peers learn by how often a person takes part), in what bounds a step
 (parties clip their part of the score, so that no promise about weights is needed) and in averaging the iterates
 (`privacy.md` §4.6).
@@ -143,7 +143,7 @@ class GradientDescent:
         if not isinstance(target, Category) or target.size != 2:
             raise SchemaMismatch(
                 f"method='gradient' takes a target of two levels, which {self.target!r} has not.",
-                remedy="Use method='secure', which fits one row a class.",
+                remedy="Use method='secure', which fits one row per class.",
             )
         if len(self.parties) < 2:
             raise BadInput("A gradient on shares takes columns of at least two parties.")

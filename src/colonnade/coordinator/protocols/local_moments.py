@@ -78,7 +78,7 @@ class PerturbedRows:
         return features_of(self.columns)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its rows."""
+        """Return one step per party: its rows."""
         return tuple(
             Rows.ask(
                 name="rows",
@@ -203,7 +203,7 @@ class SketchedMoments:
         return public_seed(tuple(self.columns), self.draw)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its sketch."""
+        """Return one step per party: its sketch."""
         size, seed = self.size, self.seed
         return tuple(
             Sketch.ask(

@@ -113,7 +113,7 @@ class GramRelease:
         return DEFAULT_SCALE[self.noise] if self.scale is None else self.scale
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its part in the matrix."""
+        """Return one step per party: its part in the matrix."""
         return tuple(self._step(party) for party in self.parties)
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -188,7 +188,7 @@ class UnionRelease(GramRelease):
             raise BadInput("On a union the noise is 'gaussian'.")
 
     def steps(self) -> tuple[Step, ...]:
-        """Return a step a party for the products between the two, and two for each party's own products."""
+        """Return one step per party for the products between the two, and two steps for each party's own products."""
         steps = [self._part(party, CROSS, self._width(party) + 1) for party in self.parties]
         for owner in self.parties:
             triangle = self._width(owner) * (self._width(owner) + 1) // 2
@@ -330,7 +330,7 @@ class FunctionalRelease:
         return COEFFICIENT_SCALE if self.scale is None else self.scale
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its part in the objective."""
+        """Return one step per party: its part in the objective."""
         emphasis = emphasis_for({party: self._holding(party) for party in self.parties})
         return tuple(self._step(party, emphasis) for party in self.parties)
 

@@ -1,4 +1,4 @@
-"""Paper 000, Algorithm 2 and Theorem E.5: ‖Σ_j x^(j)‖_p^p of one column of whole numbers a party, in one round.
+"""Paper 000, Algorithm 2 and Theorem E.5: ‖Σ_j x^(j)‖_p^p of one column of whole numbers per party, in one round.
 
 We differ from the paper. Its algorithm counts patterns of rounded noisy values (2.4 million of them at two parties and ε = ½) and
 clips; here each value has discrete Laplace noise, and the coordinator adds up a function of the sums that undoes it on average
@@ -46,12 +46,12 @@ class PowerMoment:
 
 @dataclass(frozen=True)
 class _OneColumnEach:
-    """What the three ways share: one column of whole numbers a party, and the relation that the noise is made for.
+    """What the three ways share: one column of whole numbers per party, and the relation that the noise is made for.
 
     Parameters
     ----------
     columns
-        ``"party.column"`` to its description, one a party.
+        ``"party.column"`` to its description, one per party.
     power
         p.
     change

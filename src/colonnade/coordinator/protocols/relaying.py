@@ -1,6 +1,6 @@
 """Relaying conversations: the coordinator passes sealed letters on, turn by turn, and combines what was opened.
 
-Products on shares, sums under masks and keys that members agree on are relayed alike. What differs is the last turn.
+Products on shares, sums under masks and key agreements are relayed in the same way. Only the last turn differs.
 """
 
 import os
@@ -38,14 +38,14 @@ __all__ = [
 
 
 class Relay:
-    """One run of a conversation, seen from the coordinator.
+    """The coordinator's side of one run of a conversation.
 
     Parameters
     ----------
     plan, step
-        What is run.
+        The plan, and the name of the step.
     members
-        Who takes part.
+        The members that take part.
     """
 
     def __init__(self, plan: Plan, step: str, members: Iterable[str]) -> None:
@@ -72,7 +72,7 @@ class Relay:
         self._letters = _by_receiver(replies)
 
     def last(self, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:
-        """Relay one turn, and return its answers by member, which are no letters."""
+        """Relay one turn whose answers are not letters, and return them by member."""
         replies = yield self._posts(inputs or {})
         self._letters = {}
         return replies
@@ -105,7 +105,7 @@ def _by_receiver(replies: Mapping[str, messages.Reply]) -> dict[str, dict[str, m
 
 
 def key_steps(parties: Iterable[str], name: str) -> tuple[Step, ...]:
-    """Return the steps by which parties agree on a key: they cost and release nothing."""
+    """Return the steps in which parties agree on a key. They release nothing and cost nothing."""
     return tuple(GroupKey.ask(name=name, party=party, columns=(), price=None) for party in parties)
 
 
@@ -119,14 +119,14 @@ def agree_on_key(plan: Plan, step: str) -> messages.Rounds:
 
 
 def settle_once(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> messages.Rounds:
-    """Relay a conversation by which members come to keep a common key, or what follows from it, if they have not before.
+    """Relay a conversation after which members keep a common key, or what follows from it. It runs once per plan.
 
     Parameters
     ----------
     plan, step, members
-        What is run, and by whom.
+        The step, and the members that run it.
     lost
-        What is raised if only some of them kept it: it is never settled a second time.
+        The error to raise if only some of them kept it. It is never settled a second time.
     """
     kept = yield {member: messages.Recall(plan=plan, step=step) for member in members}
     settled = [member for member in members if isinstance(kept[member], messages.Settled)]
@@ -144,7 +144,7 @@ def settle_once(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLo
 
 
 def forget_key(plan: Plan, step: str) -> messages.Rounds:
-    """Have the parties erase a key that has done its work."""
+    """Have the parties erase a key that is no longer needed."""
     yield {member: messages.Conclude(plan=plan, step=step, values={}) for member in GroupKey.members(plan, step)}
 
 
@@ -157,7 +157,7 @@ class JointResult:
     joint
         What was opened, read from the plan.
     cross
-        One integer for each entry between two parties, in the order of `colonnade.secure.products.entry_pairs`.
+        One integer per entry between two parties, in the order of `colonnade.secure.products.entry_pairs`.
     own
         Each party's own part, where the statistic has one.
     """
@@ -241,7 +241,7 @@ def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, messages.A
 def relay_sum(
     plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None
 ) -> messages.Rounds:
-    """Run a secure sum that is opened to one of its parties; the coordinator relays letters that it cannot read."""
+    """Run a secure sum that is opened to one of its parties. The coordinator relays letters that it cannot read."""
     terms = SumTerms.read(plan, step)
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()

@@ -62,7 +62,7 @@ class ScoreMoments:
     def mean_square(self, direction: Array) -> tuple[float, float]:
         """Return the mean of (d·z)² over people and its standard error from noise and rounding.
 
-        Rounding moves r = d·z by at most half a step a column, independently for practical purposes: 2·Σ r·e has the variance
+        Rounding moves r = d·z by at most half a step per column, independently for practical purposes: 2·Σ r·e has the variance
         4·Σr²·Var(e), and Σe² the mean n·Var(e).
         """
         mean = float(direction @ self.matrix @ direction) / self.people
@@ -121,7 +121,7 @@ class ScoreGram:
         ]
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its part in the matrix."""
+        """Return one step per party: its part in the matrix."""
         return tuple(
             products.Gram.ask(
                 name="scores",
@@ -202,7 +202,7 @@ class GuessedLabel:
     party
         Who.
     points
-        A row a point, in the party's coded columns.
+        One row per point, in the party's coded columns.
     labels
         The label that each stands for.
     """
@@ -219,7 +219,7 @@ class Histogram:
     Parameters
     ----------
     counts
-        A row a bin, a column a label.
+        One row per bin, one column per label.
     scores
         The score that each bin stands for.
     step
@@ -292,7 +292,7 @@ class ScoreHistogramRelease:
         return (spread or 1.0) / (bins - len(self.parts) - 1)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
+        """Return one step per party."""
         return tuple(self._step(party, columns) for party, columns in self._columns.items())
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -370,7 +370,7 @@ class Prediction:
     parts
         Who adds what.
     offsets
-        What is added to the sum of all parts, one a score.
+        What is added to the sum of all parts, one per score.
     recipient
         To whom scores are opened.
     reading
@@ -404,7 +404,7 @@ class Prediction:
         return 2.0 ** (RESOLUTION - math.ceil(math.log2(largest)))
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party; a recipient without columns of its own adds nothing."""
+        """Return one step per party; a recipient without columns of its own adds nothing."""
         bound = max(math.ceil(float(part.largest.max()) * self.scale) for part in self.parts) + 1
         own = {part.party: part for part in self.parts}
         parties = [*own, *([] if self.recipient in own else [self.recipient])]
