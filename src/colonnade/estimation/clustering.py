@@ -45,7 +45,7 @@ class Grid:
     weights
         Non-negative, one per cell.
     sizes
-        How many local clusters each party has.
+        The number of local clusters of each party.
     """
 
     cells: NDArray[np.intp]
@@ -125,7 +125,7 @@ def _fit(grid: Grid, targets: dict[tuple[int, int], Array], total: float) -> Gri
 
 
 def _softened(table: Array, total: float) -> Array:
-    """Mix a table with the product of its margins, lest a cell that noise emptied contradict another table."""
+    """Mix a table with the product of its margins, so that a cell that noise emptied does not contradict another table."""
     product = np.outer(table.sum(axis=1), table.sum(axis=0)) / (total or 1.0)
     return np.asarray((1 - SOFT) * table + SOFT * product)
 
@@ -145,15 +145,15 @@ def weighted_kmeans(points: Array, weights: Array, n_clusters: int, *, seed: int
     Parameters
     ----------
     points, weights
-        Where, and how much; weights are not negative.
+        The points, and their weights, which are not negative.
     n_clusters
-        How many centres.
+        The number of centres.
     seed
-        Of the starting points.
+        The seed of the starting points.
     """
     points, weights = _heavy(points, weights, n_clusters)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of points that coincide, which noise can bring about
+        warnings.simplefilter("ignore")  # about points that coincide, which noise can cause
         fitted = KMeans(n_clusters, n_init=RESTARTS, random_state=seed).fit(points, sample_weight=weights)
     return np.asarray(fitted.cluster_centers_, dtype=np.float64)
 

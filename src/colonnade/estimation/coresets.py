@@ -1,4 +1,7 @@
-"""Coresets: sizes, totals and weights of a sample drawn by importance, and models fitted on it (Coresets, Algorithms 1 to 3)."""
+"""Coresets: sizes, totals and weights of a sample drawn by importance, and models fitted on it.
+
+Algorithms 1 to 3 of Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets; docs/proofs/non-private.md#weights).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -39,7 +42,7 @@ SLACK = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Coreset:
-    """Rows and weights.
+    """A weighted sample of rows.
 
     Parameters
     ----------
@@ -48,7 +51,7 @@ class Coreset:
     counts
         How often each was drawn.
     weights
-        What each stands for, all its occurrences together.
+        The number of people that each row represents, for all its occurrences together.
     """
 
     rows: NDArray[np.int64]
@@ -57,7 +60,7 @@ class Coreset:
 
     @property
     def size(self) -> int:
-        """m: draws, with multiplicity."""
+        """The number of draws, with multiplicity."""
         return int(self.counts.sum())
 
 
@@ -88,7 +91,7 @@ def largest_total(task: Task, width: int, people: int, clusters: int, *, target:
 
 
 def checked_totals(totals: Mapping[str, float], maxima: Mapping[str, float]) -> dict[str, float]:
-    """Return the totals; refuse one that no data could have."""
+    """Return the totals; refuse one that is larger than any data could give."""
     for party, total in totals.items():
         if not math.isfinite(total) or not 0 < total <= maxima[party] * (1 + SLACK):
             raise ProtocolError(
@@ -197,9 +200,9 @@ def sampled_regression(
     Parameters
     ----------
     rows, target, weights
-        Coded rows, the coded target, and what each row stands for.
+        Coded rows, the coded target, and the weight of each row.
     people
-        n, to which the penalty is relative.
+        The number of people; the penalty is relative to it.
     penalty, alpha, l1_ratio
         Which penalty, how strong (α) and how it is mixed (ρ, for ``"elasticnet"``).
     """

@@ -1,4 +1,7 @@
-"""Counts from randomised reports, and their projection onto what counts can be."""
+"""Counts from randomised reports, and their projection onto possible counts: non-negative, with the right total.
+
+Reports are decoded without bias (docs/proofs/pair-tables.md#post-processing).
+"""
 
 import math
 from collections.abc import Sequence
@@ -78,7 +81,7 @@ def variance_of_counts(counts: Floats, channels: Sequence[Channel]) -> Floats:
 
 def _same_people(reports: Sequence[Reports], channels: Sequence[Channel]) -> list[Reports]:
     if not reports or len(reports) != len(channels):
-        raise BadInput("There is one array of reports a channel.")
+        raise BadInput("There must be one array of reports per channel.")
     rows = [channel.checked(report) for report, channel in zip(reports, channels, strict=True)]
     if len({len(report) for report in rows}) != 1:
         raise ProtocolError("The parties report about different numbers of people.")
@@ -96,7 +99,7 @@ def _letters(channel: Channel) -> int:
 
 @lru_cache(maxsize=64)
 def _alphabet(channel: Channel) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the index of each code, -1 if it is no report, and which categories the report of each index contains."""
+    """Return the index of each code (-1 if it is not a report), and which categories the report of each index contains."""
     K = channel.categories
     if channel.kind == "subset":
         codes = np.array([sum(1 << member for member in chosen) for chosen in combinations(range(K), channel.size)])
@@ -118,7 +121,7 @@ def _from_histogram(rows: list[Reports], channels: Sequence[Channel]) -> Floats:
         for report, channel in zip(rows, channels, strict=True):
             letter = _alphabet(channel)[0][codes_of(report[start : start + step])]
             if letter.min() < 0:
-                raise ProtocolError("Bytes that are no report of this channel.")
+                raise ProtocolError("A party sent bytes that are not a report of its channel.")
             cell *= _letters(channel)
             cell += letter
         table += np.bincount(cell, minlength=table.size)

@@ -1,4 +1,4 @@
-"""Gradient descent seen from the coordinator: optimisers, and the error that noisy steps are expected to leave."""
+"""Gradient descent at the coordinator: optimisers, when to stop, and the error that noisy steps are expected to leave."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -43,7 +43,7 @@ class Sgd:
     learning_rate
         The length of a step; with momentum m the long-run step is 1/(1 − m) times as long.
     momentum
-        What is kept of the step before.
+        The share of the previous step that is kept.
     """
 
     learning_rate: float
@@ -65,7 +65,7 @@ class Adam:
     learning_rate
         About how far a coordinate moves in a step.
     first, second
-        What is kept of the running means of gradients and of their squares.
+        The shares of the running means of gradients and of their squares that are kept.
     """
 
     learning_rate: float
@@ -94,7 +94,7 @@ class IterateAverage:
     count: int = field(default=0)
 
     def add(self, weights: Array) -> Array:
-        """Take one more iterate in, and return the average."""
+        """Add one more iterate, and return the average."""
         self.count += 1
         part = (self.decay + 1) / (self.count + self.decay)
         self.value = weights.copy() if self.value is None else (1 - part) * self.value + part * weights
@@ -103,14 +103,14 @@ class IterateAverage:
 
 @dataclass
 class StoppingRule:
-    """Whether a descent has come to rest: its average has hardly moved in the last tenth of the steps.
+    """The rule that ends a descent early: its average has hardly moved in the last tenth of the steps.
 
     Parameters
     ----------
     tolerance
-        What counts as hardly; 0 for never.
+        The largest move that still counts as none; 0 never stops early.
     steps
-        How many steps there would be.
+        The number of steps without an early stop.
     """
 
     tolerance: float

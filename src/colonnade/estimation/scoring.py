@@ -46,11 +46,11 @@ class PartyScores:
     Parameters
     ----------
     party, columns
-        Who, and which of its own columns.
+        The party, and the names of its columns.
     weights
         One row per score, one column per coded column.
     low, high
-        How small and how large each part can be; 0 lies between them.
+        The smallest and the largest value of each part; 0 lies between them.
     """
 
     party: str
@@ -88,7 +88,7 @@ def _part(party: str, columns: Mapping[str, Column], weights: Mapping[str, Array
 
 
 def _range(block: Array, column: Column) -> tuple[Array, Array]:
-    """How little and how much one column can add; a missing value adds nothing."""
+    """Return the smallest and the largest value that one column can add. A missing value adds nothing."""
     if isinstance(column, Category):
         return np.minimum(block.min(axis=1), 0.0), np.maximum(block.max(axis=1), 0.0)
     size = np.abs(block[:, 0])
@@ -97,19 +97,19 @@ def _range(block: Array, column: Column) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure.
+    """One measured number and its interval.
 
     Parameters
     ----------
     name
-        What it is.
+        What is measured.
     value
         The estimate.
     low, high
-        An interval for the figure that the exact scores of the same people would give: noise and discretisation are in it,
-        the choice of these people is not.
+        An interval for the number that the exact scores of the same people would give. It covers noise and rounding, not the
+        choice of these people.
     kind
-        ``"exact"`` where nothing but noise and rounding stands between estimate and figure; otherwise what else does.
+        ``"exact"`` where only noise and rounding separate the estimate from that number; otherwise what else does.
     """
 
     name: str
@@ -123,13 +123,13 @@ class Metric:
             raise BadInput("An interval runs from low to high.")
 
     def covers(self, value: float) -> bool:
-        """Return whether a figure lies within the interval."""
+        """Return whether a number lies within the interval."""
         return self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What an evaluation found: figures in order, and figures that are tables, such as calibration, by name."""
+    """What an evaluation found: metrics in order, and tables (such as calibration) by name."""
 
     metrics: tuple[Metric, ...]
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
@@ -147,8 +147,8 @@ def bounded_metric(
 ) -> Metric:
     """Return a metric with an interval of ± error, within what the metric can be.
 
-    An estimate that noise has carried past an end is moved to it, and the interval reaches as far from there: it is never
-    narrower for having been impossible.
+    An estimate that noise has carried past an end is moved to that end. The interval then reaches as far from there, and is
+    not narrower than it would have been.
 
     Examples
     --------

@@ -1,6 +1,8 @@
 """Pair tables from sketches of memberships, by maximum likelihood (docs/proofs/sketches.md#decoding).
 
-Each pair of parties' sketches is decoded into a table of how many people are in which two local clusters.
+Each pair of parties' sketches is decoded into a table of how many people are in which two local clusters. The code speaks of
+times: a sketch's value is the time of a first ring, a cell rings at a rate that grows with its people, and two parties that
+have a person in common hear the same ring.
 """
 
 import math
@@ -46,7 +48,7 @@ _WEIGH = (
 
 @dataclass(frozen=True, eq=False)
 class _LoneRings:
-    """Rings that one party heard alone: whose row, which columns had rung before (one after the other), and how often."""
+    """Values that only one party has: its row, the other party's columns with larger values (in sequence), and how often."""
 
     owner: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -63,9 +65,9 @@ class SketchEvidence:
     waited, waited_first, waited_second
         Over all sketches: Σ max(s_a, t_b), Σ s_a and Σ t_b.
     together
-        How often each cell rang for both.
+        How often both parties of a cell have the same value.
     first, second
-        What each party heard alone.
+        The values that only one party has.
     """
 
     waited: Array
@@ -258,7 +260,7 @@ def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> 
 def sketched_tables(
     law: SketchLaw, sketches: Mapping[tuple[int, int], tuple[Codes, Codes]], sizes: tuple[int, ...], people: int
 ) -> PairTables:
-    """Return the tables of all pairs; each has its own keys, hence noise of its own."""
+    """Return the tables of all pairs. Each pair has its own keys, and so its own noise."""
     fitted = {pair: sketched_table(law, *both, people) for pair, both in sketches.items()}
     tables = {pair: one.table for pair, one in fitted.items()}
     return PairTables(sizes, tables, {pair: one.variance for pair, one in fitted.items()})
@@ -268,9 +270,9 @@ Counts = tuple[Array, Array, Array]
 
 
 def _partial(evidence: SketchEvidence, phantoms: int, complete: Counts, people: float, whole: float) -> Counts | None:
-    """Return the fit with people whom one party has no record of, if there plainly are some.
+    """Return the fit with people that one party has no record of, if the likelihood shows that there are some.
 
-    A short climb shows; only where it gains half of what would convince is it taken to the end.
+    A short climb decides. It is continued to the end only where it gains half of what is needed.
     """
     unknowns = sum(complete[0].shape)
     convincing = unknowns + SURPRISE * math.sqrt(2 * unknowns)

@@ -1,14 +1,14 @@
 """How well centres fit people, from noisy histograms of who is nearer to which of two centres.
 
 The loss is the mean squared distance to the nearest centre. That one centre is nearer than another is the sign of a score that
-adds up over parties, and its histogram is exact up to noise; which of *all* centres is nearest is not in any pair of them. So one
-party, the one whose columns separate the centres best, guesses everybody's centre by its own columns, and the histograms of all
-pairs, divided by this guess, say how much a person would gain by moving from the guess g to each other centre:
+adds up over parties, and its histogram is exact up to noise. Which of *all* centres is nearest is not in any pair of them. So the
+party whose columns separate the centres best guesses everybody's centre by its own columns. The histograms of all pairs, divided
+by this guess, say how much a person would gain by moving from the guess g to each other centre:
 
     mean d_g − Σ_j mean (d_g − d_j)⁺  ≤  loss  ≤  mean d_g − max_j mean (d_g − d_j)⁺,       by guess, and added up.
 
-The two ends meet where at most one other centre is ever better, and with two centres always. Distances are in columns mapped to
-[−1, 1].
+The two ends meet where at most one other centre is ever better, and so they always meet with two centres. Distances are measured
+after scaling each column to [−1, 1].
 """
 
 import math
@@ -35,20 +35,20 @@ __all__ = ["ClusteringEvaluation", "LocalCells", "best_guesser"]
 Array = NDArray[np.float64]
 HEIGHT = 1 << 20
 SQUARES = 4
-"""The fourth part of ε pays for the sums of squares, the rest for the histograms."""
+"""One part in four of ε pays for the sums of squares, the rest for the histograms."""
 BINS = 32
 
 
 @dataclass(frozen=True, eq=False)
 class LocalCells:
-    """What a clustering says about the parties' own columns: local centres, and how people divide between combinations of them.
+    """What a clustering says about the parties' own columns: local centres, and the number of people in each combination.
 
     Parameters
     ----------
     centres
         By party, in coded columns.
     cells, weights
-        Combinations of local centres, a row each, parties in order; and how many people are in each.
+        Combinations of local centres, one row each, parties in order; and the number of people in each.
     """
 
     centres: Mapping[str, Array]
@@ -59,7 +59,7 @@ class LocalCells:
 def best_guesser(
     cells: LocalCells, centres: Array, places: Mapping[str, NDArray[np.int64]]
 ) -> tuple[str, NDArray[np.intp], float]:
-    """Return whose columns tell most, the guess by its local centre, and where the loss lies between the ends, by the model.
+    """Return the party whose columns tell most, its guess by local centre, and where the model puts the loss between the ends.
 
     Everything here is public: it follows from what the model's own study released.
     """
@@ -92,22 +92,22 @@ def _ends(squared: Array, weights: Array, guess: NDArray[np.intp]) -> tuple[floa
 
 @dataclass(frozen=True)
 class ClusteringEvaluation:
-    """The loss of some centres.
+    """A private measurement of how well some centres fit.
 
     Parameters
     ----------
     columns, centres
         The columns, and the centres in coded columns; two or more.
     guesser, points, guesses
-        Who guesses, by the nearest of which points (in its own coded columns), and the centre that each of them stands for.
+        The party that guesses, the points (in its own coded columns) whose nearest it takes, and the centre of each point.
     within
         Where between its ends the loss is put: a guess that no promise rests on.
     median
         Whether the loss is the mean distance and not the mean of its square.
     price, unit, level
-        What is offered, for whom, and of the intervals.
+        The price, the unit that it protects, and the level of the intervals.
     draw
-        Which draw this is.
+        The number of the draw.
     """
 
     columns: Mapping[str, Column]
@@ -151,7 +151,7 @@ class ClusteringEvaluation:
         return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Collect the sums, open the histograms, and work the figures out."""
+        """Collect the sums, open the histograms, and compute the metrics."""
         releases = yield from ask_all(plan, "squares")
         opened = {}
         for pair in self.pairs:

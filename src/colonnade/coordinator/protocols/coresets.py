@@ -1,4 +1,8 @@
-"""Drawing a coreset together, and training on it where the rows are (Coresets, Algorithms 1 to 3 and §6). Not private."""
+"""Drawing a coreset together, and training on it where the rows are. Not differentially private.
+
+Algorithms 1 to 3 and §6 of Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets). See also
+docs/proofs/non-private.md#coresets and #weights.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,16 +35,16 @@ SETTLED = 1e-4
 
 
 def vertical_saga(plan: Plan, step: str, weights: NDArray[np.float64], widths: Mapping[str, int]) -> Rounds:
-    """Train, and return each party's coefficients of its coded columns.
+    """Train by vertical SAGA, and return each party's coefficients of its coded columns (after scaling to [−1, 1]).
 
     Parameters
     ----------
     plan, step
-        What is run.
+        The plan, and the name of the step.
     weights
-        Of the sampled rows.
+        The weights of the sampled rows.
     widths
-        How many coefficients each party has.
+        The number of coefficients of each party.
     """
     terms, rows = sums.SumTerms.read(plan, step), len(weights)
     relay = Relay(plan, step, terms.owners)
@@ -89,7 +93,7 @@ Training = Literal["none", "rows", "clusters", "saga"]
 
 MARGIN_BOUND = 2**50
 SMALLEST_BOUND = 2**32
-"""Draws are summed in eight bytes, like all other numbers of a coreset."""
+"""The smallest bound on draws: they are summed in eight bytes, like all other numbers of a coreset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +127,15 @@ class CoresetStudy:
     columns
         ``"party.column"`` to its description, in the federation's order, the target among them; of two parties or more.
     task, target, clusters
-        For which problem.
+        The problem that the coreset is for.
     size, people
-        m and n.
+        The number of draws, and the number of people.
     uniform
-        Whether rows are a public uniform choice instead.
+        Whether rows are drawn uniformly by a public choice instead.
     training
-        What follows.
+        What is trained on the sample.
     seed
-        Of public choices.
+        The seed of public choices.
     ridge
         Penalty of vertical SAGA on squared coded coefficients, relative to the mean squared residual.
     """
@@ -236,7 +240,7 @@ class CoresetStudy:
         return None
 
     def _draw(self, plan: Plan, totals: Mapping[str, float]) -> Rounds:
-        """Have the parties draw; in ascending order, so that nobody who knows whose the places are knows whose the rows are."""
+        """Have the parties draw. The rows are sorted, so that nobody can tell which party drew which row."""
         shares = allocate_draws(totals, public_uniforms(plan, "allocation", self.size))
         counts = np.array([shares[party] for party in sorted(shares)])
         drawn = yield from open_sum(plan, "draws", self.size, {"counts": pack(counts)})

@@ -1,5 +1,7 @@
-"""Counting patterns over parties: randomised response, independent histograms, or pair tables on shares (Primitives, Algorithm
-1).
+"""Counting patterns over parties: randomised response, independent histograms, or pair tables on shares.
+
+Randomised response is Algorithm 1 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives). Pair
+tables are opened on shares with noise (docs/proofs/pair-tables.md#statement).
 """
 
 import hashlib
@@ -44,7 +46,7 @@ LARGEST_TABLE = 20_000_000
 
 @dataclass(frozen=True)
 class PartyColumns:
-    """One party's columns in a table, and how many levels each has."""
+    """One party's columns in a table, and the number of levels of each."""
 
     party: str
     columns: tuple[str, ...]
@@ -76,13 +78,16 @@ class TableLayout:
 
 
 def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
-    """Resolve the columns of a counting study; refuse numbers, repeats and tables that no machine could hold."""
+    """Resolve the columns of a counting study. Numeric columns, repeats and tables that are too large are refused."""
     names = plain_names(columns)
     found: dict[str, list[tuple[str, int]]] = {}
     for name in names:
         party, own, description = federation.column(name)
         if not isinstance(description, Category):
-            raise SchemaMismatch(f"Column {name!r} is numeric; counting needs categories.", remedy="Use cn.Category.")
+            raise SchemaMismatch(
+                f"Column {name!r} is numeric; counting needs categories.",
+                remedy="Declare it as cn.Category in its party's schema.",
+            )
         found.setdefault(party, []).append((own, description.size))
     parties = [party for party in federation.parties if party in found]
     groups = tuple(
@@ -97,9 +102,7 @@ def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
 
 @dataclass(frozen=True)
 class CountTable:
-    """Estimated counts with one axis per column: made consistent, as estimated without bias, and the standard error of
-    the latter.
-    """
+    """Estimated counts, one axis per column: projected ones, unbiased ones, and the standard errors of the unbiased ones."""
 
     counts: NDArray[np.float64]
     unbiased: NDArray[np.float64]
@@ -113,15 +116,15 @@ class ResponseCounts:
     Parameters
     ----------
     layout
-        Which columns, and where.
+        The columns, and the parties that hold them.
     price
-        What each party's release offers to pay.
+        The price of each party's release.
     people
-        m, public.
+        The number of people, which is public.
     sample
         The rate at which public coins choose who reports.
     draw
-        Which draw this is; public coins differ from draw to draw.
+        The number of the draw; public coins differ from draw to draw.
     """
 
     layout: TableLayout
@@ -180,7 +183,7 @@ class ResponseCounts:
 
 @dataclass(frozen=True)
 class IndependentCounts:
-    """Products of noisy one-way histograms: right only where parties' columns are independent of each other.
+    """Products of noisy one-way histograms, which are right only where parties' columns are independent of each other.
 
     Parameters
     ----------
@@ -247,11 +250,11 @@ class PairCounts:
     Parameters
     ----------
     layout
-        Which columns, and where; two parties or more.
+        The columns, and the parties that hold them; two parties or more.
     price
-        What the opening offers to pay: at δ = 0 discrete Laplace noise, otherwise discrete Gaussian.
+        The price of the opening. At δ = 0 the noise is discrete Laplace, otherwise discrete Gaussian.
     people
-        m, public.
+        The number of people, which is public.
     """
 
     layout: TableLayout
@@ -272,7 +275,7 @@ class PairCounts:
         )
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the tables, make them agree, fit."""
+        """Open the tables, make their margins agree, and fit one table."""
         opened = yield from open_jointly(plan, "tables")
         return self.combine(pair_tables_of(opened))
 

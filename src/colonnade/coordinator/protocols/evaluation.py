@@ -1,4 +1,4 @@
-"""How good a fitted model is, measured privately: classifiers by histograms of scores, regressions and components by moments."""
+"""Private evaluations of fitted models: classifiers by histograms of scores, regressions and components by moments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ CALIBRATION_BINS = 10
 
 @dataclass(frozen=True)
 class ClassifierEvaluation:
-    """Accuracy, confusion, calibration and AUC of a binary classifier; with more classes, what every pair of them tells.
+    """Accuracy, confusion, calibration and AUC of a binary classifier; with more classes, what every pair of classes tells.
 
     With more than two classes the likeliest one wins against each other one. Each of these comparisons is a score by itself, and
     its histogram is exact up to noise; that all of them hold at once is not in the histograms. The accuracy is the middle of
@@ -40,11 +40,11 @@ class ClassifierEvaluation:
         One for the log-odds of the second class, or one for every pair of classes (k, l), k < l: of s_l − s_k, among people of
         these two.
     classes
-        What the labels are called.
+        The names of the labels.
     price
-        What all of it is worth; histograms divide it.
+        The price of the evaluation; histograms divide it.
     level
-        Of the intervals.
+        The level of the intervals.
     """
 
     histograms: tuple[ScoreHistogramRelease, ...]
@@ -58,7 +58,7 @@ class ClassifierEvaluation:
         return tuple(step for histogram in self.histograms for step in histogram.steps())
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the histograms and work the figures out."""
+        """Open the histograms and compute the metrics."""
         opened = []
         for histogram in self.histograms:
             opened.append((yield from histogram.rounds(plan)))  # noqa: PERF401  # a generator cannot be a comprehension
@@ -144,7 +144,7 @@ def _quotient(histogram: Histogram, above: Array, below: Array, level: float) ->
     sharp = [_sharpened(histogram, weights) for weights in (above, below)]
     total = float(np.sum(sharp[1] * counts))
     if total <= 2 * math.sqrt(histogram.variance * float(np.sum(sharp[1] ** 2))):
-        return 0.5, math.inf  # nobody to speak of: the noise hides how many there are
+        return 0.5, math.inf  # the noise hides how many people there are
     value = float(np.sum(sharp[0] * counts)) / total
     plain = float(np.sum(above * counts)) / max(float(np.sum(below * counts)), 1.0)
     pull = (above - value * below) / total
@@ -222,7 +222,7 @@ class RegressionEvaluation:
     weights, intercept
         The model, on coded columns, in the target's own units.
     price, level
-        What is offered, and of the intervals.
+        The price, and the level of the intervals.
     """
 
     columns: Mapping[str, Column]
@@ -246,7 +246,7 @@ class RegressionEvaluation:
         return self.gram.steps()
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the moments and work the figures out."""
+        """Open the moments and compute the metrics."""
         moments = yield from self.gram.rounds(plan)
         return EvaluationResult(self.metrics(moments))
 
@@ -307,7 +307,7 @@ class ComponentsEvaluation:
     components, means
         The model, in coded columns.
     level
-        Of the intervals.
+        The level of the intervals.
     """
 
     gram: GramRelease
@@ -317,7 +317,7 @@ class ComponentsEvaluation:
 
     @property
     def price(self) -> Price:
-        """What the release offers to pay."""
+        """The price of the release."""
         return self.gram.price
 
     def steps(self) -> tuple[Step, ...]:
@@ -326,7 +326,7 @@ class ComponentsEvaluation:
         return self.gram.steps()
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the moments and work the figures out."""
+        """Open the moments and compute the metrics."""
         moments = yield from self.gram.rounds(plan)
         return EvaluationResult(self.metrics(moments))
 

@@ -49,11 +49,11 @@ class PerturbedRows:
     columns
         ``"party.column"`` to its description, in the federation's order.
     price
-        What each party's release offers to pay; δ must be positive.
+        The price of each party's release; δ must be positive.
     people
-        m, public.
+        The number of people, which is public.
     scale
-        γ.
+        The fixed-point scale γ.
     """
 
     columns: Mapping[str, Column]
@@ -69,7 +69,7 @@ class PerturbedRows:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
+        """The parties whose columns enter, in the federation's order."""
         return parties_of(self.columns)
 
     @property
@@ -143,17 +143,17 @@ class SketchedMoments:
     columns
         ``"party.column"`` to its description, in the federation's order.
     price
-        What each party's release offers to pay; δ must be positive.
+        The price of each party's release; δ must be positive.
     people
-        m, public.
+        The number of people, which is public.
     scale
-        γ.
+        The fixed-point scale γ.
     row_norms
-        Party to the length (in coded units) to which it clips its rows; by default nothing needs clipping.
+        Party to the length to which it clips its coded rows (after scaling to [−1, 1]); by default nothing needs clipping.
     draw
-        Which draw this is; signs differ from draw to draw.
+        The number of the draw; signs differ from draw to draw.
     rows
-        s; by default the best for columns spread evenly between their bounds.
+        The number s of rows; by default the best for columns spread evenly between their bounds.
     """
 
     columns: Mapping[str, Column]
@@ -179,7 +179,7 @@ class SketchedMoments:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
+        """The parties whose columns enter, in the federation's order."""
         return parties_of(self.columns)
 
     @property
@@ -189,7 +189,7 @@ class SketchedMoments:
 
     @property
     def size(self) -> int:
-        """s, from public numbers alone."""
+        """The number s of rows of a sketch, from public numbers alone."""
         if self.rows is not None:
             return self.rows
         coded = self.features[1:]
@@ -306,7 +306,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 16, 4_096
 
 
 def best_sketch_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
-    """Return s = ΣE/ΣN, within what is sensible.
+    """Return the number of rows s = ΣE/ΣN, within the sizes that are supported.
 
     Examples
     --------

@@ -40,7 +40,7 @@ __all__ = ["LARGEST_SCALE", "FunctionalRelease", "GramRelease", "UnionRelease", 
 
 
 DEFAULT_SCALE = {"gaussian": 4096, "skellam": 64}
-"""γ: a coded column takes 2γ + 1 values. Skellam noise can be drawn exactly up to a mean of 2⁵², hence the coarser grid."""
+"""γ: a coded column takes 2γ + 1 values. Skellam noise has a coarser grid, since it is drawn exactly up to a mean of 2⁵²."""
 
 LARGEST_SCALE = 1 << 20
 
@@ -56,7 +56,7 @@ class GramRelease:
     columns
         ``"party.column"`` to its description, in the federation's order; of two parties or more.
     price
-        What the opening offers to pay; δ must be positive.
+        The price of the opening; δ must be positive.
     signed
         Two-level categories coded as one ±1 column.
     noise
@@ -64,7 +64,7 @@ class GramRelease:
     scale
         γ; by default 4,096 (64 for Skellam).
     row_norms
-        Party to the length (in coded units) to which it clips its rows; by default nothing needs clipping.
+        Party to the length to which it clips its coded rows; by default nothing needs clipping.
     """
 
     columns: Mapping[str, Column]
@@ -99,7 +99,7 @@ class GramRelease:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
+        """The parties whose columns enter, in the federation's order."""
         return coding.parties_of(self.columns)
 
     @property
@@ -109,7 +109,7 @@ class GramRelease:
 
     @property
     def gamma(self) -> int:
-        """γ."""
+        """The fixed-point scale γ."""
         return DEFAULT_SCALE[self.noise] if self.scale is None else self.scale
 
     def steps(self) -> tuple[Step, ...]:
@@ -122,7 +122,7 @@ class GramRelease:
         return self.read(opened)
 
     def read(self, opened: JointResult) -> Moments:
-        """Put the opened entries and the parties' own parts together, in coded units."""
+        """Put the opened entries and the parties' own parts together."""
         unit = float(self.gamma) ** 2
         matrix = np.zeros((len(self.features), len(self.features)))
         first, second = entry_pairs(opened.joint.widths)
@@ -134,7 +134,7 @@ class GramRelease:
         return Moments.of_release(whole, self.variance(opened.joint), opened.joint.people, self.features)
 
     def variance(self, joint: Joint) -> Array:
-        """Return the variance of every entry, in coded units."""
+        """Return the variance of every entry."""
         noise = joint.noise
         assert isinstance(noise, GramNoise)  # the step's statistic decided
         unit = float(self.gamma) ** 4
@@ -185,7 +185,7 @@ class UnionRelease(GramRelease):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.noise != "gaussian":
-            raise BadInput("On a union the noise is 'gaussian'.")
+            raise BadInput("On a union the noise must be 'gaussian'.", remedy="Leave noise= out.")
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party for the products between the two, and two steps for each party's own products."""
@@ -204,7 +204,7 @@ class UnionRelease(GramRelease):
         return self.assembled(cross, own)
 
     def assembled(self, cross: JointResult, own: dict[str, JointResult]) -> Moments:
-        """Read the three parts as moments, in coded units; the number of people is the released one."""
+        """Read the three parts as moments. The number of people is the released one."""
         unit = float(self.gamma) ** 2
         left, right = self.parties
         size = 1 + self._width(left) + self._width(right)
@@ -222,7 +222,7 @@ class UnionRelease(GramRelease):
         return Moments.of_release(whole, self.variance(cross.joint), people, self.features)
 
     def variance(self, joint: Joint) -> Array:
-        """Return the variance of every entry, in coded units: both parties' shares of it."""
+        """Return the variance of every entry: both parties' shares of it."""
         assert isinstance(joint.noise, UnionNoise)  # the step's statistic decided
         size = len(self.features)
         variance = np.full((size, size), 2 * joint.noise.share_variance / float(self.gamma) ** 4)
@@ -290,7 +290,7 @@ class FunctionalRelease:
             raise BadInput("A model needs at least one feature besides its target.")
         if set(self.prices) != set(self.parties):
             raise BadInput(
-                "budgets name every party whose columns enter, and no other.",
+                "budgets must name every party whose columns enter, and no other.",
                 remedy=f"Here these are {', '.join(self.parties)}.",
             )
         if type(self.gamma) is not int or not 1 <= self.gamma <= LARGEST_SCALE:
@@ -298,7 +298,7 @@ class FunctionalRelease:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
+        """The parties whose columns enter, in the federation's order."""
         return coding.parties_of(self.columns)
 
     @property
@@ -326,7 +326,7 @@ class FunctionalRelease:
 
     @property
     def gamma(self) -> int:
-        """γ."""
+        """The fixed-point scale γ."""
         return COEFFICIENT_SCALE if self.scale is None else self.scale
 
     def steps(self) -> tuple[Step, ...]:
@@ -340,7 +340,7 @@ class FunctionalRelease:
         return self.read(opened)
 
     def read(self, opened: JointResult) -> Moments:
-        """Put the opened entries and the parties' own parts together, in coded units, with the variance of their noise."""
+        """Put the opened entries and the parties' own parts together, with the variance of their noise."""
         unit = float(self.gamma) ** 2
         matrix = np.zeros((len(self.features), len(self.features)))
         first, second = entry_pairs(opened.joint.widths)
@@ -357,7 +357,7 @@ class FunctionalRelease:
         )
 
     def variance(self, joint: Joint) -> Array:
-        """Return the variance of every entry, in coded units."""
+        """Return the variance of every entry."""
         noise = joint.noise
         assert isinstance(noise, CoefficientNoise)  # the step's statistic decided
         variance = np.zeros((len(self.features), len(self.features)))

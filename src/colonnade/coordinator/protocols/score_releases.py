@@ -1,4 +1,8 @@
-"""Releases of a public model's scores: their moments, their histogram by label, or the scores themselves to one party."""
+"""Releases of a public model's scores: their second moments, their histogram by label, or the scores themselves to one party.
+
+A score is a sum of parts, one per party. A part is a weighted sum of coded columns: columns after scaling to [−1, 1], or
+indicators of levels.
+"""
 
 import hashlib
 import math
@@ -35,7 +39,7 @@ __all__ = [
 
 
 SCALE = 1 << 14
-"""γ: the height of the tallest column; rounding to 1/γ of a column's range is far below the noise."""
+"""γ: the number of integer steps of the largest column. Rounding to 1/γ of a column's range is far below the noise."""
 
 Array = NDArray[np.float64]
 
@@ -49,9 +53,9 @@ class ScoreMoments:
     matrix, variance
         Sums of products over people, and the variance of the noise in each.
     steps
-        By how much one integer step moves each column; 0 for the constant.
+        The size of one integer step of each column; 0 for the constant.
     people
-        How many people.
+        The number of people.
     """
 
     matrix: Array
@@ -85,9 +89,9 @@ class ScoreGram:
     Parameters
     ----------
     parts
-        Who adds what; two parties or more. Parts that are always 0 are left out of the matrix.
+        Each party's part; two parties or more. Parts that are always 0 are left out of the matrix.
     price
-        What the opening offers to pay; δ must be positive.
+        The price of the opening; δ must be positive.
     """
 
     parts: Sequence[PartyScores]
@@ -106,7 +110,7 @@ class ScoreGram:
 
     @property
     def largest(self) -> list[Array]:
-        """The largest magnitude of every column, by party; at least a hair, lest a column without weight divide by 0."""
+        """The largest magnitude of every column, by party; never 0, so that a column without weight can be divided by it."""
         return [np.maximum(part.largest, 1e-12 * self._tallest) for part in self.parts]
 
     @property
@@ -115,7 +119,7 @@ class ScoreGram:
 
     @property
     def heights(self) -> list[list[int]]:
-        """a: how many integer steps each column's largest magnitude is."""
+        """a: the number of integer steps of each column's largest magnitude."""
         return [
             [max(1, round(SCALE * float(np.sqrt(one / self._tallest)))) for one in largest] for largest in self.largest
         ]
@@ -195,16 +199,16 @@ def bins_for(people: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class GuessedLabel:
-    """A label that a party makes of its own columns: of the nearest of some public points.
+    """A label that a party guesses from its own columns: that of the nearest of some public points.
 
     Parameters
     ----------
     party
-        Who.
+        The party that guesses.
     points
         One row per point, in the party's coded columns.
     labels
-        The label that each stands for.
+        The label of each point.
     """
 
     party: str
@@ -221,11 +225,11 @@ class Histogram:
     counts
         One row per bin, one column per label.
     scores
-        The score that each bin stands for.
+        The score at the middle of each bin.
     step
-        How far bins are apart.
+        The distance between bins.
     variance
-        Of the noise in each count.
+        The variance of the noise in each count.
     dithered
         How many parties rounded, each up or down by a public coin: the rounding error of a score has the variance of that many
         triangular laws, a sixth of a squared step each.
@@ -252,20 +256,20 @@ class ScoreHistogramRelease:
     Parameters
     ----------
     name
-        Of the step.
+        The name of the step.
     parts
-        Who adds what to the score; one score.
+        Each party's part of the score; one score.
     offset
-        What is added to the sum of all parts.
+        The number that is added to the sum of all parts.
     label, kept
-        The label's column, or how it is guessed, and the places of the levels that are counted; people with another one are
-        not. Its party is the right one.
+        The label's column, or how it is guessed, and the places of the levels that are counted. People with another level are
+        not counted. The label's party has the role "right".
     price
-        What the opening offers to pay. A person is in one count, so Laplace noise at δ = 0 is the smaller one.
+        The price of the opening. A person is in one count, so Laplace noise at δ = 0 is the smaller one.
     draw
-        Which draw this is; the public coins of rounding differ from draw to draw.
+        The number of the draw; the public coins of rounding differ from draw to draw.
     largest_bins
-        About how many bins there are at most.
+        About the largest number of bins.
     """
 
     name: str
@@ -286,7 +290,7 @@ class ScoreHistogramRelease:
 
     @property
     def step(self) -> float:
-        """How far bins are apart."""
+        """The distance between bins."""
         spread = sum(float(part.high[0] - part.low[0]) for part in self.parts)
         bins = max(min(self.largest_bins, LARGEST_NUMBERS // (len(self._columns) - 1)), 3 * len(self._columns))
         return (spread or 1.0) / (bins - len(self.parts) - 1)
@@ -368,15 +372,15 @@ class Prediction:
     Parameters
     ----------
     parts
-        Who adds what.
+        Each party's part.
     offsets
-        What is added to the sum of all parts, one per score.
+        The numbers that are added to the sums of all parts, one per score.
     recipient
-        To whom scores are opened.
+        The party to which scores are opened.
     reading
-        What the recipient makes of them: ``"numbers"``, ``"classes"``, ``"chances"``, ``"components"`` or ``"clusters"``.
+        How the recipient reads them: ``"numbers"``, ``"classes"``, ``"chances"``, ``"components"`` or ``"clusters"``.
     names
-        Of the columns, or the classes.
+        The names of the columns, or of the classes.
     """
 
     parts: Sequence[PartyScores]
@@ -394,7 +398,7 @@ class Prediction:
 
     @property
     def name(self) -> str:
-        """What the step is called, in the ledger too."""
+        """The name of the step, in plans and ledgers."""
         return f"scores-to-{self.recipient}"
 
     @property
