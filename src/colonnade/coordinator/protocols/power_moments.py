@@ -124,7 +124,7 @@ class _OneColumnEach:
         return min(errors), max(errors)
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people of whom equally many have each of these sums."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         raise NotImplementedError
 
 
@@ -168,7 +168,7 @@ class PerturbedPowers(_OneColumnEach):
         return PowerMoment(total, math.sqrt(spread))
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people of whom equally many have each of these sums."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         power = self.power_of(self.power)
         totals, counts = np.unique(sums.round().astype(int), return_counts=True)
         variances = np.array([power.variance(total) for total in totals.tolist()])
@@ -213,7 +213,7 @@ class Totals(_OneColumnEach):
         return PowerMoment(float(sum(int(total[0]) for total in totals)), self._stderr())
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people of whom equally many have each of these sums."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         return self.people * float(sums.mean()), self._stderr()
 
     def _stderr(self) -> float:
@@ -255,7 +255,7 @@ class SketchedSquare(_OneColumnEach):
         return PowerMoment(value, self._stderr(length, total))
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people of whom equally many have each of these sums."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         total, energy = self.people * float(sums.mean()), self.people * float(sums.var())
         return energy + total**2 / self.people, self._stderr(energy + self.noise, total)
 
