@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +36,12 @@ __all__ = [
     "ResponseCounts",
     "TableLayout",
     "pair_tables_of",
+    "reports_of",
     "table_layout",
 ]
 
 
+Array = NDArray[np.float64]
 LARGEST_TABLE = 20_000_000
 
 
@@ -70,7 +71,7 @@ class TableLayout:
         """How many patterns there are."""
         return math.prod(group.size for group in self.groups)
 
-    def arrange(self, table: NDArray[Any]) -> NDArray[Any]:
+    def arrange(self, table: Array) -> Array:
         """Turn a table with one axis per party into one with an axis per column, in the user's order."""
         stored = [str(ColumnName(group.party, column)) for group in self.groups for column in group.columns]
         split = np.reshape(table, tuple(chain.from_iterable(group.sizes for group in self.groups)))
@@ -149,7 +150,7 @@ class ResponseCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect, combine, project."""
         releases = yield from ask_all(plan, "reports")
-        return self.combine([_reports(releases[group.party]) for group in self.layout.groups])
+        return self.combine([reports_of(group.party, releases[group.party]) for group in self.layout.groups])
 
     @property
     def channels(self) -> list[Channel]:
@@ -232,15 +233,15 @@ class IndependentCounts:
         return margin  # type: ignore[return-value]  # checked above
 
 
-def _reports(release: Released) -> NDArray[Any]:
+def reports_of(party: str, release: Released) -> NDArray[np.uint8]:
+    """Return a party's randomised reports, one row per person, after checking their form."""
     reports = release.array("value")
     if reports.ndim != 2 or reports.dtype != np.uint8:
-        raise ProtocolError("A party released reports of another shape.")
-    return reports
+        raise ProtocolError(f"Party {party!r} released reports of another shape.")
+    return reports  # type: ignore[return-value]  # checked above
 
 
 LARGEST_EXACT = 2_000
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

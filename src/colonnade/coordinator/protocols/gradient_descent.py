@@ -13,18 +13,17 @@ are columns after scaling to [−1, 1], or indicators of levels.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps
+from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.descent import IterateAverage, OptimiserName, StoppingRule, clip_to_length, optimiser_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Conclude, Opened, Placed, Recall, Released, Reply, Rounds, pack, unpack
+from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Reply, Rounds, pack, unpack
 from colonnade.schema import Category, Column
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
@@ -231,15 +230,7 @@ class GradientDescent:
         return (weights if average.value is None else average.value), taken
 
     def _gradient(self, terms: GradientTerms, replies: Mapping[str, Reply]) -> Array:
-        shares: dict[int, NDArray[Any]] = {}
-        for point, node in enumerate(terms.nodes, start=1):
-            reply = replies[node]
-            if not isinstance(reply, Opened) or reply.share is None:
-                raise ProtocolError(f"{node!r} did not open its share.")
-            share = unpack(reply.share).copy()  # compiled kernels take writable arrays
-            if share.shape != (terms.columns,) or share.dtype != np.uint64:
-                raise ProtocolError(f"{node!r} opened a share of another shape.")
-            shares[point] = share
+        shares = shares_of(terms.nodes, replies, terms.columns)
         opened = reconstruct(terms.arithmetic, shares, degree=2 * terms.threshold, bound=terms.bound)
         return opened / (4.0 * self.scale**3 * terms.rate * terms.people)
 

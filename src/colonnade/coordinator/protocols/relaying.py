@@ -4,9 +4,9 @@ Products on shares, sums under masks and key agreements are relayed in the same 
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ __all__ = [
     "open_sum",
     "relay_sum",
     "settle_once",
+    "shares_of",
     "unmasked_sum",
 ]
 
@@ -178,7 +179,7 @@ def open_jointly(plan: Plan, step: str) -> messages.Rounds:
         replies = kept  # opened before, and lost on the way to us
     else:
         replies = yield from _run(plan, step, joint)
-    shares, own = _shares(joint, replies), _own(joint, replies)
+    shares, own = shares_of(joint.nodes, replies, joint.entries), _own(joint, replies)
     cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
     values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}
     packed: dict[str, messages.Array] = {name: messages.pack(value) for name, value in values.items()}
@@ -195,20 +196,23 @@ def _run(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
     return (yield from relay.last())
 
 
-def _shares(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[int, NDArray[np.uint64]]:
-    shares: dict[int, NDArray[Any]] = {}
-    for number, node in enumerate(joint.nodes):
+def shares_of(
+    nodes: Sequence[str], replies: Mapping[str, messages.Reply], entries: int
+) -> dict[int, NDArray[np.uint64]]:
+    """Return the shares that all nodes opened, by evaluation point: the nodes in order, from 1 on."""
+    shares = {}
+    for point, node in enumerate(nodes, start=1):
         reply = replies[node]
         if not isinstance(reply, messages.Opened) or reply.share is None:
             raise ProtocolError(f"{node!r} did not open its share.")
-        share = messages.unpack(reply.share).copy()  # compiled kernels take writable arrays
-        if share.shape != (joint.entries,) or share.dtype != np.uint64:
+        share = messages.unpack(reply.share)
+        if share.shape != (entries,) or share.dtype != np.uint64:
             raise ProtocolError(f"{node!r} opened a share of another shape.")
-        shares[number + 1] = share
+        shares[point] = share.astype(np.uint64)  # a copy: compiled kernels take writable arrays
     return shares
 
 
-def _own(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[str, NDArray[Any]]:
+def _own(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[str, NDArray[np.generic]]:
     own = {}
     for owner in joint.owners:
         reply = replies[owner]
@@ -219,11 +223,12 @@ def _own(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[str, NDArr
     return own
 
 
-def _result(joint: Joint, values: Mapping[str, NDArray[Any]]) -> JointResult:
-    own = {name.removeprefix("own."): value for name, value in values.items() if name.startswith("own.")}
-    if "cross" not in values or values["cross"].shape != (joint.entries,):
+def _result(joint: Joint, values: Mapping[str, NDArray[np.generic]]) -> JointResult:
+    opened = cast("Mapping[str, NDArray[np.int64]]", values)  # what is opened are whole numbers
+    if "cross" not in opened or opened["cross"].shape != (joint.entries,):
         raise ProtocolError("The kept answer of a joint step is of another shape.")
-    return JointResult(joint, values["cross"], own)
+    own = {name.removeprefix("own."): value for name, value in opened.items() if name.startswith("own.")}
+    return JointResult(joint, opened["cross"], own)
 
 
 def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:

@@ -17,12 +17,11 @@ decoded by the joint likelihood of a pair's table (docs/proofs/sketches.md#decod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.counting import pair_tables_of
+from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.errors import ProtocolError
 from colonnade.estimation.clustering import Grid, fitted_grid, independent_grid, weighted_kmeans, weighted_kmedian
@@ -149,7 +148,7 @@ class VerticalClustering:
             return self.from_sketches([self._sketches(releases[block.party]) for block in self.blocks], plan.unit)
         releases = yield from ask_all(plan, name)
         if kind is Reports:
-            return self.from_reports([_reports(releases[block.party]) for block in self.blocks])
+            return self.from_reports([reports_of(block.party, releases[block.party]) for block in self.blocks])
         margins = [self._margin(releases[block.party]) for block in self.blocks]
         return independent_grid(margins, float(self.people))
 
@@ -227,15 +226,8 @@ class VerticalClustering:
             raise ProtocolError(f"Party {block.party!r} released centres of another shape.")
         return np.clip(centres.astype(np.float64) / SCALE, -1.0, 1.0)
 
-    def _margin(self, release: Released) -> NDArray[Any]:
+    def _margin(self, release: Released) -> Array:
         margin = release.array("value")
         if margin.shape != (self.local_clusters,) or margin.dtype != np.int64:
             raise ProtocolError("A party released a histogram of another shape.")
         return margin.astype(np.float64)
-
-
-def _reports(release: Released) -> NDArray[Any]:
-    reports = release.array("value")
-    if reports.ndim != 2 or reports.dtype != np.uint8:
-        raise ProtocolError("A party released reports of another shape.")
-    return reports
