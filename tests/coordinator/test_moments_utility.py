@@ -87,6 +87,6 @@ def test_components_of_nsl_kdd_capture_what_the_central_mechanism_captures(share
     best = np.sort(np.linalg.eigvalsh(true))[-5:].sum()
     moments = release(rows, features, owners, zcdp_rho(1.0, 1e-5), kit.generator("nsl-kdd"))
     fit = pca_from_moments(moments, 5)
-    # More than 0.99 of what no mechanism at all captures, hence of what the central Gaussian one does.
+    # More than 0.99 of what no mechanism at all captures, and so of what the central Gaussian one does.
     assert np.trace(fit.components @ true @ fit.components.T) > 0.99 * best
     assert fit.significant == 5

@@ -1,4 +1,4 @@
-"""From sketches to tables: cardinalities, the joint likelihood of a pair, and what consistency makes of several (§3.5)."""
+"""From sketches to tables: the joint likelihood of a pair, and several tables made consistent (docs/proofs/sketches.md#decoding)."""
 
 import math
 
