@@ -36,7 +36,8 @@ def test_merged_duplicates_weigh_as_much_as_their_occurrences(people, size, seed
 
 
 def test_weights_are_unbiased_and_the_two_wrong_readings_are_not():
-    """docs/proofs/non-private.md#weights: dividing by distinct rows gives about 0.73 of the cost, reading the formula left to right about 0.35."""
+    """Dividing by distinct rows gives about 0.73 of the cost (docs/proofs/non-private.md#weights);
+    reading the formula left to right about 0.35."""
     draw = generator("multiset")
     scores = draw.pareto(1.2, 300) + 0.02
     cost = scores * draw.uniform(0.5, 1.5, 300)

@@ -1,4 +1,4 @@
-"""From sketches to tables: the joint likelihood of a pair, and several tables made consistent (docs/proofs/sketches.md#decoding)."""
+"""Tables from sketches: the joint likelihood of a pair, and tables made consistent (docs/proofs/sketches.md#decoding)."""
 
 import math
 

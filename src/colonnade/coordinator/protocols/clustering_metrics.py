@@ -146,7 +146,7 @@ class ClusteringEvaluation:
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party for its sum of squares, and one per party and pair of centres."""
-        scoring.interval_reach(self.level)
+        scoring.interval_reach(self.level)  # refuses a level outside (0, 1)
         squares = [self._squares(part) for part in self._parts]
         return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))
 

@@ -54,7 +54,7 @@ class ClassifierEvaluation:
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party and histogram."""
-        interval_reach(self.level)
+        interval_reach(self.level)  # refuses a level outside (0, 1)
         return tuple(step for histogram in self.histograms for step in histogram.steps())
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -242,7 +242,7 @@ class RegressionEvaluation:
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party."""
-        interval_reach(self.level)
+        interval_reach(self.level)  # refuses a level outside (0, 1)
         return self.gram.steps()
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -322,7 +322,7 @@ class ComponentsEvaluation:
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party."""
-        interval_reach(self.level)
+        interval_reach(self.level)  # refuses a level outside (0, 1)
         return self.gram.steps()
 
     def rounds(self, plan: Plan) -> Rounds:
