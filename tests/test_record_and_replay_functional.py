@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Greeted, Opened, Posted, Released
 from colonnade.steps.products import cross_entries, own_entries, widths_of

@@ -10,10 +10,14 @@ from itertools import combinations, product
 import numpy as np
 
 from colonnade.estimation.counts import project_to_simplex
-from colonnade.estimation.sketch_tables import kappa
 from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
 
 SWEEPS = 60
+
+
+def kappa(gamma: float) -> float:
+    """Return κ = γ/((1+γ)ln(1+γ)), which makes the harmonic estimate of a cardinality right; 0.7213 at γ = 1."""
+    return gamma / ((1 + gamma) * math.log1p(gamma))
 
 
 def epsilon_each(epsilon: float, delta: float, sketches: int) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.estimation.moments import Moments
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price

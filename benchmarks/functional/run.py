@@ -41,7 +41,7 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.datasets.public import PublicData, adult, kc_house
 from colonnade.estimation.moments import pooled_correlations
 from colonnade.estimation.regression import linear_from_moments, logistic_from_moments

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
+from colonnade.coordinator.protocols.local_moments import SketchedMoments
 from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price

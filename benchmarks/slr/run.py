@@ -38,7 +38,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.estimation.descent import Average, Sgd, clipped
+from colonnade.estimation.descent import IterateAverage, Sgd, clip_to_length
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import largest_step_rho
 from colonnade.privacy.laws.gradient import participation_bound
@@ -130,12 +130,12 @@ def paper_schedule(train: Matrix, rate: float, steps: int, epsilon: float | None
     deviation = 0.0
     if epsilon is not None:
         deviation = (2 + norm) / 4 / math.sqrt(2 * largest_step_rho(Price.of(epsilon, DELTA), rate, steps))
-    weights, optimiser, average = np.zeros(rows.shape[1]), Sgd(0.1), Average()
+    weights, optimiser, average = np.zeros(rows.shape[1]), Sgd(0.1), IterateAverage()
     for _ in range(steps):
         batch = np.flatnonzero(generator.random(len(rows)) < rate)
         total = rows[batch].T @ (rows[batch] @ weights / 4 - train.labels[batch] / 2)
         change = optimiser.change((total + deviation * generator.normal(size=len(weights))) / (rate * len(rows)))
-        weights = clipped(weights + change, norm)
+        weights = clip_to_length(weights + change, norm)
         average.add(weights)
     return average.value
 

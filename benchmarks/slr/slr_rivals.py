@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from slr_sets import DELTA, Matrix
 
-from colonnade.estimation.descent import Average, Sgd
+from colonnade.estimation.descent import IterateAverage, Sgd
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import largest_step_rho, ledger_rho
 
@@ -27,7 +27,7 @@ def dpsgd(train: Matrix, epsilon: float, steps: int, rate: float, choice: tuple[
     clip, learning_rate = choice
     generator = np.random.default_rng(seed)
     deviation = clip / math.sqrt(2 * largest_step_rho(Price.of(epsilon, DELTA), rate, steps))
-    weights, optimiser, average = np.zeros(train.rows.shape[1]), Sgd(learning_rate), Average()
+    weights, optimiser, average = np.zeros(train.rows.shape[1]), Sgd(learning_rate), IterateAverage()
     for _ in range(steps):
         batch = np.flatnonzero(generator.random(len(train.rows)) < rate)
         rows, labels = train.rows[batch], train.labels[batch]

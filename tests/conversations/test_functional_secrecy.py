@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.party.steps.products import PrivateCoefficients
 from colonnade.secure.products import entry_pairs
 from colonnade.steps.products import cross_entries

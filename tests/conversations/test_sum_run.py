@@ -9,7 +9,7 @@ import pytest
 from colonnade.conversations import sums as sum_run
 from colonnade.conversations.conversation import members_of
 from colonnade.conversations.sums import SumRun, chunks_of
-from colonnade.coordinator.protocols.relaying import added
+from colonnade.coordinator.protocols.relaying import unmasked_sum
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, pack, unpack
@@ -90,7 +90,7 @@ def opened_to_the_coordinator(
             for name, run in runs.items()
         }
         seen.append({name: bytes(reply.letters[COORDINATOR].view) for name, reply in replies.items()})
-        parts.append(added(terms, replies, stop - start))
+        parts.append(unmasked_sum(terms, replies, stop - start))
     return np.concatenate(parts), seen
 
 

@@ -277,7 +277,7 @@ def test_without_a_declared_number_somebody_has_to_say_what_is_told():
 
 
 def test_a_coordinator_cannot_claim_that_a_number_was_declared(monkeypatch):
-    monkeypatch.setattr("colonnade.coordinator.alignment._told", lambda *_: "declared")
+    monkeypatch.setattr("colonnade.coordinator.alignment._size_disclosure", lambda *_: "declared")
     with unaligned() as federation, pytest.raises(PlanMismatch, match="declared public"):
         federation.align()
 

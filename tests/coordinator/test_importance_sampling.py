@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.coresets import (
-    allocate,
+    allocate_draws,
     checked_totals,
     kmeans_size,
     largest_total,
     regression_size,
-    weigh,
+    weighted_coreset,
 )
 from tests.kit import ALPHA, chi_square_p, generator
 
@@ -27,7 +27,7 @@ from tests.kit import ALPHA, chi_square_p, generator
 def test_merged_duplicates_weigh_as_much_as_their_occurrences(people, size, seed):
     draw = np.random.default_rng(seed)
     scores, sample = draw.uniform(0.1, 2.0, people), draw.integers(0, people, size)
-    coreset = weigh(sample, scores[sample], scores.sum())
+    coreset = weighted_coreset(sample, scores[sample], scores.sum())
     cost = draw.uniform(0, 5, people)
     each = scores.sum() / (size * scores[sample])
     assert coreset.size == size
@@ -36,7 +36,8 @@ def test_merged_duplicates_weigh_as_much_as_their_occurrences(people, size, seed
 
 
 def test_weights_are_unbiased_and_the_two_wrong_readings_are_not():
-    """privacy.md §6: dividing by distinct rows gives about 0.73 of the cost, reading the formula left to right about 0.35."""
+    """Dividing by distinct rows gives about 0.73 of the cost (docs/proofs/non-private.md#weights);
+    reading the formula left to right about 0.35."""
     draw = generator("multiset")
     scores = draw.pareto(1.2, 300) + 0.02
     cost = scores * draw.uniform(0.5, 1.5, 300)
@@ -44,7 +45,7 @@ def test_weights_are_unbiased_and_the_two_wrong_readings_are_not():
     right, distinct, literal = [], [], []
     for _ in range(3_000):
         sample = draw.choice(300, 200, p=probabilities)
-        coreset = weigh(sample, scores[sample], scores.sum())
+        coreset = weighted_coreset(sample, scores[sample], scores.sum())
         right.append(coreset.weights @ cost[coreset.rows])
         once = scores.sum() / (len(coreset.rows) * scores[coreset.rows])
         distinct.append(once @ cost[coreset.rows])
@@ -56,7 +57,7 @@ def test_weights_are_unbiased_and_the_two_wrong_readings_are_not():
 
 def test_draws_are_allocated_in_proportion_to_totals():
     totals = {"bank": 4.0, "telco": 1.0, "insurer": 5.0}
-    shares = allocate(totals, generator("allocation").random(100_000))
+    shares = allocate_draws(totals, generator("allocation").random(100_000))
     assert chi_square_p(np.array(list(shares.values())), np.array([0.4, 0.1, 0.5])) > ALPHA
     assert sum(shares.values()) == 100_000
 
@@ -71,7 +72,9 @@ def test_a_greedy_or_malformed_total_is_refused(claim):
 
 def test_within_its_maximum_a_party_cannot_take_more_than_its_columns_are_worth():
     maxima = {party: largest_total("kmeans", 3, 100, 5, target=False) for party in ("a", "b", "c")}
-    shares = allocate(checked_totals({"a": 12.0, "b": 12.0, "c": 4.0}, maxima), generator("greedy").random(20_000))
+    shares = allocate_draws(
+        checked_totals({"a": 12.0, "b": 12.0, "c": 4.0}, maxima), generator("greedy").random(20_000)
+    )
     assert shares["a"] / 20_000 == pytest.approx(12 / 28, abs=0.02)
 
 
@@ -108,4 +111,4 @@ def test_sizes_refuse_shares_outside_zero_and_one(changes):
 @pytest.mark.parametrize("scores", [[1.0, 0.0], [1.0, math.nan], [1.0]])
 def test_scores_that_cannot_be_are_refused(scores):
     with pytest.raises(ProtocolError):
-        weigh(np.array([1, 2]), np.array(scores), 3.0)
+        weighted_coreset(np.array([1, 2]), np.array(scores), 3.0)

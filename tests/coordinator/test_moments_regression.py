@@ -130,16 +130,6 @@ def test_standard_errors_are_the_spread_over_draws_of_the_noise():
     assert 0.7 < intercepts < 1.3
 
 
-def test_intervals_are_symmetric_and_widen_with_the_level():
-    moments = release(coded(people(kit.generator("intervals"), 500)), variance=4.0, rng=kit.generator("interval noise"))
-    fit = linear_from_moments(moments, TARGET)
-    narrow, wide = fit.intervals(0.5), fit.intervals(0.99)
-    assert np.allclose(narrow.mean(axis=1), fit.coefficients)
-    assert np.all(wide[:, 1] - wide[:, 0] > narrow[:, 1] - narrow[:, 0])
-    with pytest.raises(BadInput):
-        fit.intervals(1.0)
-
-
 def test_a_category_as_target_is_refused_with_the_right_estimator_named():
     moments = release(coded(people(kit.generator("category target"), 50)))
     with pytest.raises(BadInput) as refusal:

@@ -10,11 +10,9 @@ from colonnade.coding.columns import INTERCEPT, Feature, coefficients_to_own_uni
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import (
     Moments,
-    noise_variance,
     operator_norm,
     product_covariance,
     quadratic_variance,
-    row_bound,
 )
 from colonnade.schema import Category, Numeric
 from tests import kit
@@ -32,20 +30,7 @@ def test_no_coded_row_is_longer_than_the_row_bound(seed):
     rng = np.random.default_rng(seed)
     features = features_of(COLUMNS, signed=["telco.roaming"])
     rows = coded(people(rng, 50), features)
-    assert row_bound(features) == 7
-    assert np.max(np.sum(rows**2, axis=1)) <= 7 + 1e-9
-
-
-def test_the_noise_is_halved_off_the_diagonal_and_grows_only_between_parties():
-    variance = noise_variance([None, "a", "a", "b"], 6.0, parties=4, collusion=1)
-    expected = [[6, 3, 3, 3], [3, 6, 3, 4], [3, 3, 6, 4], [3, 4, 4, 6]]
-    assert np.allclose(variance, expected)
-
-
-@pytest.mark.parametrize(("parties", "collusion"), [(2, 2), (3, -1), (1, 1)])
-def test_more_colluders_than_parties_are_refused(parties, collusion):
-    with pytest.raises(BadInput):
-        noise_variance(["a", "b"], 1.0, parties=parties, collusion=collusion)
+    assert np.max(np.sum(rows**2, axis=1)) <= len(COLUMNS) + 1 + 1e-9
 
 
 def test_what_the_coding_says_replaces_what_the_noise_says():

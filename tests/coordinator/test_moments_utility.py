@@ -8,7 +8,7 @@ import pytest
 
 from colonnade.coding.columns import Feature, coefficients_to_own_units, features_of
 from colonnade.datasets.public import PublicData, adult, nsl_kdd
-from colonnade.estimation.moments import Moments, noise_variance, pca_from_moments, row_bound
+from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.estimation.regression import logistic_from_moments
 from tests import kit
 from tests.privacy.references import zcdp_rho
@@ -34,8 +34,20 @@ def study(data: PublicData, *, signed: tuple[str, ...] = (), without: tuple[str,
     return features, owners, np.hstack([np.ones((len(data.frame), 1)), *blocks])
 
 
+def noise_variance(owners, diagonal, *, parties, collusion):
+    """V on the diagonal and V/2 off it; between two parties P/(P−c) times as much, since the shares of all P add up."""
+    codes = np.unique([owner or "" for owner in owners], return_inverse=True)[1]
+    public = np.array([owner is None for owner in owners])
+    alone = (codes[:, None] == codes[None, :]) | public[:, None] | public[None, :]
+    variance = np.where(alone, 1.0, parties / (parties - collusion)) * diagonal / 2
+    np.fill_diagonal(variance, diagonal)
+    return variance
+
+
 def release(rows, features, owners, rho, rng):
-    variance = noise_variance(owners, row_bound(features) ** 2 / (2 * rho), parties=4, collusion=1)
+    variance = noise_variance(
+        owners, len({feature.column for feature in features}) ** 2 / (2 * rho), parties=4, collusion=1
+    )
     upper = np.triu(rng.standard_normal(variance.shape))
     noise = np.sqrt(variance) * (upper + np.triu(upper, 1).T)
     return Moments.of_release(rows.T @ rows + noise, variance, len(rows), features)
@@ -75,6 +87,6 @@ def test_components_of_nsl_kdd_capture_what_the_central_mechanism_captures(share
     best = np.sort(np.linalg.eigvalsh(true))[-5:].sum()
     moments = release(rows, features, owners, zcdp_rho(1.0, 1e-5), kit.generator("nsl-kdd"))
     fit = pca_from_moments(moments, 5)
-    # More than 0.99 of what no mechanism at all captures, hence of what the central Gaussian one does.
+    # More than 0.99 of what no mechanism at all captures, and so of what the central Gaussian one does.
     assert np.trace(fit.components @ true @ fit.components.T) > 0.99 * best
     assert fit.significant == 5

@@ -1,4 +1,4 @@
-"""From sketches to tables: cardinalities, the joint likelihood of a pair, and what consistency makes of several (§3.5)."""
+"""Tables from sketches: the joint likelihood of a pair, and tables made consistent (docs/proofs/sketches.md#decoding)."""
 
 import math
 
@@ -15,10 +15,7 @@ from colonnade.estimation.clustering_budget import (
 )
 from colonnade.estimation.sketch_tables import (
     cell_spread,
-    corrected_cardinality,
-    evidence_of,
-    kappa,
-    likely_cardinality,
+    read_sketches,
     ring_times,
     sketched_table,
     sketched_tables,
@@ -37,42 +34,6 @@ def geometric_maxima(name, elements, sketches, gamma, repeats=1):
     uniform = kit.generator(name).random((repeats, sketches))
     above = -np.expm1(np.log(uniform) / elements)
     return np.ceil(-np.log(above) / math.log1p(gamma)).astype(int)
-
-
-# One set --------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("gamma", "value"), [(1.0, 0.72134752), (0.1, 0.953823517)])
-def test_kappa_has_its_known_values(gamma, value):
-    assert kappa(gamma) == pytest.approx(value, abs=5e-9)
-    with pytest.raises(BadInput):
-        kappa(0.0)
-
-
-@pytest.mark.parametrize(("gamma", "bias"), [(1.0, 2.22), (0.5, 1.92), (0.1, 1.65), (0.02, 1.59)])
-def test_the_papers_harmonic_mean_is_biased_and_ours_are_not(gamma, bias):
-    values = geometric_maxima(f"bias {gamma}", 20_000, 4_096, gamma, repeats=30)
-    harmonic = np.mean([(1 + gamma) ** (len(one) / np.sum(1 / one)) for one in values])
-    corrected = np.mean([corrected_cardinality(one, gamma) for one in values])
-    likely = np.mean([likely_cardinality(one, 0, gamma) for one in values])
-    assert harmonic / 20_000 == pytest.approx(bias, rel=0.03)
-    assert corrected == pytest.approx(20_000, rel=0.02)
-    assert likely == pytest.approx(20_000, rel=0.02)
-
-
-@pytest.mark.parametrize(("gamma", "constant"), [(1.0, 1.0367), (0.1, 1.0008)])
-def test_the_likely_cardinality_reaches_the_bound_of_cramer_and_rao(gamma, constant):
-    values = geometric_maxima(f"bound {gamma}", 5_000, 512, gamma, repeats=400)
-    spread = np.std([likely_cardinality(one, 0, gamma) for one in values]) / 5_000 * 512**0.5
-    assert spread == pytest.approx(constant, rel=6 / 400**0.5)
-
-
-def test_the_likely_cardinality_reads_values_at_the_floor_rightly():
-    values = geometric_maxima("floored", 300, 4_096, 0.1)[0]
-    floor = int(np.median(values))
-    assert likely_cardinality(np.maximum(values, floor), floor, 0.1) == pytest.approx(300, rel=0.12)
-    assert corrected_cardinality(np.maximum(values, floor), 0.1) > 400
-    assert likely_cardinality(np.full(64, floor), floor, 0.1) == 0
 
 
 # One pair -------------------------------------------------------------------------------------------------------------------
@@ -147,7 +108,7 @@ def test_the_likelihood_is_concave_and_the_fit_its_summit():
     clusters, people = 3, 3_000
     bought = Sketching(2, 60, 512)
     first, second = memberships("concave", people, clusters)
-    evidence = evidence_of(bought.law, *both(first, second, bought, clusters, b"c" * 32))
+    evidence = read_sketches(bought.law, *both(first, second, bought, clusters, b"c" * 32))
     rng, only = kit.generator("directions"), np.full(clusters, 60.0)
 
     def value(cells):
@@ -180,9 +141,9 @@ def test_sketches_that_do_not_belong_together_are_refused():
     law = Sketching(2, 50).law
     one = np.full((64, 2), law.floor, dtype=np.uint16)
     with pytest.raises(BadInput):
-        evidence_of(law, one, one[:32])
+        read_sketches(law, one, one[:32])
     with pytest.raises(BadInput):
-        evidence_of(law, np.full((64, 49), law.floor, dtype=np.uint16), one)
+        read_sketches(law, np.full((64, 49), law.floor, dtype=np.uint16), one)
 
 
 def test_values_outside_the_law_are_read_as_its_ends():

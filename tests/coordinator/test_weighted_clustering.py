@@ -114,7 +114,7 @@ def exact_pairs(joint) -> PairTables:
 
 
 def groups_table(name, parties, size, people=10_000, groups=6) -> np.ndarray:
-    """Groups of people, most of whom are in their group's cluster at every party."""
+    """Groups of people. Most are in their group's cluster at every party."""
     rng = kit.generator(name)
     home = rng.integers(size, size=(groups, parties))
     chosen = home[rng.integers(groups, size=people)]

@@ -7,7 +7,7 @@ from sklearn import linear_model
 from sklearn.base import clone
 
 import colonnade as cn
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
+from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.estimation.moments import Moments, pooled_correlations
 from colonnade.privacy.accounting import Price
 from colonnade.service import study_file

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.sketched_moments import SketchedMoments, best_size
+from colonnade.coordinator.protocols.local_moments import SketchedMoments, best_sketch_size
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price, ledger_rho
 from tests import kit
@@ -104,7 +104,7 @@ def test_the_size_is_the_closed_form_of_public_numbers():
     price = Price.of(1.0, 1e-6)
     one = SketchedMoments(described, price, 200_000)
     noise = (1 + 2 + 2) / (2 * float(ledger_rho(price)))
-    assert one.size == best_size(200_000 * 3 / 3, noise) == round(200_000 / noise)
+    assert one.size == best_sketch_size(200_000 * 3 / 3, noise) == round(200_000 / noise)
     assert SketchedMoments(described, price, 100).size == 16
     assert SketchedMoments(described, Price.of(100.0, 1e-6), 10**7).size == 4_096
     sizes = [

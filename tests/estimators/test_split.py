@@ -133,11 +133,11 @@ def test_a_policy_can_refuse_divisions_and_parts_that_are_too_small():
 
 def test_a_party_that_keeps_its_parts_takes_part_in_no_second_run():
     """A coordinator that says some party has not kept them gets a refusal, never other people under the same name."""
-    from colonnade.coordinator.splitting import Splitting
+    from colonnade.coordinator.splitting import SplitAlgorithm
 
     with federation(100) as f:
         train, _ = f.split(test=0.5)
-        algorithm = Splitting(f.parties, 0.5)
+        algorithm = SplitAlgorithm(f.parties, 0.5)
         plan = f.plan(algorithm, task="split", method="keyed-hash", price=None, unit="person", parameters={})
         assert part_identity(plan, "train") == train.alignment
         rounds = algorithm.rounds(plan)

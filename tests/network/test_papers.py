@@ -33,7 +33,7 @@ def opened(site: Site, journal: StudyJournal | None = None, papers: FederationAg
     """The served parties in this process: the same folders, papers, guards and heads; only the wire is missing."""
     transport = Direct({name: member.guard() for name, member in site.members.items()})
     try:
-        yield cn.Federation(transport, parties=site.parties, papers=papers or site.papers, journal=journal)
+        yield cn.Federation(transport, parties=site.parties, agreement=papers or site.papers, journal=journal)
     finally:
         transport.close()
 
@@ -281,7 +281,7 @@ def test_a_coordinator_that_was_cut_off_in_the_last_turn_tells_the_others_what_i
         spent = federation.budget()
         kept = StudyJournal(state, site.papers)
         assert [study.status for study in kept.studies()] == ["running"]
-        again = cn.Federation(transport, parties=site.parties, papers=site.papers, journal=kept)
+        again = cn.Federation(transport, parties=site.parties, agreement=site.papers, journal=kept)
         study = counts().fit(again)
         assert "nothing spent" in study.receipt_
         assert again.budget().equals(spent)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.counting import IndependentCounts, ResponseCounts, layout
+from colonnade.coordinator.protocols.counting import IndependentCounts, ResponseCounts, table_layout
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
@@ -24,7 +24,7 @@ def gate_of(f: cn.Federation, party: str = "bank") -> Gate:
 
 
 def a_plan(f: cn.Federation, *, epsilon: float = 0.5, kind: type = ResponseCounts, repeat: int = 1, **changes) -> Plan:
-    algorithm = kind(layout(f, ["bank.segment", "telco.plan"]), Price.of(epsilon), f.people)
+    algorithm = kind(table_layout(f, ["bank.segment", "telco.plan"]), Price.of(epsilon), f.people)
     plan = f.plan(
         algorithm,
         task="pattern-count",

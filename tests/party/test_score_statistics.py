@@ -11,7 +11,7 @@ from scipy import stats
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.coding.columns import features_of
-from colonnade.coordinator.protocols.score_releases import Guess, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
 from colonnade.estimators.export import design
@@ -287,7 +287,7 @@ def test_rounding_has_no_direction():
 
 def test_a_guess_is_the_label_of_the_nearest_point():
     points = np.array([[1.0, 0, 0, -1.0, 0], [0, 1.0, 0, 1.0, 0.5], [0, 0, 1.0, 0, 0]])
-    made = release(("telco", "bank"), label=Guess("bank", points, (4, 1, 1)))
+    made = release(("telco", "bank"), label=GuessedLabel("bank", points, (4, 1, 1)))
     made = ScoreHistogramRelease(made.name, made.parts, 0.0, made.label, (1, 4), made.price)
     agreed = plan(made.steps(), 3)
     parts = {step.party: PrivateScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}

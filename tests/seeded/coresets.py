@@ -93,7 +93,7 @@ BUGS = [
     ),
     Bug(
         "weights by distinct rows",
-        replaced(sampling, "weigh", _distinct_rows),
+        replaced(sampling, "weighted_coreset", _distinct_rows),
         sampling.test_merged_duplicates_weigh_as_much_as_their_occurrences,
     ),
     Bug(

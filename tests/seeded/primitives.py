@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
+from colonnade.coordinator.protocols.local_moments import SketchedMoments
 from colonnade.coordinator.protocols.power_moments import SketchedSquare
-from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
 from colonnade.estimation import unbiased_power
 from colonnade.party.policy import Policy
 from colonnade.party.steps.local import PrivateValues

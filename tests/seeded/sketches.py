@@ -152,11 +152,6 @@ BUGS = [
         tables.test_people_whom_one_party_has_no_record_of_are_noticed,
     ),
     Bug(
-        "the paper's harmonic constant",
-        replaced(sketch_tables, "kappa", lambda _: 1.6),
-        partial(tables.test_the_papers_harmonic_mean_is_biased_and_ours_are_not, 0.1, 1.65),
-    ),
-    Bug(
         "the constant of other sketches in the rule for k′",
         replaced(tables, "weight_noise", lambda *arguments: 0.649 * _honest_noise(*arguments) / 1.04),
         tables.test_an_average_cell_of_the_automatic_grid_is_twice_its_noise_with_the_right_constant,

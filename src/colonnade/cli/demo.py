@@ -73,7 +73,8 @@ def _show(number: int, study: "DemoStudy", data: "Federated", federation: "Feder
     screen.print_frame(found.table)
     screen.line(found.summary)
     screen.line("charged   " + _figures(found.charges))
-    screen.line("remaining " + _figures(federation.budget()["remaining"].to_dict()))
+    remaining = {str(party): float(value) for party, value in federation.budget()["remaining"].items()}
+    screen.line("remaining " + _figures(remaining))
     screen.line(f"receipt   {found.estimator.receipt_}")
     return found
 

@@ -1,37 +1,39 @@
 """Agreeing on an order of rows, seen from the coordinator.
 
-The papers assume aligned rows. Here the parties find them (`colonnade.secure.matching`), or agree to a public list. The
-coordinator relays sealed letters, and learns the order's name and its public size.
+The published methods assume aligned rows. Here the parties find a common order themselves (`colonnade.secure.matching`), or
+agree to a public list (docs/proofs/alignment.md). The coordinator relays sealed letters. It learns the order's name and its
+public size.
 """
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from colonnade.conversations.agreements import list_hash, packed_list
-from colonnade.coordinator import driver
 from colonnade.coordinator.driver import Progress, progress_bar
 from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, ProtocolError, ReleaseLost
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Algorithm, Described, GetDescription, Recall, Reply, Rounds
+from colonnade.protocol.messages import Described, Recall, Reply, Rounds
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
-from colonnade.transport.direct import Transport
+
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
 
 __all__ = [
     "STEP",
     "TASK",
-    "Aligned",
-    "Aligning",
+    "Alignment",
     "CohortAlgorithm",
     "MatchingAlgorithm",
     "Mode",
-    "Order",
+    "RowOrder",
     "Size",
-    "aligning_plan",
+    "align",
+    "alignment_plan",
 ]
 
 
@@ -39,7 +41,7 @@ STEP = "rows"
 
 
 @dataclass(frozen=True)
-class Order:
+class RowOrder:
     """An order of rows that all parties keep.
 
     Parameters
@@ -56,7 +58,7 @@ class Order:
 
 @dataclass(frozen=True)
 class MatchingAlgorithm:
-    """The parties match their lists.
+    """The algorithm by which the parties match their lists.
 
     Parameters
     ----------
@@ -67,11 +69,11 @@ class MatchingAlgorithm:
     rules
         How ids are compared.
     size
-        What the coordinator is told of the number of people.
+        What the coordinator learns of the number of people.
     price
-        What a noisy number offers.
+        The price of a noisy number of people; ``None`` otherwise.
     announce
-        Told which turn of how many is next.
+        Called with a line that says which turn of how many is next.
     """
 
     kind: type[ListMatching]
@@ -110,12 +112,12 @@ class MatchingAlgorithm:
 
 @dataclass(frozen=True)
 class CohortAlgorithm:
-    """The parties agree to a public list.
+    """The algorithm by which the parties agree to a public list.
 
     Parameters
     ----------
     parties
-        Everyone.
+        All of them.
     cohort
         The list.
     rules
@@ -156,11 +158,11 @@ def _kept(plan: Plan, members: Sequence[str]) -> Rounds:
     return None
 
 
-def _agreed(replies: Mapping[str, Reply]) -> Order:
+def _agreed(replies: Mapping[str, Reply]) -> RowOrder:
     named = {(reply.alignment, reply.people) for reply in replies.values() if isinstance(reply, Described)}
     if len(named) != 1 or any(not isinstance(reply, Described) for reply in replies.values()):
         raise ProtocolError("The parties do not agree on one order of rows.")
-    return Order(*named.pop())
+    return RowOrder(*named.pop())
 
 
 TASK = "alignment"
@@ -169,8 +171,8 @@ Size = Literal["declared", "public", "noisy", "hidden"]
 
 
 @dataclass(frozen=True)
-class Aligned:
-    """How a federation came by its row order, with the papers of the study that fixed it.
+class Alignment:
+    """How a federation came by its row order, and the record of the study that fixed it.
 
     Parameters
     ----------
@@ -190,7 +192,7 @@ class Aligned:
 
     @property
     def receipt(self) -> str:
-        """One line to keep."""
+        """A one-line summary."""
         plan, transcript = self.findings.plan, self.findings.transcript
         price = f"ε={plan.price.epsilon:.4g}" if plan.price is not None else "no budget"
         return (
@@ -199,101 +201,40 @@ class Aligned:
         )
 
 
-class Aligning:
-    """How a federation comes by its row order: what `Federation` is able to do besides running studies."""
-
-    parties: tuple[str, ...]
-    transport: Transport
-    identity: str
-    alignment: str
-    people: int
-    union: bool
-    aligned_: Aligned | None
-
-    def study(  # noqa: D102  # the federation's own
-        self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
-    ) -> Findings:
-        raise NotImplementedError
-
-    def align(
-        self,
-        mode: Mode = "intersection",
-        *,
-        epsilon: float | None = None,
-        size: Size | None = None,
-        capacity: int | Mapping[str, int] | None = None,
-        ids: Sequence[object] | None = None,
-        kind: str = "text",
-        form: str = "NFC",
-        strip: bool = True,
-        case: str = "keep",
-        repeat: int = 1,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Fix the order of rows. Run once and stored: asking again uses the order that the parties keep, at no cost.
-
-        Parameters
-        ----------
-        mode
-            ``"intersection"``: people in every list. Each party learns which of its own ids those are and nothing else about
-            its other ids (`colonnade.secure.matching`); the coordinator sees sealed letters. ``"cohort"``: the people of a
-            public list, who are thereby known to take part; nobody learns who has them. ``"union"`` (two parties): positions
-            in the union, so that nobody learns who is in common; secure studies then cover the people in common.
-        epsilon
-            Tell the coordinator the number of people with discrete Laplace noise, at this price to every ledger. The order then
-            has that many places: surplus people are left out at random, surplus places are null records.
-        size
-            ``"noisy"`` (with ``epsilon``), ``"hidden"`` (the coordinator learns nothing: there are as many places as the
-            shortest list could have) or ``"public"`` (the number itself; parties must allow it by name). By default ``"noisy"``
-            with ``epsilon``, and otherwise the number where a simulation has declared who takes part public.
-        capacity
-            A public bound on every list's length, or one for each party: lists are filled up to it, so that their length
-            does not show. By default what each party has declared.
-        ids
-            The public list of ``"cohort"``.
-        kind, form, strip, case
-            How ids are compared: as ``"text"`` or ``"whole"`` numbers; Unicode form ``"NFC"``, ``"NFKC"`` or ``""``; without
-            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``).
-        repeat
-            A higher number is a new run. Policies bound how often lists are matched.
-        progress
-            Called with a line about what is being done.
-
-        Returns
-        -------
-        self
-            On the new order; ``aligned_`` holds its papers.
-        """
-        with progress_bar("align") as shown:
-            algorithm, plan, told = aligning_plan(
-                self,
-                self._opened_with(),
-                mode=mode,
-                epsilon=epsilon,
-                size=size,
-                capacity=capacity,
-                cohort=ids,
-                rules=IdRules(kind=kind, form=form, strip=strip, case=case),
-                repeat=repeat,
-                announce=progress or shown,
-            )
-            findings = self.study(algorithm, plan, title=f"align(mode={mode!r})", progress=progress or shown)
-        order = findings.value
-        self.alignment, self.people, self.union = order.identity, order.people, mode == "union"
-        self.aligned_ = Aligned(mode, told, order.identity, order.people, findings)
-        return self
-
-    def _opened_with(self) -> dict[str, Described]:
-        """Ask every party for the row order that it was opened with: aligning again starts from there, whatever came since."""
-        replies = driver.ask(dict.fromkeys(self.parties, GetDescription()), self.transport)
-        described = {party: reply for party, reply in replies.items() if isinstance(reply, Described)}
-        if len(described) != len(replies):
-            raise ProtocolError("A party answered with something else.")
-        return described
+def align(
+    federation: "Federation",
+    mode: Mode,
+    *,
+    epsilon: float | None,
+    size: Size | None,
+    capacity: int | Mapping[str, int] | None,
+    ids: Sequence[object] | None,
+    rules: IdRules,
+    repeat: int,
+    progress: Progress | None,
+) -> Alignment:
+    """Have the parties fix an order of rows, put the federation on it, and return the record; see `Federation.align`."""
+    with progress_bar("align") as shown:
+        algorithm, plan, disclosed = alignment_plan(
+            federation,
+            federation.descriptions(),  # aligning again starts from the order that the parties were opened with
+            mode=mode,
+            epsilon=epsilon,
+            size=size,
+            capacity=capacity,
+            cohort=ids,
+            rules=rules,
+            repeat=repeat,
+            announce=progress or shown,
+        )
+        findings = federation.study(algorithm, plan, title=f"align(mode={mode!r})", progress=progress or shown)
+    order = findings.value
+    federation.alignment, federation.people, federation.union = order.identity, order.people, mode == "union"
+    return Alignment(mode, disclosed, order.identity, order.people, findings)
 
 
-def aligning_plan(
-    federation: Aligning,
+def alignment_plan(
+    federation: "Federation",
     described: Mapping[str, Described],
     *,
     mode: Mode,
@@ -305,7 +246,7 @@ def aligning_plan(
     repeat: int,
     announce: Callable[[str], None],
 ) -> tuple[MatchingAlgorithm | CohortAlgorithm, Plan, str]:
-    """Return what to run, as a plan on the row order that the parties were opened with, and what is told of the size."""
+    """Return the algorithm, its plan on the row order that the parties were opened with, and what is disclosed of the size."""
     if mode not in ("intersection", "cohort", "union"):
         raise BadInput(f"There is no mode {mode!r}.", remedy='Use "intersection", "cohort" or "union".')
     if len(federation.parties) < 2:
@@ -315,15 +256,17 @@ def aligning_plan(
     if mode == "cohort":
         if epsilon is not None or size is not None or capacity is not None:
             raise BadInput("A cohort is public: it takes no epsilon, size or capacity.")
-        algorithm, told = CohortAlgorithm(federation.parties, _listed(cohort), rules), "public"
+        algorithm, disclosed = CohortAlgorithm(federation.parties, _listed(cohort), rules), "public"
     else:
         if cohort is not None:
             raise BadInput('ids are given for mode="cohort" only: in the other modes they stay with the parties.')
-        told = _told_of_union(size, epsilon) if mode == "union" else _told(size, epsilon, first.people)
-        price = Price.of(epsilon, 0.0) if told == "noisy" else None
+        disclosed = (
+            _union_size_disclosure(size, epsilon) if mode == "union" else _size_disclosure(size, epsilon, first.people)
+        )
+        price = Price.of(epsilon, 0.0) if disclosed == "noisy" else None
         capacities = _capacities(federation.parties, capacity, described)
         kind = ListMatching if mode == ListMatching.mode else UnionMatching
-        algorithm = MatchingAlgorithm(kind, capacities, rules, told, price, announce)
+        algorithm = MatchingAlgorithm(kind, capacities, rules, disclosed, price, announce)
     plan = Plan(
         task=TASK,
         method=mode,
@@ -338,11 +281,11 @@ def aligning_plan(
         steps=algorithm.steps(),
         repeat=repeat,
     )
-    return algorithm, plan, told
+    return algorithm, plan, disclosed
 
 
-def _told(size: Size | None, epsilon: float | None, people: int) -> str:
-    """What the coordinator will know of the number of people; never the number itself unless somebody said so."""
+def _size_disclosure(size: Size | None, epsilon: float | None, people: int) -> str:
+    """Return what the coordinator will know of the number of people; the number itself only where the caller said so."""
     if size is None:
         size = "noisy" if epsilon is not None else "declared" if people else None
     if size is None:
@@ -357,7 +300,7 @@ def _told(size: Size | None, epsilon: float | None, people: int) -> str:
     return size
 
 
-def _told_of_union(size: Size | None, epsilon: float | None) -> str:
+def _union_size_disclosure(size: Size | None, epsilon: float | None) -> str:
     if epsilon is not None or size not in (None, "hidden", "public"):
         raise BadInput(
             'The size of a union is "hidden" (filled up to the sum of both capacities, the default) or "public".',
@@ -376,7 +319,7 @@ def _capacities(
     silent = [party for party, value in found.items() if value == 0]
     if silent:
         raise BadInput(
-            f"Party {silent[0]!r} has not declared how long its list may look.",
+            f"Party {silent[0]!r} has not declared a bound on the length of its list.",
             remedy="Give capacity=, a public bound on every list's length; lists are filled up to it.",
         )
     if any(type(value) is not int or not 1 <= value <= LARGEST_CAPACITY for value in found.values()):

@@ -1,4 +1,7 @@
-"""Drives an algorithm's rounds over a transport: agree first, then ask, and say what a failure cost."""
+"""The driver of a study: it runs an algorithm's rounds over a transport.
+
+It first has every party agree to the plan, then asks for releases, and says what a failure cost.
+"""
 
 import os
 import sys
@@ -13,35 +16,19 @@ from colonnade.coordinator.journal import Journal, NoJournal
 from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
-from colonnade.protocol import codec
-from colonnade.protocol.messages import (
-    Agreed,
-    Algorithm,
-    Ask,
-    Conclude,
-    Greeted,
-    Opened,
-    Post,
-    Posted,
-    Propose,
-    Recall,
-    Refused,
-    Released,
-    Reply,
-    Request,
-)
+from colonnade.protocol import codec, messages
 from colonnade.secure.mail import Hello
 from colonnade.transport.direct import Transport
 from colonnade.transport.transcript import Recorded, Transcript
 
-__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "conduct", "progress_bar"]
+__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "progress_bar", "run_study"]
 
 Progress = Callable[[str], None]
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress]:
-    """Yield a function that announces the step at hand: on a terminal; elsewhere nobody watches, and nothing is written.
+    """Yield a function that announces the current step on a terminal. Elsewhere nothing is written.
 
     ``COLONNADE_PROGRESS=0`` silences it, ``=lines`` forces plain lines.
     """
@@ -75,7 +62,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study learned, what it cost each party by its own account, and what was said on the way."""
+    """What a study learned, what it cost each party by its own account, and the log of its messages."""
 
     value: Any
     plan: Plan
@@ -86,7 +73,7 @@ class Outcome:
 
 @dataclass
 class _CostSoFar:
-    """What has left so far: the truth about cost when a study fails half-way.
+    """What each party has released so far: the cost of a study that fails half-way.
 
     A step that was asked for and whose reply never came counts as paid: the party may have debited it before the reply was lost.
     """
@@ -98,23 +85,27 @@ class _CostSoFar:
     refused: dict[str, float] = field(default_factory=dict)
     mechanisms: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, requests: Mapping[str, Request]) -> None:
+    def ask(self, requests: Mapping[str, messages.Request]) -> None:
         self.pending = {
             party: request.step
             for party, request in requests.items()
-            if isinstance(request, Ask) or (isinstance(request, Post) and request.turn > 0)
+            if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn > 0)
         }
 
-    def note(self, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> None:
+    def note(self, requests: Mapping[str, messages.Request], replies: Mapping[str, messages.Reply]) -> None:
         self.pending = {}
         for party, reply in replies.items():
             request = requests[party]
-            if isinstance(reply, Released):
+            if isinstance(reply, messages.Released):
                 self.mechanisms[reply.step] = reply.mechanism
                 self._pay(party, reply.step)
-            elif isinstance(request, Post) and request.turn > 0 and isinstance(reply, Posted | Opened):
+            elif (
+                isinstance(request, messages.Post)
+                and request.turn > 0
+                and isinstance(reply, messages.Posted | messages.Opened)
+            ):
                 self._pay(party, request.step)
-            elif isinstance(reply, Refused) and reply.spent:
+            elif isinstance(reply, messages.Refused) and reply.spent:
                 self.refused[party] = reply.spent
 
     def spent(self) -> dict[str, float]:
@@ -132,28 +123,28 @@ class _CostSoFar:
             self.paid.setdefault(party, set()).add(step)
 
 
-def conduct(
-    algorithm: Algorithm,
+def run_study(
+    algorithm: messages.Algorithm,
     plan: Plan,
     transport: Transport,
     progress: Progress,
     journal: Journal | None = None,
     about: About | None = None,
 ) -> Outcome:
-    """Run a study to its end, and take it up again where the network or a process failed: what was released is not paid twice.
+    """Run a study to its end, and take it up again after a failure of the network or of a process. No release is paid twice.
 
-    Every party is asked to agree before any is asked to release, so that a refusal that can be foreseen costs nobody anything.
+    Every party is asked to agree before any is asked to release, so that a refusal of the plan costs nobody anything.
     """
     journal = journal or NoJournal()
     spent: dict[str, float] = {}
     for attempt in range(1, journal.attempts + 1):
         try:
-            outcome = _conduct_once(algorithm, plan, transport, progress, journal, about)
+            outcome = _run_once(algorithm, plan, transport, progress, journal, about)
         except ColonnadeError as error:
             spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
             lasting = isinstance(error, PartyAway) or not isinstance(
                 error, ProtocolError
-            )  # was waited for; was refused
+            )  # waited for long enough, or refused
             if attempt == journal.attempts or lasting:
                 error.spent = spent or None
                 journal.finish(plan, error)
@@ -164,8 +155,8 @@ def conduct(
     raise AssertionError  # there is one attempt at least
 
 
-def _conduct_once(
-    algorithm: Algorithm,
+def _run_once(
+    algorithm: messages.Algorithm,
     plan: Plan,
     transport: Transport,
     progress: Progress,
@@ -180,13 +171,13 @@ def _conduct_once(
     try:
         requests = next(rounds)
         while True:
-            if recorded.step != _name(requests):
-                recorded.step = _name(requests)
+            if recorded.step != _step_name(requests):
+                recorded.step = _step_name(requests)
                 progress(recorded.step)
             cost.ask(requests)
             journal.sending(plan, requests)
-            replies = _exchange(_with_words(requests, about), recorded)
-            replies |= _told(journal.missed(plan, requests, replies), recorded)
+            replies = _exchange(_with_description(requests, about), recorded)
+            replies |= _send_missed(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             cost.note(requests, replies)
             _raise_refusal(replies)
@@ -194,79 +185,89 @@ def _conduct_once(
     except StopIteration as finished:
         return Outcome(finished.value, plan, cost.quote, cost.mechanisms, recorded.transcript)
     except ColonnadeError as error:
-        error.spent = cost.spent() or None  # whatever failed, the truth about cost goes with it
+        error.spent = cost.spent() or None  # every failure says what it cost
         raise
 
 
-def _told(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
-    """Tell members what they missed of a conversation that others have finished; one that cannot take it up says so."""
+def _send_missed(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
+    """Send members what they missed of a conversation that others have finished. Refusals are left out."""
     if not requests:
         return {}
-    return {member: reply for member, reply in _exchange(requests, transport).items() if not isinstance(reply, Refused)}
+    return {
+        member: reply
+        for member, reply in _exchange(requests, transport).items()
+        if not isinstance(reply, messages.Refused)
+    }
 
 
-def _with_words(requests: Mapping[str, Request], about: About | None) -> Mapping[str, Request]:
-    """Add what the study is about to the first request of each step."""
+def _with_description(requests: Mapping[str, messages.Request], about: About | None) -> Mapping[str, messages.Request]:
+    """Add the study's description to the first request of each step."""
     if about is None:
         return requests
     return {
         member: msgspec.structs.replace(request, about=about)
-        if isinstance(request, Ask) or (isinstance(request, Post) and request.turn == 0)
+        if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn == 0)
         else request
         for member, request in requests.items()
     }
 
 
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
-    """Put the plan to every party; return what each would be charged. Nothing is spent."""
+    """Propose the plan to every party, and return what each would be charged. Nothing is spent."""
     members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
-    replies = ask({member: Propose(plan=plan, about=about) for member in members}, transport)
+    replies = ask({member: messages.Propose(plan=plan, about=about) for member in members}, transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}
     for party, reply in replies.items():
-        if not isinstance(reply, Agreed) or reply.plan_hash != codec.digest(plan):
+        if not isinstance(reply, messages.Agreed) or reply.plan_hash != codec.digest(plan):
             raise PlanMismatch(f"Party {party!r} agreed to another plan.")
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
-    (journal or NoJournal()).agreed(plan, cast("Mapping[str, Agreed]", replies))
+    (journal or NoJournal()).agreed(plan, cast("Mapping[str, messages.Agreed]", replies))
     return Quote(losses, unpaid, disclosed)
 
 
-def ask(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+def ask(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
     """Exchange one round of messages that cost nothing; raise the first refusal."""
     replies = _exchange(requests, transport)
     _raise_refusal(replies)
     return replies
 
 
-def _exchange(requests: Mapping[str, Request], transport: Transport) -> dict[str, Reply]:
+def _exchange(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
     answers = transport.exchange({party: codec.encode(request) for party, request in requests.items()})
-    if set(answers) != set(requests):
+    missing = sorted(set(requests) ^ set(answers))
+    if missing:
         raise ProtocolError(
-            "The transport lost a reply.", remedy="Repeat the call: what was released is not paid twice."
+            f"The transport lost the reply of {missing[0]!r}.",
+            remedy="Repeat the call: what was released is not paid twice.",
         )
     replies = {party: codec.decode_reply(answers[party]) for party in requests}
     if isinstance(transport, Recorded):
-        _note(transport.transcript, replies, answers)
+        _note_traffic(transport.transcript, replies, answers)
     return replies
 
 
-def _note(transcript: Transcript, replies: Mapping[str, Reply], answers: Mapping[str, bytes]) -> None:
-    """Keep what a report shows: bytes by kind of message, and who signed."""
+def _note_traffic(transcript: Transcript, replies: Mapping[str, messages.Reply], answers: Mapping[str, bytes]) -> None:
+    """Count what a report shows: bytes by kind of message, and signatures."""
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
-        if isinstance(reply, Greeted):
+        if isinstance(reply, messages.Greeted):
             transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
 
 
-def _raise_refusal(replies: Mapping[str, Reply]) -> None:
+def _raise_refusal(replies: Mapping[str, messages.Reply]) -> None:
     for party, reply in replies.items():
-        if isinstance(reply, Refused):
+        if isinstance(reply, messages.Refused):
             raise error_for(reply.code)(f"Party {party!r}: {reply.message}", remedy=reply.remedy)
 
 
-def _name(requests: Mapping[str, Request]) -> str:
+def _step_name(requests: Mapping[str, messages.Request]) -> str:
     first = next(iter(requests.values()))
-    return first.step if isinstance(first, Ask | Post | Recall | Conclude) else "negotiation"
+    return (
+        first.step
+        if isinstance(first, messages.Ask | messages.Post | messages.Recall | messages.Conclude)
+        else "negotiation"
+    )

@@ -1,55 +1,45 @@
-"""Parties, a transport and what is public about them: the coordinator's whole view of a federation."""
+"""The coordinator's view of a federation: its parties, how to reach them, and what is public about them."""
 
+import copy
 import html
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Literal, Self, TypeVar, cast, overload
 
 import pandas as pd
 
 from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
-from colonnade.coordinator.alignment import Aligned, Aligning
-from colonnade.coordinator.driver import Outcome, Progress, Quote
-from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_loss
-from colonnade.coordinator.journal import Journal, check_schemas, open_connection
+from colonnade.coordinator.alignment import Alignment, Mode, Size, align
+from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
+from colonnade.coordinator.journal import Journal
+from colonnade.coordinator.opening import SimulatedParty, check_schemas, nodes_for, open_connection, simulated_nodes
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
-from colonnade.coordinator.splitting import Dividing
-from colonnade.errors import (
-    BadInput,
-    NotEnoughComputeNodes,
-    ProtocolError,
-    SchemaMismatch,
-)
+from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
+from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.plan import RELATION, About, Parameter, Plan, Unit
 from colonnade.privacy.accounting import Budget, Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAccount, GetDescription, Reply, Request
-from colonnade.result import COORDINATOR
 from colonnade.schema import Column, Schema
-from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+from colonnade.secure.shamir import default_threshold
+from colonnade.steps.alignment import IdRules
 from colonnade.steps.registry import uses_compute_nodes
-from colonnade.transport.direct import Direct, Endpoint, Transport
+from colonnade.transport.direct import Direct, Transport
 
 __all__ = ["Federation"]
 
-_Kind = TypeVar("_Kind", bound=Reply)
+_Policy = TypeVar("_Policy")
+_Reply = TypeVar("_Reply", bound=Reply)
 
 
-class _Assembles(Protocol):
-    """What `Federation.simulate` needs of a party object: its own layer knows how to open the others."""
-
-    @classmethod
-    def assemble(cls, parties: Mapping[str, Any], **options: Any) -> Mapping[str, Endpoint]: ...
-
-
-class Federation(Aligning, Dividing):
+class Federation:
     """Several organisations that hold different columns about the same people.
 
-    Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and codec), or from a transport that
-    reaches parties elsewhere.
+    Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`
+    (parties on other machines).
 
     Parameters
     ----------
@@ -60,13 +50,13 @@ class Federation(Aligning, Dividing):
     compute_nodes
         Members without data that compute on shares; ``"coordinator"`` among them if it is one.
     collusion
-        c: how many parties may pool what they see with the coordinator without weakening the promise of secure methods.
+        c: how many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
     alignment
-        Which agreed order of rows; by default the one that the parties were opened with.
-    papers
-        The signed papers of a federation of separate machines; their hash is then the federation's name in every plan.
+        The name of an agreed order of rows; by default the one that the parties were opened with.
+    agreement
+        The signed agreement of a federation of separate machines; its hash is then the federation's name in every plan.
     journal
-        What is kept of studies, so that one that was cut short is taken up again; by default nothing.
+        Where studies are recorded, so that one that was cut short is taken up again; by default nowhere.
 
     Examples
     --------
@@ -86,43 +76,39 @@ class Federation(Aligning, Dividing):
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
         alignment: str = "",
-        papers: FederationAgreement | None = None,
+        agreement: FederationAgreement | None = None,
         journal: Journal | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
-            raise BadInput("collusion is a whole number, zero or more.")
+            raise BadInput("collusion must be a whole number, zero or more.")
         self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
         self.collusion = collusion
-        described = self._everyone(GetDescription(alignment=alignment), Described)
+        described = self.descriptions(alignment)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
-        alignments = {(reply.alignment, reply.people) for reply in described.values()}
-        if len(alignments) != 1 or any(reply.party != name for name, reply in described.items()):
-            raise SchemaMismatch("The parties do not agree on one alignment of their rows.")
-        (self.alignment, self.people) = alignments.pop()
-        self.union = any(reply.union for reply in described.values())
-        self.aligned_: Aligned | None = None
-        self.identity = codec.federation_digest(self.schemas) if papers is None else papers.identity
+        self.alignment, self.people, self.union = _one_order(described)
+        self.aligned_: Alignment | None = None
+        self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
-        if papers is not None:
-            check_schemas(papers, self.schemas)
+        if agreement is not None:
+            check_schemas(agreement, self.schemas)
 
     @classmethod
     def simulate(
         cls,
-        parties: Mapping[str, Any],
+        parties: Mapping[str, SimulatedParty[_Policy]],
         *,
         id: str,  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
-        policies: Mapping[str, Any] | None = None,
+        policies: Mapping[str, _Policy] | None = None,
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
         aligned: bool = True,
     ) -> "Federation":
-        """Bring up every party in this process.
+        """Open every party in this process.
 
         Parameters
         ----------
@@ -136,29 +122,19 @@ class Federation(Aligning, Dividing):
             Members without data that help to compute on shares. With two parties and none named, the coordinator is the third
             node, and secure methods then assume that it colludes with neither party.
         collusion
-            How many parties may pool what they see with the coordinator without weakening the promise of secure methods.
+            How many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
             Where ledgers are kept; by default a temporary directory that ends with the process.
         test_key
-            For tests only: makes all noise a function of this key, hence worthless; the ledgers are marked as test ledgers.
+            For tests only: all noise becomes a function of this key and protects nobody. The ledgers are marked as test ledgers.
         aligned
             ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
         """
-        if not isinstance(parties, Mapping) or not parties:
-            raise BadInput("simulate takes a mapping from party names to cn.Party objects, at least one.")
+        nodes = simulated_nodes(parties, compute_nodes)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
-        kinds = {type(party) for party in parties.values()}
-        if len(kinds) != 1 or not hasattr(next(iter(kinds)), "assemble"):
-            raise BadInput("simulate takes cn.Party objects.", remedy="Wrap each table: cn.Party(frame, schema=...).")
-        if isinstance(compute_nodes, str) or COORDINATOR in compute_nodes:
-            raise BadInput(
-                "compute_nodes takes a list of names; the coordinator joins in by itself where it is needed."
-            )
-        nodes = (*map(str, compute_nodes), *([COORDINATOR] if len(parties) + len(compute_nodes) < FEWEST_NODES else []))
-        assembling = cast("type[_Assembles]", kinds.pop())
-        guards = assembling.assemble(
+        guards = type(next(iter(parties.values()))).assemble(
             parties,
             id=id,
             budget=budget,
@@ -186,25 +162,25 @@ class Federation(Aligning, Dividing):
         Parameters
         ----------
         path
-            The federation's papers, ``federation.toml``, signed by every member.
+            The federation's agreement, ``federation.toml``, signed by every member.
         kit
-            The coordinator's start-up kit; by default ``kits/coordinator`` or ``kit`` beside the papers.
+            The coordinator's start-up kit; by default ``kits/coordinator`` or ``kit`` beside that file.
         state
-            Where studies under way are kept; by default ``coordinator-state`` beside the papers.
+            Where studies under way are kept; by default ``coordinator-state`` beside that file.
         patience
             Seconds that a party may be out of reach before a call fails; by default 45.
         listen
-            The address of this machine to listen on, where it is not the host name in the papers; ``"0.0.0.0"`` for all.
+            The address of this machine to listen on, where it is not the host name in the agreement; ``"0.0.0.0"`` for all.
         """
         connection = open_connection(path, kit=kit, state=state, patience=patience, listen=listen)
-        papers = connection.papers
+        agreement = connection.agreement
         try:
             return cls(
                 connection.transport,
-                parties=papers.parties,
-                compute_nodes=papers.nodes,
-                collusion=papers.collusion,
-                papers=papers,
+                parties=agreement.parties,
+                compute_nodes=agreement.nodes,
+                collusion=agreement.collusion,
+                agreement=agreement,
                 journal=connection.journal,
             )
         except BaseException:
@@ -238,7 +214,11 @@ class Federation(Aligning, Dividing):
         found = {name: self.column(name)[2] for name in (self.columns() if columns is None else plain_names(columns))}
         return {name: found[name] for name in self.columns() if name in found}
 
-    def budget(self, party: str | None = None, *, unit: Unit = "party") -> Any:
+    @overload
+    def budget(self, party: None = None, *, unit: Literal["party"] = "party") -> pd.DataFrame: ...
+    @overload
+    def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.Series: ...
+    def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.DataFrame | pd.Series:
         """Return what each ledger has spent and what remains.
 
         Parameters
@@ -250,17 +230,113 @@ class Federation(Aligning, Dividing):
         """
         accounts = self.accounts()
         if unit == "person":
-            return self._person_row(accounts)
+            return person_row(accounts.values())
         rows = pd.DataFrame([account_row(reply) for reply in accounts.values()]).set_index("party")
         if party is None:
             return rows
         if party not in rows.index:
-            raise BadInput("There is no such party in this federation.")
+            raise BadInput(f"There is no party {party!r}.", remedy=f"The parties are {', '.join(self.parties)}.")
         return rows.loc[party]
 
+    def descriptions(self, alignment: str = "") -> dict[str, Described]:
+        """Ask every party what is public about its columns and about an order of rows; by default the one it was opened with."""
+        return self._everyone(GetDescription(alignment=alignment), Described)
+
     def accounts(self) -> dict[str, Accounted]:
-        """Return every party's own account, line by line: its cap, what it has released and for how much."""
+        """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
         return self._everyone(GetAccount(), Accounted)
+
+    # Rows -------------------------------------------------------------------------------------------------------------------
+
+    def align(
+        self,
+        mode: Mode = "intersection",
+        *,
+        epsilon: float | None = None,
+        size: Size | None = None,
+        capacity: int | Mapping[str, int] | None = None,
+        ids: Sequence[object] | None = None,
+        kind: str = "text",
+        form: str = "NFC",
+        strip: bool = True,
+        case: str = "keep",
+        repeat: int = 1,
+        progress: driver.Progress | None = None,
+    ) -> Self:
+        """Fix the order of rows. It is run once and stored: asking again uses the order that the parties keep, at no cost.
+
+        Parameters
+        ----------
+        mode
+            ``"intersection"``: people in every list. Each party learns which of its own ids those are and nothing else about
+            its other ids (`colonnade.secure.matching`); the coordinator sees sealed letters. ``"cohort"``: the people of a
+            public list, who are thereby known to take part; nobody learns who has them. ``"union"`` (two parties): positions
+            in the union, so that nobody learns who is in common; secure studies then cover the people in common.
+        epsilon
+            Tell the coordinator the number of people with discrete Laplace noise, at this price to every ledger. The order then
+            has that many places: surplus people are left out at random, surplus places are null records.
+        size
+            ``"noisy"`` (with ``epsilon``), ``"hidden"`` (the coordinator learns nothing: there are as many places as the
+            shortest list could have) or ``"public"`` (the number itself; parties must allow it by name). By default ``"noisy"``
+            with ``epsilon``, and otherwise the number where a simulation has declared who takes part public.
+        capacity
+            A public bound on every list's length, or one for each party: lists are filled up to it, so that their length
+            does not show. By default what each party has declared.
+        ids
+            The public list of ``"cohort"``.
+        kind, form, strip, case
+            How ids are compared: as ``"text"`` or ``"whole"`` numbers; Unicode form ``"NFC"``, ``"NFKC"`` or ``""``; without
+            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``).
+        repeat
+            A higher number is a new run. Policies bound how often lists are matched.
+        progress
+            Called with a line about what is being done.
+
+        Returns
+        -------
+        self
+            On the new order; ``aligned_`` holds the record of the study that fixed it.
+        """
+        self.aligned_ = align(
+            self,
+            mode,
+            epsilon=epsilon,
+            size=size,
+            capacity=capacity,
+            ids=ids,
+            rules=IdRules(kind=kind, form=form, strip=strip, case=case),
+            repeat=repeat,
+            progress=progress,
+        )
+        return self
+
+    def split(self, *, test: float = 0.2, repeat: int = 1) -> tuple[Self, Self]:
+        """Divide the people in two: one part to fit on, one to evaluate on.
+
+        Who belongs where follows from a hash of a person's place among the ids, keyed with a secret that the parties agree on and
+        the coordinator does not learn. It is the same at every party, and asking again gives the same parts. Only the number of
+        people in each part is released, and nothing is spent. Studies of either part are debited to the same ledgers.
+
+        Parameters
+        ----------
+        test
+            The share of people in the second part.
+        repeat
+            A higher number gives another division.
+
+        Returns
+        -------
+        train, test : Federation
+            Both over the same parties and the same transport as this one.
+        """
+        first, second = split(self, test, repeat)
+        return self._on(first), self._on(second)
+
+    def _on(self, order: str) -> Self:
+        """Return the same parties on another order of rows that they keep."""
+        other = copy.copy(self)
+        other.alignment, other.people, other.union = _one_order(self.descriptions(order))
+        return other
 
     # Studies ------------------------------------------------------------------------------------------------------------
 
@@ -276,7 +352,7 @@ class Federation(Aligning, Dividing):
         repeat: int = 1,
         relation: str = RELATION,
     ) -> Plan:
-        """Write a study down: the same arguments give the same plan, hence the same request."""
+        """Return the plan of a study. The same arguments give the same plan, and the same plan is the same request."""
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise BadInput("repeat must be a positive whole number.")
         if unit not in ("person", "party"):
@@ -284,7 +360,7 @@ class Federation(Aligning, Dividing):
         steps = algorithm.steps()
         asked = tuple(name for name in self.parties if name in {step.party for step in steps})
         secure = uses_compute_nodes(steps)
-        nodes = self._nodes_for(asked) if secure else ()
+        nodes = nodes_for(asked, self.parties, self.compute_nodes) if secure else ()
         threshold = default_threshold(len(nodes)) if secure else 0
         return Plan(
             task=task,
@@ -304,32 +380,26 @@ class Federation(Aligning, Dividing):
             repeat=repeat,
         )
 
-    def _nodes_for(self, asked: tuple[str, ...]) -> tuple[str, ...]:
-        """Choose who computes on shares: the study's parties and the dataless nodes; if too few, other parties, then us."""
-        helpers = [node for node in self.compute_nodes if node != COORDINATOR]
-        idle = [party for party in self.parties if party not in asked]
-        nodes = [*asked, *helpers]
-        for candidate in (*idle, *(node for node in self.compute_nodes if node == COORDINATOR)):
-            if len(nodes) < FEWEST_NODES:
-                nodes.append(candidate)
-        if len(nodes) < FEWEST_NODES:
-            raise NotEnoughComputeNodes("A secure method needs three compute nodes, and this federation has fewer.")
-        return tuple(nodes)
-
-    def quote(self, plan: Plan) -> Quote:
+    def quote(self, plan: Plan) -> driver.Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
         return driver.agree(plan, self.transport, self.journal)
 
     def run(
-        self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, about: About | None = None
-    ) -> Outcome:
-        """Run a study; ``about`` is what the parties are told about it, beside the plan."""
-        return driver.conduct(algorithm, plan, self.transport, progress or _silent, self.journal, about)
+        self, algorithm: Algorithm, plan: Plan, progress: driver.Progress | None = None, *, about: About | None = None
+    ) -> driver.Outcome:
+        """Run a study. ``about`` is what the parties are told about it besides the plan."""
+        return driver.run_study(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
 
     def study(
-        self, algorithm: Algorithm, plan: Plan, *, title: str, local: bool = False, progress: Progress | None = None
+        self,
+        algorithm: Algorithm,
+        plan: Plan,
+        *,
+        title: str,
+        local: bool = False,
+        progress: driver.Progress | None = None,
     ) -> Findings:
-        """Run a study and draw up its papers."""
+        """Run a study, and return its result and record."""
         outcome = self.run(algorithm, plan, progress, about=About(title=title))
         return findings_of(outcome, self.schemas, title=title, local=local)
 
@@ -353,15 +423,15 @@ class Federation(Aligning, Dividing):
         columns
             Which columns; all of them by default.
         epsilon, delta, unit
-            The price, and for whom; δ must be positive.
+            The price, and the unit that it protects; δ must be positive.
         signed
             Two-level categories to code as one ±1 column instead of two indicators: half the noise, for a binary target.
         noise
-            ``"gaussian"`` or ``"skellam"`` (paper 002).
+            ``"gaussian"`` or ``"skellam"`` (the noise of Secure PCA; docs/proofs/gram.md#skellam).
         scale
             γ, the fixed-point scale; by default 4,096 (64 for Skellam noise).
         row_norms
-            Party to the length to which it clips its coded rows; less noise, some bias.
+            Party to the length to which it clips its rows, after scaling each column to [−1, 1]; less noise, some bias.
         repeat
             A higher number is a new draw at a new price.
         """
@@ -379,6 +449,18 @@ class Federation(Aligning, Dividing):
         )
         findings = self.study(algorithm, plan, title="moments(method='secure')")
         return MomentsRelease(findings.value, described, findings)
+
+    def delivered(self, party: str, plan: Plan, step: str) -> pd.DataFrame:
+        """Return what a study opened to one party alone, where that party is in this process; refused elsewhere.
+
+        It comes from the party's own object and never through the transport: a coordinator across machines cannot ask for it.
+        """
+        return delivered(self.transport, party, plan, step)
+
+    def delivery_path(self, party: str, plan: Plan, step: str) -> Path | None:
+        """Return where a party in this process keeps what was opened to it; ``None`` in memory, or where it is elsewhere."""
+        holder = holder_of_deliveries(self.transport, party)
+        return None if holder is None else holder.delivery_path(plan, step)
 
     def close(self) -> None:
         """Close the transport, and with it ledgers opened by `simulate`."""
@@ -398,22 +480,21 @@ class Federation(Aligning, Dividing):
         return f"Federation({', '.join(self.parties)}: {self.people:,} people, {columns} columns)"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what is public about the columns, every string escaped; no party is asked anything."""
+        """Return a table for notebooks: what is public about the columns, every string escaped. No party is asked anything."""
         rows = [(name, repr(column)) for name, column in self.describe().items()]
         table = pd.DataFrame(rows, columns=["column", "public description"])
         return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False, escape=True, border=0)}"
 
-    def _everyone(self, request: Request, kind: "type[_Kind]") -> dict[str, _Kind]:
+    def _everyone(self, request: Request, kind: "type[_Reply]") -> dict[str, _Reply]:
         replies = driver.ask(dict.fromkeys(self.parties, request), self.transport)
         if any(not isinstance(reply, kind) for reply in replies.values()):
-            raise ProtocolError("A party answered with something else.")
-        return cast("dict[str, _Kind]", replies)
-
-    def _person_row(self, accounts: Mapping[str, Accounted]) -> pd.Series:
-        spent = person_loss(accounts.values())
-        delta = max((reply.cap_delta for reply in accounts.values()), default=0.0)
-        return pd.Series({"spent": spent.epsilon(delta), "delta": delta}, name="person")
+            raise ProtocolError(f"A party answered {type(request).__name__} with something else.")
+        return cast("dict[str, _Reply]", replies)
 
 
-def _silent(_: str) -> None:
-    """No progress is shown unless somebody asked for it."""
+def _one_order(described: Mapping[str, Described]) -> tuple[str, int, bool]:
+    """Return the order of rows that all parties describe: its name, its number of people, and whether it is a union."""
+    orders = {(reply.alignment, reply.people) for reply in described.values()}
+    if len(orders) != 1 or any(reply.party != name for name, reply in described.items()):
+        raise SchemaMismatch("The parties do not agree on one order of rows.", remedy="Call federation.align() again.")
+    return *orders.pop(), any(reply.union for reply in described.values())

@@ -1,17 +1,18 @@
-"""What is known of a study besides its result: its privacy statement, its traffic, its accounts, and a receipt."""
+"""The record of a study besides its result: privacy statement, traffic, the parties' accounts, and a one-line receipt."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.errors import ColonnadeError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import EVENT, Plan
 from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Propose
+from colonnade.protocol import codec, messages
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Column, Schema
 from colonnade.steps.kind import LOSS, SMALL, Forecast
@@ -21,12 +22,12 @@ from colonnade.transport.transcript import Transcript
 __all__ = [
     "Findings",
     "MomentsRelease",
-    "Papers",
+    "StudyRecord",
     "Traffic",
     "account_row",
     "findings_of",
     "forecast_traffic",
-    "person_loss",
+    "person_row",
     "statement_of",
 ]
 
@@ -36,7 +37,7 @@ EVENT_LEVEL = (
     "Steps of that size are hidden; a whole value, and the order of its size, is not."
 )
 NOT_PRIVATE = (
-    "Not differentially private: exact values left the parties, each of which allows this by name in its policy. "
+    "Not differentially private: exact values left the parties. Each party allows this by name in its policy. "
     "What is said to stay hidden does so from a coordinator that follows the protocol; one that does not can learn more, up to "
     "the rows that take part."
 )
@@ -45,14 +46,14 @@ NOT_PRIVATE = (
 def statement_of(
     plan: Plan, quote: Quote, mechanisms: Mapping[str, str], schemas: Mapping[str, Schema], *, local: bool
 ) -> PrivacyStatement:
-    """Return who could see what of a plan, at what price.
+    """Return the privacy statement of a plan: who could see what, at what price.
 
     Parameters
     ----------
     plan, quote
         The study, and what each party computed that it costs.
     mechanisms
-        What each step was perturbed by, in words, where that is known.
+        The mechanism of each step, in words, where it is known.
     schemas
         What is public about the parties' columns.
     local
@@ -95,7 +96,7 @@ def _assumptions(plan: Plan) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a study will say: rounds, and bytes to and from all members.
+    """The traffic that a study will cause: rounds, and bytes to and from each member.
 
     Parameters
     ----------
@@ -116,18 +117,18 @@ class Traffic:
 
 
 def forecast_traffic(plan: Plan, quote: Quote, schemas: Mapping[str, Schema]) -> Traffic | None:
-    """Return what running a plan will say; ``None`` if one of its kinds of step cannot be forecast.
+    """Return the traffic that running a plan will cause; ``None`` if one of its kinds of step cannot be forecast.
 
     Parameters
     ----------
     plan
         The study.
     quote
-        What is paid for already: a release that is kept is fetched, not made.
+        What each party would be charged. A release that was paid for before is fetched, not made again.
     schemas
         The parties' public schemas.
     """
-    forecast = Forecast(len(codec.encode(Propose(plan=plan))))
+    forecast = Forecast(len(codec.encode(messages.Propose(plan=plan))))
     forecast.round(
         dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
         {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
@@ -147,13 +148,13 @@ def _is_paid(quote: Quote, parties: Mapping[str, object], name: str) -> bool:
     return not any(name in quote.unpaid[party] for party in parties)
 
 
-def account_row(reply: Accounted) -> dict[str, object]:
+def account_row(reply: messages.Accounted) -> dict[str, object]:
     """Return one party's line of `Federation.budget`."""
     spent = Loss.from_bytes(reply.spent)
     return {
         "party": reply.party,
         "spent": spent.epsilon(reply.cap_delta),
-        "remaining": _room(spent, reply.cap_nano, reply.cap_delta),
+        "remaining": _remaining_epsilon(spent, reply.cap_nano, reply.cap_delta),
         "epsilon": reply.cap_nano / NANO,
         "delta": reply.cap_delta,
         "releases": sum(entry.loss is not None for entry in reply.entries),
@@ -161,8 +162,8 @@ def account_row(reply: Accounted) -> dict[str, object]:
     }
 
 
-def _room(spent: Loss, cap_nano: int, delta: float) -> float:
-    """Return the largest pure ε that one more release may cost: composition, not subtraction, decides."""
+def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
+    """Return the largest pure ε that one more release may cost, by the composition that ledgers use."""
     low, high = 0, cap_nano
     while low < high:
         middle = (low + high + 1) // 2
@@ -170,8 +171,15 @@ def _room(spent: Loss, cap_nano: int, delta: float) -> float:
     return low / NANO
 
 
-def person_loss(accounts: Iterable[Accounted]) -> Loss:
-    """Compose all parties' releases; one that several parties paid for together counts once, at its largest."""
+def person_row(accounts: Iterable[messages.Accounted]) -> pd.Series:
+    """Return what all parties together have released about one person: a figure that no single ledger caps."""
+    replies = list(accounts)
+    delta = max((reply.cap_delta for reply in replies), default=0.0)
+    return pd.Series({"spent": _person_loss(replies).epsilon(delta), "delta": delta}, name="person")
+
+
+def _person_loss(accounts: Iterable[messages.Accounted]) -> Loss:
+    """Compose all parties' releases. A release that several parties paid for together counts once, at its largest loss."""
     alone: list[Loss] = []
     joint: dict[str, Loss] = {}
     for reply in accounts:
@@ -188,16 +196,16 @@ def person_loss(accounts: Iterable[Accounted]) -> Loss:
 
 @dataclass(frozen=True)
 class Findings:
-    """The result of a study and its papers.
+    """The result of a study and its record.
 
     Parameters
     ----------
     value
         What the algorithm learned.
     plan, privacy, transcript
-        What was asked, what it guarantees, what was said.
+        The plan that was run, its privacy statement, and the log of its messages.
     receipt
-        One line to keep.
+        A one-line summary.
     """
 
     value: Any
@@ -207,34 +215,34 @@ class Findings:
     receipt: str
 
 
-class Papers:
-    """What shows the papers of the study that it came from, under the names that every estimator has them by."""
+class StudyRecord:
+    """A mixin that shows the record of a study, under the attribute names that every estimator uses."""
 
     findings: Findings
 
     @property
     def privacy_(self) -> PrivacyStatement:
-        """Who could see what, at what price."""
+        """The privacy statement: who could see what, at what price."""
         return self.findings.privacy
 
     @property
     def transcript_(self) -> Transcript:
-        """What was said."""
+        """The log of messages: rounds, bytes and times."""
         return self.findings.transcript
 
     @property
     def receipt_(self) -> str:
-        """A line to keep."""
+        """A one-line summary."""
         return self.findings.receipt
 
     @property
     def plan_(self) -> Plan:
-        """What was asked."""
+        """The plan that was run."""
         return self.findings.plan
 
 
 def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, local: bool) -> Findings:
-    """Draw up the papers of a finished study."""
+    """Return a finished study's result and record."""
     plan = outcome.plan
     statement = statement_of(plan, outcome.quote, outcome.mechanisms, schemas, local=local)
     epsilon, delta = statement.epsilon(unit=plan.unit), statement.delta(unit=plan.unit)
@@ -242,7 +250,7 @@ def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, 
     if plan.price is None and any(outcome.quote.disclosed.values()):
         paid = "not differentially private, allowed by name, not covered by the budget"
     receipt = (
-        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} a {plan.unit} towards the coordinator; {paid}; "
+        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} per {plan.unit} towards the coordinator; {paid}; "
         f"{plan.people:,} people, {len(plan.parties)} parties, {outcome.transcript.rounds} rounds, "
         f"{outcome.transcript.bytes:,} bytes, {outcome.transcript.wall_time:.2f} s"
     )
@@ -254,8 +262,8 @@ def _figure(value: float) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentsRelease(Papers):
-    """One noisy Gram matrix and its papers; made by `Federation.moments`.
+class MomentsRelease(StudyRecord):
+    """One noisy Gram matrix and the record of its study; made by `Federation.moments`.
 
     Parameters
     ----------
@@ -264,7 +272,7 @@ class MomentsRelease(Papers):
     columns
         The public descriptions of the columns in it.
     findings
-        The papers of the study that released it.
+        The result and record of the study that released it.
 
     Examples
     --------

@@ -1,8 +1,5 @@
-"""A coordinator across machines: its connection to the members, and a journal from which a study that was cut short is taken
-up.
-"""
+"""A coordinator's journal: what it keeps of its studies, so that one that was cut short is taken up again."""
 
-import os
 import sqlite3
 import threading
 import time
@@ -11,24 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from colonnade.conversations.conversation import LedgerHeads, Member
-from colonnade.conversations.endpoint import ComputeNode
-from colonnade.errors import BadInput, ColonnadeError, ProtocolError, SchemaMismatch
-from colonnade.event_log import Log, write_status
+from colonnade.conversations.conversation import LedgerHeads
+from colonnade.errors import BadInput, ColonnadeError, ProtocolError
+from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
+from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
-from colonnade.schema import Schema
-from colonnade.secure.keys import Identity
-from colonnade.transport.direct import Transport, WithLocalNodes
-from colonnade.transport.kit import require_engine
 
-__all__ = ["Connection", "Journal", "NoJournal", "StudyJournal", "StudyStanding", "check_schemas", "open_connection"]
+__all__ = ["Journal", "NoJournal", "StudyJournal", "StudyStatus"]
 
 
 SMALL = 1 << 18
-"""Bytes of a request that is kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
+"""Requests up to this many bytes are kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
 
 _LAYOUT = """
 CREATE TABLE IF NOT EXISTS studies (
@@ -46,7 +38,7 @@ CREATE TABLE IF NOT EXISTS files (
 
 
 class Journal(Protocol):
-    """What the driver tells the object that keeps track of studies."""
+    """The record of studies that the driver reports to."""
 
     attempts: int
 
@@ -68,7 +60,7 @@ class Journal(Protocol):
 
 
 class NoJournal:
-    """Keeps nothing: for simulations, whose parties end with the process."""
+    """A journal that keeps nothing: for simulations, whose parties end with the process."""
 
     attempts = 1
 
@@ -90,7 +82,7 @@ class NoJournal:
 
 
 @dataclass(frozen=True)
-class StudyStanding:
+class StudyStatus:
     """Where one study stands."""
 
     plan: str
@@ -110,20 +102,20 @@ class StudyJournal:
     ----------
     path
         The file; its folder is made if need be.
-    papers
-        The federation's papers: whose ledgers, and whose signatures.
+    agreement
+        The federation's agreement: it names every ledger and every signing key.
     log
         Where studies are noted as they go; closed with the journal.
     clock
         Seconds since 1970.
     attempts
-        How often a study is taken up again by itself after a failure of the network or of a process.
+        How often a study is tried before a failure of the network or of a process is reported.
     """
 
     def __init__(
         self,
         path: str | Path,
-        papers: FederationAgreement | None = None,
+        agreement: FederationAgreement | None = None,
         *,
         log: Log | None = None,
         clock: Callable[[], float] = time.time,
@@ -136,14 +128,16 @@ class StudyJournal:
         self._step = ""
         self._clock = clock
         self._lock = threading.Lock()
-        self._pinned = {} if papers is None else papers.pinned()
-        ledgers = {} if papers is None else {name: papers.members[name].ledger for name in papers.parties}
+        self._pinned = {} if agreement is None else agreement.pinned()
+        ledgers = {} if agreement is None else {name: agreement.members[name].ledger for name in agreement.parties}
         self._heads = LedgerHeads(ledgers, path.with_suffix(".heads"))
         try:
             self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._file.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _LAYOUT)
         except sqlite3.Error:
-            raise BadInput("The coordinator's state cannot be opened.", remedy="Check its folder.") from None
+            raise BadInput(
+                f"The coordinator's state {path} cannot be opened.", remedy="Check that its folder can be written."
+            ) from None
 
     # What the driver says -----------------------------------------------------------------------------------------------
 
@@ -159,7 +153,7 @@ class StudyJournal:
         """Remember where every ledger stands; refuse one that has gone back."""
         for party, reply in replies.items():
             if party not in self._pinned:
-                raise ProtocolError(f"{party!r} is not in the federation's papers.")
+                raise ProtocolError(f"{party!r} is not a member in the federation's agreement.")
             self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), reply.head)
 
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
@@ -189,7 +183,7 @@ class StudyJournal:
             self._file.execute("COMMIT")
 
     def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
-        """Return the kept letters of those who have nothing to show, where others have."""
+        """Return the kept letters of members that have no answer, where other members have one."""
         asked = [member for member, request in requests.items() if isinstance(request, Recall)]
         empty = [member for member in asked if isinstance(replies[member], NotKept)]
         if not empty or len(empty) == len(asked):
@@ -216,13 +210,13 @@ class StudyJournal:
 
     # What the command line asks -----------------------------------------------------------------------------------------
 
-    def studies(self) -> list[StudyStanding]:
+    def studies(self) -> list[StudyStatus]:
         """Return every study that was ever begun, the latest last."""
         with self._lock:
             rows = self._file.execute(
                 "SELECT plan, task, method, status, step, turn, started, updated FROM studies ORDER BY started"
             ).fetchall()
-        return [StudyStanding(row[0].hex(), *row[1:]) for row in rows]
+        return [StudyStatus(row[0].hex(), *row[1:]) for row in rows]
 
     def begin_file(self, name: str, text: str) -> None:
         """Keep a study file until all of it is done, so that it can be taken up again."""
@@ -255,77 +249,3 @@ def _plain(name: str) -> str:
 
 def _is_small(request: Request) -> bool:
     return isinstance(request, Post) and sum(len(letter) for letter in request.letters.values()) <= SMALL
-
-
-@dataclass(frozen=True)
-class Connection:
-    """What `Federation.connect` needs: the papers, how to reach everybody, and what must not be forgotten."""
-
-    papers: FederationAgreement
-    transport: Transport
-    journal: StudyJournal
-
-
-def open_connection(
-    path: str | Path,
-    *,
-    kit: str | Path | None = None,
-    state: str | Path | None = None,
-    patience: float | None = None,
-    listen: str | None = None,
-) -> Connection:
-    """Read a federation's papers, listen for its members, and open the coordinator's state."""
-    path = Path(path)
-    papers = read_agreement(path).check()
-    require_engine()
-    from colonnade.transport.flare import PATIENCE, FlareTransport
-
-    kit = _kit(path.parent) if kit is None else Path(kit)
-    state = path.parent / "coordinator-state" if state is None else Path(state)
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
-    journal = StudyJournal(state / "studies.sqlite", papers, log=notes)
-    where = papers.coordinator
-    try:
-        near = {COORDINATOR: _own_node(papers, kit, state)} if COORDINATOR in papers.members else {}
-        far = FlareTransport(
-            papers.sites,
-            address=where.address if listen is None else f"{where.scheme}://{listen}:{where.port}",
-            kit=kit,
-            host=where.host,
-            patience=PATIENCE if patience is None else patience,
-            log=notes,
-            changed=lambda connected: write_status(
-                state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
-            ),
-        )
-    except BaseException:
-        journal.close()
-        raise
-    return Connection(papers, WithLocalNodes(far, near) if near else far, journal)
-
-
-def check_schemas(papers: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:
-    """Refuse parties that describe other columns than those in the papers."""
-    for party, schema in schemas.items():
-        if codec.schema_digest(schema) != papers.members[party].schema:
-            raise SchemaMismatch(f"Party {party!r} describes other columns than the federation's papers.")
-
-
-def _kit(folder: Path) -> Path:
-    """Return where the coordinator's kit is beside its papers."""
-    made = folder / "kits" / COORDINATOR
-    return made if made.is_dir() else folder / "kit"
-
-
-def _own_node(papers: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
-    try:
-        seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
-    except (OSError, ValueError):
-        raise BadInput(
-            "The coordinator is a compute node of this federation, and its kit has no identity.key.",
-            remedy="Use the kit that `colonnade federation init` made for the coordinator.",
-        ) from None
-    ledgers = {name: papers.members[name].ledger for name in papers.parties}
-    member = Member(COORDINATOR, Identity.from_seed(seed), papers.pinned(), LedgerHeads(ledgers, state / "node.heads"))
-    return ComputeNode(member, papers.identity, os.urandom)

@@ -41,11 +41,11 @@ class Grid:
     Parameters
     ----------
     cells
-        A row a cell: the number of a local cluster at each party.
+        One row per cell: the number of a local cluster at each party.
     weights
-        Non-negative, one a cell.
+        Non-negative, one per cell.
     sizes
-        How many local clusters each party has.
+        The number of local clusters of each party.
     """
 
     cells: NDArray[np.intp]
@@ -58,7 +58,7 @@ class Grid:
 
 
 def dense_grid(table: Array) -> Grid:
-    """Return every cell of a table with an axis a party."""
+    """Return every cell of a table with one axis per party."""
     cells = np.indices(table.shape).reshape(table.ndim, -1).T
     return Grid(cells, np.asarray(table, dtype=np.float64).ravel(), table.shape)
 
@@ -125,7 +125,7 @@ def _fit(grid: Grid, targets: dict[tuple[int, int], Array], total: float) -> Gri
 
 
 def _softened(table: Array, total: float) -> Array:
-    """Mix a table with the product of its margins, lest a cell that noise emptied contradict another table."""
+    """Mix a table with the product of its margins, so that a cell that noise emptied does not contradict another table."""
     product = np.outer(table.sum(axis=1), table.sum(axis=0)) / (total or 1.0)
     return np.asarray((1 - SOFT) * table + SOFT * product)
 
@@ -145,15 +145,15 @@ def weighted_kmeans(points: Array, weights: Array, n_clusters: int, *, seed: int
     Parameters
     ----------
     points, weights
-        Where, and how much; weights are not negative.
+        The points, and their weights, which are not negative.
     n_clusters
-        How many centres.
+        The number of centres.
     seed
-        Of the starting points.
+        The seed of the starting points.
     """
     points, weights = _heavy(points, weights, n_clusters)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of points that coincide, which noise can bring about
+        warnings.simplefilter("ignore")  # about points that coincide, which noise can cause
         fitted = KMeans(n_clusters, n_init=RESTARTS, random_state=seed).fit(points, sample_weight=weights)
     return np.asarray(fitted.cluster_centers_, dtype=np.float64)
 

@@ -1,20 +1,24 @@
-"""Papers 000 and 001: who pays what in a clustering study, and how fine local clusterings may be. Public rules, other constants.
+"""The prices of a clustering study's parts, and how fine local clusterings may be. All rules are public.
 
-*Split.* A study has two parts: local centres (one release a party) and weights of the grid (one joint opening, or one release a
-party). On the secure channel the noise of a weight is that of a few counts, whatever the number of people, while every centre is
-a mean that each party pays for alone, so centres get four fifths of the budget. Randomised response needs the opposite: its
-noise grows with √people, so weights get three quarters. Histograms are cheap again. Sketches have an error of their own that no
-budget buys off, so they get half, as in paper 001. The split is in ρ where δ > 0 and in ε where δ = 0; the papers halve ε
-(`privacy.md` §2.3, §3.1).
+The study is that of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives) and Private vertical
+clustering (Li, Wang, Li, 2023; docs/references.md#clustering), with other constants
+(docs/proofs/local-clustering.md#composition).
 
-*Composition.* For the person unit the local releases of all parties add up, and so does the joint one; the price of the weights
-is the largest, to the nano-unit, with which the sum of all losses as ledgers count them keeps within the study's price.
+*Split.* A study has two parts: local centres (one release per party) and weights of the grid (one joint opening, or one release
+per party). On the secure channel the noise of a weight is that of a few counts, for any number of people. Every centre is a
+mean that each party pays for alone. So centres get four fifths of the budget. Randomised response needs the opposite: its noise
+grows with √people, so weights get three quarters. Histograms are cheap again. Sketches have an error of their own that no
+budget removes, so they get half, as in Private vertical clustering. The split is in ρ where δ > 0 and in ε where δ = 0; the
+papers halve ε.
 
-*How many local clusters* (k₀ of paper 001, §5.2): the most for which an average cell of a pair table, people/k′², is at least
-twice the noise of a cell; here that is the noise of the channel in use: for sketches that of the joint likelihood, times ρ =
-1.04, where the paper has the constant of other sketches, 0.649, and the noise of complements. More cells are empty of
-information, fewer lose shape. No more than twice the clusters asked for, since finer grids stopped paying there, and no more
-than the centres' own noise can bear.
+*Composition.* For the person unit the local releases of all parties add up, and so does the joint one. The price of the weights
+is the largest, to the nano-unit, for which the sum of all losses as ledgers count them stays within the study's price.
+
+*How many local clusters* (k₀ of Private vertical clustering, §5.2). The rule takes the most for which an average cell of a pair
+table, people/k′², is at least twice the noise of a cell. Here that is the noise of the channel in use. For sketches it is the
+noise of the joint likelihood, times ρ = 1.04; the paper has the constant of other sketches, 0.649, and the noise of
+complements. More clusters would be mostly noise, fewer lose shape. There are no more than twice the clusters asked for, since
+finer grids stopped paying there, and no more than the centres' own noise allows.
 """
 
 import math
@@ -51,7 +55,7 @@ SKETCH_CONSTANT = 1.04
 
 @dataclass(frozen=True)
 class ClusteringPrices:
-    """What each party's centres may cost, and what the weights may: together or, on the local channel, each party's part."""
+    """The price of each party's centres, and of the weights: of all of them, or on the local channel of each party's part."""
 
     centres: Price
     weights: Price
@@ -59,7 +63,7 @@ class ClusteringPrices:
 
 @dataclass(frozen=True)
 class WeightRule:
-    """What differs between the ways of finding weights, where there is more than one party.
+    """What differs between the methods for weights, where there is more than one party.
 
     Parameters
     ----------
@@ -205,7 +209,9 @@ def _sketch_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
 
 def _share(split: float) -> Fraction:
     if isinstance(split, bool) or not isinstance(split, int | float) or not 0 < split < 1:
-        raise BadInput("split is the centres' share of the budget, between 0 and 1.", remedy="For example split=0.8.")
+        raise BadInput(
+            "split, the centres' share of the budget, must lie between 0 and 1.", remedy="For example split=0.8."
+        )
     return Fraction(repr(float(split)))
 
 
@@ -220,7 +226,7 @@ def _price_of_rho(rho: Fraction, delta: float) -> Price:
 
 def _positive(nano: int) -> int:
     if nano < 1:
-        raise BadInput("epsilon is too small to be shared between the parties.")
+        raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
     return nano
 
 

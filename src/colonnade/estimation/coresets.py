@@ -1,4 +1,7 @@
-"""Coresets: sizes, totals and weights of a sample drawn by importance, and models fitted on it (Coresets, Algorithms 1 to 3)."""
+"""Coresets: sizes, totals and weights of a sample drawn by importance, and models fitted on it.
+
+Algorithms 1 to 3 of Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets; docs/proofs/non-private.md#weights).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,16 +21,16 @@ __all__ = [
     "Coreset",
     "Penalty",
     "Task",
-    "allocate",
+    "allocate_draws",
     "checked_totals",
     "joined_clusters",
     "kmeans_size",
     "largest_total",
-    "own_model",
+    "model_in_own_units",
     "regression_size",
     "sampled_clusters",
     "sampled_regression",
-    "weigh",
+    "weighted_coreset",
 ]
 
 
@@ -39,7 +42,7 @@ SLACK = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Coreset:
-    """Rows and weights.
+    """A weighted sample of rows.
 
     Parameters
     ----------
@@ -48,7 +51,7 @@ class Coreset:
     counts
         How often each was drawn.
     weights
-        What each stands for, all its occurrences together.
+        The number of people that each row represents, for all its occurrences together.
     """
 
     rows: NDArray[np.int64]
@@ -57,7 +60,7 @@ class Coreset:
 
     @property
     def size(self) -> int:
-        """m: draws, with multiplicity."""
+        """The number of draws, with multiplicity."""
         return int(self.counts.sum())
 
 
@@ -88,7 +91,7 @@ def largest_total(task: Task, width: int, people: int, clusters: int, *, target:
 
 
 def checked_totals(totals: Mapping[str, float], maxima: Mapping[str, float]) -> dict[str, float]:
-    """Return the totals; refuse one that no data could have."""
+    """Return the totals; refuse one that is larger than any data could give."""
     for party, total in totals.items():
         if not math.isfinite(total) or not 0 < total <= maxima[party] * (1 + SLACK):
             raise ProtocolError(
@@ -98,12 +101,12 @@ def checked_totals(totals: Mapping[str, float], maxima: Mapping[str, float]) -> 
     return dict(totals)
 
 
-def allocate(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
-    """Return how many of the draws each party makes: one a uniform number, with probability G^(j)/G each.
+def allocate_draws(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
+    """Return how many of the draws each party makes: one per uniform number, with probability G^(j)/G each.
 
     Examples
     --------
-    >>> allocate({"a": 1.0, "b": 3.0}, np.array([0.1, 0.3, 0.9]))
+    >>> allocate_draws({"a": 1.0, "b": 3.0}, np.array([0.1, 0.3, 0.9]))
     {'a': 1, 'b': 2}
     """
     cumulative = np.cumsum(list(totals.values()))
@@ -112,7 +115,7 @@ def allocate(totals: Mapping[str, float], uniforms: Array) -> dict[str, int]:
     return {party: int(count) for party, count in zip(totals, counts, strict=True)}
 
 
-def weigh(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
+def weighted_coreset(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
     """Return the coreset of a multiset of rows.
 
     Parameters
@@ -126,7 +129,7 @@ def weigh(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
 
     Examples
     --------
-    >>> weigh(np.array([7, 3, 7]), np.array([0.5, 0.25, 0.5]), 3.0).weights.tolist()
+    >>> weighted_coreset(np.array([7, 3, 7]), np.array([0.5, 0.25, 0.5]), 3.0).weights.tolist()
     [4.0, 4.0]
     """
     if scores.shape != sample.shape or not np.all(np.isfinite(scores)) or not np.all(scores > 0):
@@ -197,9 +200,9 @@ def sampled_regression(
     Parameters
     ----------
     rows, target, weights
-        Coded rows, the coded target, and what each row stands for.
+        Coded rows, the coded target, and the weight of each row.
     people
-        n, to which the penalty is relative.
+        The number of people; the penalty is relative to it.
     penalty, alpha, l1_ratio
         Which penalty, how strong (α) and how it is mixed (ρ, for ``"elasticnet"``).
     """
@@ -217,7 +220,7 @@ def sampled_regression(
     return CodedModel(np.asarray(model.coef_, dtype=np.float64), float(model.intercept_))
 
 
-def own_model(model: CodedModel, features: Sequence[Feature], target: Feature) -> tuple[Array, float]:
+def model_in_own_units(model: CodedModel, features: Sequence[Feature], target: Feature) -> tuple[Array, float]:
     """Return coefficients and intercept in the columns' own units."""
     coefficients = model.coefficients * target.half_width / half_widths(features)
     return coefficients, float(target.centre + model.intercept * target.half_width - coefficients @ centres(features))

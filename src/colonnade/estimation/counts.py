@@ -1,4 +1,7 @@
-"""Counts from randomised reports, and their projection onto what counts can be."""
+"""Counts from randomised reports, and their projection onto possible counts: non-negative, with the right total.
+
+Reports are decoded without bias (docs/proofs/pair-tables.md#post-processing).
+"""
 
 import math
 from collections.abc import Sequence
@@ -39,14 +42,14 @@ def joint_counts(reports: Sequence[Reports], channels: Sequence[Channel]) -> Flo
     Parameters
     ----------
     reports
-        One array a party, of ``report_width`` bytes a person, the same people in the same order.
+        One array per party, of ``report_width`` bytes per person, the same people in the same order.
     channels
         The channel that made each.
 
     Returns
     -------
     ndarray
-        One axis a party, in order; entries may be negative and sum to the number of people (up to noise for ``"oue"``).
+        One axis per party, in order; entries may be negative and sum to the number of people (up to noise for ``"oue"``).
 
     Examples
     --------
@@ -78,7 +81,7 @@ def variance_of_counts(counts: Floats, channels: Sequence[Channel]) -> Floats:
 
 def _same_people(reports: Sequence[Reports], channels: Sequence[Channel]) -> list[Reports]:
     if not reports or len(reports) != len(channels):
-        raise BadInput("There is one array of reports a channel.")
+        raise BadInput("There must be one array of reports per channel.")
     rows = [channel.checked(report) for report, channel in zip(reports, channels, strict=True)]
     if len({len(report) for report in rows}) != 1:
         raise ProtocolError("The parties report about different numbers of people.")
@@ -96,7 +99,7 @@ def _letters(channel: Channel) -> int:
 
 @lru_cache(maxsize=64)
 def _alphabet(channel: Channel) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the index of each code, -1 if it is no report, and which categories the report of each index contains."""
+    """Return the index of each code (-1 if it is not a report), and which categories the report of each index contains."""
     K = channel.categories
     if channel.kind == "subset":
         codes = np.array([sum(1 << member for member in chosen) for chosen in combinations(range(K), channel.size)])
@@ -118,7 +121,7 @@ def _from_histogram(rows: list[Reports], channels: Sequence[Channel]) -> Floats:
         for report, channel in zip(rows, channels, strict=True):
             letter = _alphabet(channel)[0][codes_of(report[start : start + step])]
             if letter.min() < 0:
-                raise ProtocolError("Bytes that are no report of this channel.")
+                raise ProtocolError("A party sent bytes that are not a report of its channel.")
             cell *= _letters(channel)
             cell += letter
         table += np.bincount(cell, minlength=table.size)
@@ -199,7 +202,7 @@ def project_counts(estimate: Floats, total: int, channels: Sequence[Channel]) ->
     total
         The number of people.
     channels
-        The parties' channels, one an axis.
+        The parties' channels, one per axis.
     """
     variance = _noise(estimate, channels)
     nearest = project_to_simplex(estimate, total)
@@ -224,7 +227,7 @@ def project_counts(estimate: Floats, total: int, channels: Sequence[Channel]) ->
 def shrink_interactions(estimate: Floats, total: int, channels: Sequence[Channel]) -> Floats:
     """Return the estimate with each interaction pulled towards independence as far as it cannot be told from noise.
 
-    James–Stein, positive part, one factor a set of two or more parties: with noise energy N and observed energy E the
+    James–Stein, positive part, one factor per set of two or more parties: with noise energy N and observed energy E the
     interaction is multiplied by ``max(0, 1 - N/E)``. No longer unbiased; the error is a half to a third where noise
     dominates, and the same where it does not. Project afterwards.
     """

@@ -1,4 +1,4 @@
-"""Gradient descent seen from the coordinator: optimisers, and the error that noisy steps are expected to leave."""
+"""Gradient descent at the coordinator: optimisers, when to stop, and the error that noisy steps are expected to leave."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -12,12 +12,12 @@ from colonnade.estimation.moments import typical_matrix
 
 __all__ = [
     "Adam",
-    "Average",
+    "IterateAverage",
     "Optimiser",
     "OptimiserName",
-    "Settling",
     "Sgd",
-    "clipped",
+    "StoppingRule",
+    "clip_to_length",
     "expected_prediction_error",
     "optimiser_of",
 ]
@@ -43,7 +43,7 @@ class Sgd:
     learning_rate
         The length of a step; with momentum m the long-run step is 1/(1 − m) times as long.
     momentum
-        What is kept of the step before.
+        The share of the previous step that is kept.
     """
 
     learning_rate: float
@@ -65,7 +65,7 @@ class Adam:
     learning_rate
         About how far a coordinate moves in a step.
     first, second
-        What is kept of the running means of gradients and of their squares.
+        The shares of the running means of gradients and of their squares that are kept.
     """
 
     learning_rate: float
@@ -86,7 +86,7 @@ class Adam:
 
 
 @dataclass
-class Average:
+class IterateAverage:
     """A running average whose weights grow with the cube of the step [Shamir–Zhang 2013], so that early iterates fade."""
 
     decay: int = 3
@@ -94,7 +94,7 @@ class Average:
     count: int = field(default=0)
 
     def add(self, weights: Array) -> Array:
-        """Take one more iterate in, and return the average."""
+        """Add one more iterate, and return the average."""
         self.count += 1
         part = (self.decay + 1) / (self.count + self.decay)
         self.value = weights.copy() if self.value is None else (1 - part) * self.value + part * weights
@@ -102,15 +102,15 @@ class Average:
 
 
 @dataclass
-class Settling:
-    """Whether a descent has come to rest: its average has hardly moved in the last tenth of the steps.
+class StoppingRule:
+    """The rule that ends a descent early: its average has hardly moved in the last tenth of the steps.
 
     Parameters
     ----------
     tolerance
-        What counts as hardly; 0 for never.
+        The largest move that still counts as none; 0 never stops early.
     steps
-        How many steps there would be.
+        The number of steps without an early stop.
     """
 
     tolerance: float
@@ -127,7 +127,7 @@ class Settling:
         return before is not None and float(np.linalg.norm(average - before)) < self.tolerance
 
 
-def clipped(weights: Array, length: float | None) -> Array:
+def clip_to_length(weights: Array, length: float | None) -> Array:
     """Shorten weights to at most a length, if one is given."""
     norm = float(np.linalg.norm(weights))
     return weights if length is None or norm <= length else weights * (length / norm)
@@ -188,7 +188,7 @@ def expected_prediction_error(
 
 def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> Array:
     """Return the variance of the averaged weight along each direction after all steps."""
-    rate, momentum, decay = optimiser.learning_rate, optimiser.momentum, Average().decay
+    rate, momentum, decay = optimiser.learning_rate, optimiser.momentum, IterateAverage().decay
     covariance = np.zeros((len(curvatures), 3, 3))
     for step in range(1, steps + 1):
         part = (decay + 1) / (step + decay)

@@ -1,8 +1,8 @@
-"""Second moments that were opened with noise, and what follows from them without a model.
+"""Noisy second moments, and what follows from them without a model.
 
-A `Moments` object holds the noisy matrix, its noise and its coded columns. Beside it stand how noise propagates through
-quadratic forms, moments of typical data for previews, a matrix whose weak correlations are pulled towards none, and
-principal components.
+A `Moments` object holds the noisy matrix, the variance of its noise and its coded columns: columns after scaling to [−1, 1], or
+indicators of levels. The module also has the propagation of noise through quadratic forms, the moments of typical data for
+previews, a matrix whose weak correlations are pulled towards none, and principal components.
 """
 
 import hashlib
@@ -24,15 +24,13 @@ __all__ = [
     "TYPICAL",
     "ComponentsFit",
     "Moments",
-    "deviations",
-    "noise_variance",
+    "fit_deviations",
     "noisy_releases",
     "operator_norm",
     "pca_from_moments",
     "pooled_correlations",
     "product_covariance",
     "quadratic_variance",
-    "row_bound",
     "sketched_grams",
     "typical_matrix",
 ]
@@ -42,41 +40,6 @@ Array = NDArray[np.float64]
 SYMMETRY_TOLERANCE = 1e-9
 
 
-def row_bound(features: Sequence[Feature]) -> int:
-    """Return B: the squared length of any coded row is at most the number of columns, however many levels they have.
-
-    A number, a one-hot group of any size, a sign and the intercept each contribute at most 1 (`privacy.md` §1.5).
-    """
-    return len({feature.column for feature in features})
-
-
-def noise_variance(
-    owners: Sequence[str | None], diagonal: float, *, parties: int, collusion: int = 1
-) -> NDArray[np.float64]:
-    """Return the variance of the noise in every entry: V on the diagonal and V/2 off it, more where shares add up.
-
-    Entries inside one party are noised by that party alone. Entries between parties carry the shares of all P
-    parties, each of variance σ²/(P−c), hence P/(P−c) times as much.
-
-    Parameters
-    ----------
-    owners
-        Who holds each coded column; ``None`` for a public one (the intercept), whose products any holder noises alone.
-    diagonal
-        V, the variance of a diagonal entry that one party noises.
-    parties, collusion
-        P and c.
-    """
-    if not 0 <= collusion < parties or not diagonal >= 0:
-        raise BadInput("The noise needs a variance of at least 0 and more data parties than may collude.")
-    codes = np.unique([owner or "" for owner in owners], return_inverse=True)[1]
-    public = np.array([owner is None for owner in owners])
-    alone = (codes[:, None] == codes[None, :]) | public[:, None] | public[None, :]
-    variance = np.where(alone, 1.0, parties / (parties - collusion)) * diagonal / 2
-    np.fill_diagonal(variance, diagonal)
-    return variance
-
-
 @dataclass(frozen=True, eq=False)
 class Moments:
     """One noisy matrix of sums of products, and what is known about its noise.
@@ -84,7 +47,7 @@ class Moments:
     Parameters
     ----------
     matrix
-        Symmetric, in coded units: entry (i, j) estimates the sum over people of column i times column j.
+        Symmetric. Entry (i, j) estimates the sum over people of coded column i times coded column j.
     variance
         The variance of the noise in each entry; 0 where the entry is known exactly.
     count
@@ -102,7 +65,7 @@ class Moments:
         for name in ("matrix", "variance"):
             object.__setattr__(self, name, _square(getattr(self, name), len(self.features)))
         if np.any(self.variance < 0):
-            raise BadInput("A variance of noise is never negative.")
+            raise BadInput("The variance of noise must not be negative.")
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise BadInput("The number of people must be a positive whole number.")
         if self.features[0].kind != "intercept" or sum(f.kind == "intercept" for f in self.features) != 1:
@@ -152,7 +115,7 @@ class Moments:
 def _square(values: object, size: int) -> Array:
     array = np.array(values, dtype=np.float64)
     if size < 2 or array.shape != (size, size) or not np.all(np.isfinite(array)):
-        raise BadInput("Moments are finite square matrices with one row and column a feature, at least two.")
+        raise BadInput("Moments are finite square matrices with one row and one column per feature, at least two.")
     scale = float(np.max(np.abs(array)))
     if np.max(np.abs(array - array.T)) > SYMMETRY_TOLERANCE * scale:
         raise BadInput("A matrix of moments must be symmetric.", remedy="Measure each pair once and mirror it.")
@@ -189,9 +152,9 @@ def operator_norm(variance: Array) -> float:
 SPREAD = 1 / 12
 """The variance of a typical number mapped to [−1, 1]."""
 EXPLAINED = 4 / 3
-"""How much more a number varies that is to be explained."""
+"""The factor on the variance of a number that is to be explained."""
 EVEN, NARROW = 1 / 3, 1 / 36
-"""The same if it is spread evenly between its bounds, and if these are twelve standard deviations apart."""
+"""The same variance for a number spread evenly between its bounds, and for bounds twelve standard deviations apart."""
 TRAIT = 0.6
 """The part of a typical number's variance that comes from what all columns have in common."""
 CLASS = 0.4
@@ -215,14 +178,14 @@ def typical_matrix(
     features
         The coded columns, the intercept first.
     people
-        How many there are.
+        The number of people.
     target
         The column to be explained, if there is one.
     spread
         The variance of a number.
     unequal
-        Whether nothing is to be explained, and variances fall from twice the typical to half of it from column to column:
-        of columns that vary exactly alike no direction is a principal one.
+        Whether nothing is to be explained. Variances then fall from twice the typical one to half of it, column by column,
+        since columns with equal variances have no principal direction.
     """
     columns = [feature.column for feature in features]
     sizes = np.array([columns.count(column) for column in columns], dtype=np.float64)
@@ -245,17 +208,17 @@ def typical_matrix(
     return np.asarray(people * matrix)
 
 
-def deviations(exact: Moments, releases: Iterable[Moments], fit: Callable[[Moments], Array]) -> Array:
-    """Return by how much noise moves each figure of a fit: one row a release.
+def fit_deviations(exact: Moments, releases: Iterable[Moments], fit: Callable[[Moments], Array]) -> Array:
+    """Return by how much noise moves each number of a fit, one row per release.
 
     Parameters
     ----------
     exact
-        What is fitted, without noise.
+        The moments without noise.
     releases
-        The same with noise.
+        The same moments with noise.
     fit
-        From moments to the figures in question.
+        The function from moments to the numbers in question.
     """
     return np.asarray([fit(release) for release in releases]) - fit(exact)
 
@@ -273,7 +236,7 @@ def noisy_releases(exact: Moments, variance: Array) -> Iterator[Moments]:
 def sketched_grams(centred: Array, noise: Array, size: int) -> Iterator[Array]:
     """Yield Gram matrices of noisy sketches, the noise's own variance subtracted: Wishart, by Bartlett's decomposition.
 
-    A sketch of few rows errs mostly by itself, in all entries together, which independent noise would not show.
+    The error of a sketch of few rows is mostly its own, and correlated over entries. Independent noise would not show it.
 
     Parameters
     ----------
@@ -282,7 +245,7 @@ def sketched_grams(centred: Array, noise: Array, size: int) -> Iterator[Array]:
     noise
         The variance of the noise in each column of a sketch.
     size
-        s, its rows.
+        The number s of rows of a sketch.
     """
     width = len(noise)
     root = np.linalg.cholesky(centred + np.diag(noise) + 1e-9 * np.trace(centred) * np.eye(width))
@@ -295,7 +258,7 @@ def sketched_grams(centred: Array, noise: Array, size: int) -> Iterator[Array]:
 
 
 def _normal(purpose: str, shape: tuple[int, ...]) -> Array:
-    """Return standard normal numbers of a public stream: the same preview for the same question."""
+    """Return standard normal numbers of a public stream, so that the same question gets the same preview."""
     count = prod(shape)
     stream = hashlib.shake_256(f"colonnade/typical/1/{purpose}".encode()).digest(8 * count)
     uniform = (np.frombuffer(stream, dtype=np.uint64) >> np.uint64(11)).astype(np.float64) + 0.5
@@ -324,7 +287,7 @@ def pooled_correlations(moments: Moments, target: str) -> Moments:
 
 
 def _possible(moments: Moments) -> Moments:
-    """Return moments whose sums, and the squares of indicators with them, lie where those of coded columns can."""
+    """Return moments whose sums, and whose squares of indicators, lie within what coded columns can have."""
     matrix, count = np.array(moments.matrix), float(moments.count)
     indicators = np.array([feature.kind == "level" for feature in moments.features])
     sums = np.clip(matrix[0], np.where(indicators, 0.0, -count), count)
@@ -334,7 +297,7 @@ def _possible(moments: Moments) -> Moments:
 
 
 TIE = 1e-8
-"""Entries that differ by less than this part of the largest are of one size."""
+"""Entries that differ by less than this part of the largest count as equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,13 +309,13 @@ class ComponentsFit:
     names
         The coded columns.
     components
-        One unit row a component, its largest entry positive.
+        One unit row per component, its largest entry positive.
     explained_variance
-        Per component, in coded units, divided by people − 1 and corrected for the bias of noise.
+        The variance of coded columns along each component, divided by people − 1 and corrected for the bias of noise.
     explained_variance_error
         Its standard error from the privacy noise.
     means, coded_means
-        Column means in own units (shares, for levels) and in coded units.
+        Means in the columns' own units (shares, for levels), and of the coded columns.
     significant
         How many of the components stand out from the noise: an eigenvalue above the noise's operator norm.
     noise_floor

@@ -1,13 +1,13 @@
 """Linear and logistic regression from noisy second moments: one solve that takes the noise into account.
 
-The linear model solves the normal equations. The logistic model is the quadratic surrogate of Secure PCA, Algorithm 4: the
-sigmoid is replaced by its tangent, so that the objective is a function of second moments. The solve shrinks directions in
-which noise outweighs the data (docs/proofs/coefficients.md#post-processing).
+The linear model solves the normal equations. The logistic model is the quadratic surrogate of Algorithm 4 of Secure PCA
+(docs/references.md#secure-pca): the sigmoid is replaced by its tangent, so that the objective is a function of second moments.
+The solve shrinks directions in which noise outweighs the data (docs/proofs/coefficients.md#post-processing). Weights and means
+are those of coded columns (columns after scaling to [−1, 1], or indicators of levels) unless a name says "own units".
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,12 @@ RANK_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Coded weights and intercept of one target, with what is needed to say how sure they are.
+    """Coded weights and intercept of one target, and what their standard errors need.
 
     Parameters
     ----------
     weights, intercept
-        In coded units.
+        Of coded columns.
     explained
         The part of the target's centred sum of squares that the weights explain: wᵀ(C + ridge)w with C's positive part.
     gains
@@ -70,7 +70,7 @@ class NormalEquations:
     places
         Which of its columns are the features.
     means
-        Their estimated means, in coded units.
+        Their estimated means.
     eigenvalues, eigenvectors
         Of the noisy centred matrix of the features.
     """
@@ -85,7 +85,7 @@ class NormalEquations:
     def of(cls, moments: Moments, places: NDArray[np.intp]) -> "NormalEquations":
         """Centre and decompose the features at the given places."""
         if len(places) == 0:
-            raise BadInput("A model needs at least one feature besides its target.")
+            raise BadInput("A model needs at least one feature besides its target.", remedy="Name more columns.")
         means = moments.matrix[0, places] / moments.count
         centred = moments.matrix[np.ix_(places, places)] - moments.count * np.outer(means, means)
         eigenvalues, eigenvectors = np.linalg.eigh(centred)
@@ -205,13 +205,6 @@ class LinearFit:
     intercept_error: float
     ridge: float
 
-    def intervals(self, level: float = 0.95) -> Array:
-        """Return lower and upper ends for every coefficient, for the privacy noise alone."""
-        if not 0 < level < 1:
-            raise BadInput("The level of an interval lies between 0 and 1.")
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
-        return np.column_stack([self.coefficients - reach, self.coefficients + reach])
-
 
 def linear_from_moments(
     moments: Moments, target: str, *, columns: Sequence[str] | None = None, ridge: float = 0.0
@@ -244,9 +237,9 @@ def ridge_path(
 
 
 def feature_places(moments: Moments, target: str, columns: Sequence[str] | None) -> NDArray[np.intp]:
-    """Return the places of the features, which the target is not among."""
+    """Return the places of the features. The target is not one of them."""
     if columns is not None and target in columns:
-        raise BadInput(f"Column {target!r} is the target and a feature at once.")
+        raise BadInput(f"Column {target!r} is the target and a feature at once.", remedy="Leave it out of columns.")
     wanted = [name for name in moments.columns if name != target] if columns is None else columns
     return moments.places(wanted)
 
@@ -275,7 +268,7 @@ def standard_errors(into: Array, covariance: Array) -> Array:
 
 
 LARGEST_EXPLAINED = 0.95
-"""Classes are never taken to be better separated than this share of variance: beyond it the slope is all noise."""
+"""The largest share of variance that classes are taken to explain. Beyond it the slope is only noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +282,7 @@ class LogisticFit:
     names
         What each coefficient belongs to: ``"party.column"`` or ``"party.column=level"``, all levels.
     coefficients, intercepts
-        One row for two classes (log-odds of the second), one a class otherwise.
+        One row for two classes (log-odds of the second), one per class otherwise.
     errors
         Standard errors of the coefficients that the privacy noise causes, the class shares (with more than two classes,
         also the scale) held fixed.

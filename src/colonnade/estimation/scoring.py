@@ -24,7 +24,16 @@ from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Column
 
-__all__ = ["Measured", "Metric", "PartyScores", "between", "coded_weights", "histogram_price", "party_scores", "reach"]
+__all__ = [
+    "EvaluationResult",
+    "Metric",
+    "PartyScores",
+    "bounded_metric",
+    "coded_weights",
+    "histogram_price",
+    "interval_reach",
+    "party_scores",
+]
 
 
 Array = NDArray[np.float64]
@@ -37,11 +46,11 @@ class PartyScores:
     Parameters
     ----------
     party, columns
-        Who, and which of its own columns.
+        The party, and the names of its columns.
     weights
         One row per score, one column per coded column.
     low, high
-        How small and how large each part can be; 0 lies between them.
+        The smallest and the largest value of each part; 0 lies between them.
     """
 
     party: str
@@ -79,7 +88,7 @@ def _part(party: str, columns: Mapping[str, Column], weights: Mapping[str, Array
 
 
 def _range(block: Array, column: Column) -> tuple[Array, Array]:
-    """How little and how much one column can add; a missing value adds nothing."""
+    """Return the smallest and the largest value that one column can add. A missing value adds nothing."""
     if isinstance(column, Category):
         return np.minimum(block.min(axis=1), 0.0), np.maximum(block.max(axis=1), 0.0)
     size = np.abs(block[:, 0])
@@ -88,19 +97,19 @@ def _range(block: Array, column: Column) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure.
+    """One measured number and its interval.
 
     Parameters
     ----------
     name
-        What it is.
+        What is measured.
     value
         The estimate.
     low, high
-        An interval for the figure that the exact scores of the same people would give: noise and discretisation are in it,
-        the choice of these people is not.
+        An interval for the number that the exact scores of the same people would give. It covers noise and rounding, not the
+        choice of these people.
     kind
-        ``"exact"`` where nothing but noise and rounding stands between estimate and figure; otherwise what else does.
+        ``"exact"`` where only noise and rounding separate the estimate from that number; otherwise what else does.
     """
 
     name: str
@@ -114,34 +123,36 @@ class Metric:
             raise BadInput("An interval runs from low to high.")
 
     def covers(self, value: float) -> bool:
-        """Return whether a figure lies within the interval."""
+        """Return whether a number lies within the interval."""
         return self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What an evaluation found: figures in order, and figures that are tables, such as calibration, by name."""
+class EvaluationResult:
+    """What an evaluation found: metrics in order, and tables (such as calibration) by name."""
 
     metrics: tuple[Metric, ...]
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
-def reach(level: float, *, among: int = 1) -> float:
+def interval_reach(level: float, *, among: int = 1) -> float:
     """Return how many standard errors an interval reaches; the error rate is divided among several that must hold at once."""
     if isinstance(level, bool) or not isinstance(level, float) or not 0 < level < 1:
         raise BadInput("The level of an interval lies between 0 and 1.", remedy="For example level=0.95.")
     return NormalDist().inv_cdf(1 - (1 - level) / 2 / among)
 
 
-def between(name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact") -> Metric:
+def bounded_metric(
+    name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact"
+) -> Metric:
     """Return a metric with an interval of ± error, within what the metric can be.
 
-    An estimate that noise has carried past an end is moved to it, and the interval reaches as far from there: it is never
-    narrower for having been impossible.
+    An estimate that noise has carried past an end is moved to that end. The interval then reaches as far from there, and is
+    not narrower than it would have been.
 
     Examples
     --------
-    >>> metric = between("mse", -3.0, 2.0, floor=0.0, ceiling=10.0)
+    >>> metric = bounded_metric("mse", -3.0, 2.0, floor=0.0, ceiling=10.0)
     >>> metric.low, metric.value, metric.high
     (0.0, 0.0, 2.0)
     """
@@ -154,7 +165,7 @@ TYPICAL_CELLS = 100
 
 
 def histogram_price(price: Price, count: int) -> Price:
-    """Return what each of some histograms may cost: of the two ways to divide a price, the one with less noise a count.
+    """Return what each of some histograms may cost: of the two ways to divide a price, the one with less noise per count.
 
     A person is in one count of each, so one histogram is best with Laplace noise; the noise of many adds up more slowly where it
     is Gaussian, if the price has a δ.

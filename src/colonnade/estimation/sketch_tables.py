@@ -1,6 +1,8 @@
 """Pair tables from sketches of memberships, by maximum likelihood (docs/proofs/sketches.md#decoding).
 
-Each pair of parties' sketches is decoded into a table of how many people are in which two local clusters.
+Each pair of parties' sketches is decoded into a table of how many people are in which two local clusters. The code speaks of
+times: a sketch's value is the time of a first ring, a cell rings at a rate that grows with its people, and two parties that
+have a person in common hear the same ring.
 """
 
 import math
@@ -11,21 +13,17 @@ from functools import lru_cache
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from colonnade.errors import BadInput
 from colonnade.estimation.tables import PairTables
-from colonnade.privacy.laws.sketch_law import GAMMA, SketchLaw
+from colonnade.privacy.laws.sketch_law import SketchLaw
 
 __all__ = [
     "LARGEST_SKETCHED",
-    "Evidence",
-    "TableOfSketches",
+    "FittedTable",
+    "SketchEvidence",
     "cell_spread",
-    "corrected_cardinality",
-    "evidence_of",
-    "kappa",
-    "likely_cardinality",
+    "read_sketches",
     "ring_times",
     "sketched_table",
     "sketched_tables",
@@ -49,8 +47,8 @@ _WEIGH = (
 
 
 @dataclass(frozen=True, eq=False)
-class _Alone:
-    """Rings that one party heard alone: whose row, which columns had rung before (one after the other), and how often."""
+class _LoneRings:
+    """Values that only one party has: its row, the other party's columns with larger values (in sequence), and how often."""
 
     owner: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -59,7 +57,7 @@ class _Alone:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class SketchEvidence:
     """The likelihood of a pair's sketches, as far as it depends on the rates.
 
     Parameters
@@ -67,17 +65,17 @@ class Evidence:
     waited, waited_first, waited_second
         Over all sketches: Σ max(s_a, t_b), Σ s_a and Σ t_b.
     together
-        How often each cell rang for both.
+        How often both parties of a cell have the same value.
     first, second
-        What each party heard alone.
+        The values that only one party has.
     """
 
     waited: Array
     waited_first: Array
     waited_second: Array
     together: Array
-    first: _Alone
-    second: _Alone
+    first: _LoneRings
+    second: _LoneRings
 
     def pull(self, cells: Array, only_first: Array, only_second: Array) -> tuple[float, Array, Array, Array]:
         """Return the log likelihood at some rates, and the expected rings of each cell divided by its rate."""
@@ -100,8 +98,8 @@ def ring_times(law: SketchLaw) -> Array:
     return np.asarray(-np.log1p(-np.concatenate([uniform[:1], inside, uniform[-1:] / 2])))
 
 
-def evidence_of(law: SketchLaw, first: Codes, second: Codes) -> Evidence:
-    """Read the sketches of two parties, M rows of one value a cluster each, from the floor to the cap."""
+def read_sketches(law: SketchLaw, first: Codes, second: Codes) -> SketchEvidence:
+    """Read the sketches of two parties, M rows of one value per cluster each, from the floor to the cap."""
     clusters = first.shape[1], second.shape[1]
     if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or max(clusters) > LARGEST_SKETCHED:
         raise BadInput(f"Sketches of two parties, equally many, of up to {LARGEST_SKETCHED} clusters are decoded.")
@@ -112,7 +110,7 @@ def evidence_of(law: SketchLaw, first: Codes, second: Codes) -> Evidence:
         raise BadInput("A value of a sketch lies outside its law.")
     one, other = np.ascontiguousarray(first), np.ascontiguousarray(second)
     _read(one, other, np.uint16(law.floor), times, waited, together, heard, heard_back)
-    return Evidence(
+    return SketchEvidence(
         waited=waited,
         waited_first=times[one - law.floor].sum(axis=0),
         waited_second=times[other - law.floor].sum(axis=0),
@@ -122,16 +120,16 @@ def evidence_of(law: SketchLaw, first: Codes, second: Codes) -> Evidence:
     )
 
 
-def _counted(heard: NDArray[np.int64], width: int) -> _Alone:
+def _counted(heard: NDArray[np.int64], width: int) -> _LoneRings:
     """Count equal sets of columns, row by row."""
     owner = np.broadcast_to(np.arange(heard.shape[1]), heard.shape)[heard >= 0]
     packed, count = np.unique((owner.astype(np.int64) << width) | heard[heard >= 0], return_counts=True)
     which, before = np.nonzero((packed[:, None] >> np.arange(width)) & 1)
     start = np.searchsorted(which, np.arange(len(packed) + 1))
-    return _Alone(packed >> width, start.astype(np.int64), before.astype(np.int64), count.astype(np.float64))
+    return _LoneRings(packed >> width, start.astype(np.int64), before.astype(np.int64), count.astype(np.float64))
 
 
-def _parts(alone: _Alone) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
+def _parts(alone: _LoneRings) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
     return alone.owner, alone.start, alone.before, alone.count
 
 
@@ -209,48 +207,8 @@ SPARE = 0.01
 SURPRISE = 4.0
 
 
-def kappa(gamma: float) -> float:
-    """Return κ = γ/((1+γ)ln(1+γ)), which makes the harmonic estimate of a cardinality right; 0.7213 at γ = 1."""
-    if not gamma > 0:
-        raise BadInput("γ is positive.")
-    return gamma / ((1 + gamma) * math.log1p(gamma))
-
-
-def corrected_cardinality(values: NDArray[np.integer], gamma: float = GAMMA) -> float:
-    """Return κM/Σ(1+γ)^-α: how many elements have these maxima, where no floor was reached.
-
-    Examples
-    --------
-    >>> round(corrected_cardinality(np.array([7, 9, 8, 10]), 1.0))
-    197
-    """
-    return kappa(gamma) * len(values) / float(np.sum(np.exp(-np.asarray(values, float) * math.log1p(gamma))))
-
-
-def likely_cardinality(values: NDArray[np.integer], floor: int, gamma: float = GAMMA) -> float:
-    """Return the N of greatest likelihood ``Π F(α)^N - F(α-1)^N``, a factor F(α_min)^N for a value at the floor.
-
-    The derivative in N falls, so its root in ln N is found by bracketing.
-    """
-    distinct, count = np.unique(np.asarray(values), return_counts=True)
-    if distinct[-1] <= floor:
-        return 0.0
-    upper = np.log1p(-np.exp(-distinct * math.log1p(gamma)))
-    with np.errstate(divide="ignore"):
-        lower = np.log1p(-np.exp(-(distinct - 1.0) * math.log1p(gamma)))
-    gap = np.where(distinct <= floor, np.inf, upper - lower)
-
-    def slope(log_number: float) -> float:
-        scaled = np.minimum(math.exp(log_number) * gap, 700.0)
-        with np.errstate(invalid="ignore"):
-            rise = np.where(distinct <= floor, 0.0, np.where(np.isinf(gap), 0.0, gap / np.expm1(scaled)))
-        return float(count @ (upper + rise))
-
-    return math.exp(brentq(slope, -20.0, 60.0, xtol=1e-12))
-
-
 @dataclass(frozen=True, eq=False)
-class TableOfSketches:
+class FittedTable:
     """A fitted pair table.
 
     Parameters
@@ -278,7 +236,7 @@ def cell_spread(cell: Array | float, row: Array | float, column: Array | float, 
     return np.asarray(np.sqrt(np.asarray(cell) * (np.asarray(row) + column - cell) / sketches))
 
 
-def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> TableOfSketches:
+def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> FittedTable:
     """Return the table of greatest likelihood for one pair of parties.
 
     Parameters
@@ -286,23 +244,23 @@ def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> 
     law
         The sketches' law, phantoms and floor.
     first, second
-        M rows of one value a cluster, from each party.
+        M rows of one value per cluster, from each party.
     people
         How many people there are; public.
     """
     first, second = (np.clip(codes, law.floor, law.cap) for codes in (first, second))
-    evidence = evidence_of(law, first, second)
+    evidence = read_sketches(law, first, second)
     start = _independent(law, first, second, float(people))
     complete = start, np.zeros(len(start)), np.zeros(start.shape[1])
     whole, complete = _climb(evidence, law.phantoms, complete, float(people))
     table, only_first, only_second = _partial(evidence, law.phantoms, complete, float(people), whole) or complete
-    return TableOfSketches(table, only_first, only_second, _variance(table, only_first, only_second, law, len(first)))
+    return FittedTable(table, only_first, only_second, _variance(table, only_first, only_second, law, len(first)))
 
 
 def sketched_tables(
     law: SketchLaw, sketches: Mapping[tuple[int, int], tuple[Codes, Codes]], sizes: tuple[int, ...], people: int
 ) -> PairTables:
-    """Return the tables of all pairs; each has its own keys, hence noise of its own."""
+    """Return the tables of all pairs. Each pair has its own keys, and so its own noise."""
     fitted = {pair: sketched_table(law, *both, people) for pair, both in sketches.items()}
     tables = {pair: one.table for pair, one in fitted.items()}
     return PairTables(sizes, tables, {pair: one.variance for pair, one in fitted.items()})
@@ -311,10 +269,10 @@ def sketched_tables(
 Counts = tuple[Array, Array, Array]
 
 
-def _partial(evidence: Evidence, phantoms: int, complete: Counts, people: float, whole: float) -> Counts | None:
-    """Return the fit with people whom one party has no record of, if there plainly are some.
+def _partial(evidence: SketchEvidence, phantoms: int, complete: Counts, people: float, whole: float) -> Counts | None:
+    """Return the fit with people that one party has no record of, if the likelihood shows that there are some.
 
-    A short climb shows; only where it gains half of what would convince is it taken to the end.
+    A short climb decides. It is continued to the end only where it gains half of what is needed.
     """
     unknowns = sum(complete[0].shape)
     convincing = unknowns + SURPRISE * math.sqrt(2 * unknowns)
@@ -328,7 +286,7 @@ def _partial(evidence: Evidence, phantoms: int, complete: Counts, people: float,
 
 
 def _climb(
-    evidence: Evidence, phantoms: int, counts: Counts, people: float, *, missing: bool = False, steps: int = STEPS
+    evidence: SketchEvidence, phantoms: int, counts: Counts, people: float, *, missing: bool = False, steps: int = STEPS
 ) -> tuple[float, Counts]:
     """Climb towards the greatest likelihood; return it, and people by cell and by party alone."""
     waited = evidence.waited, evidence.waited_first, evidence.waited_second

@@ -43,9 +43,9 @@ class PairTables:
     Parameters
     ----------
     sizes
-        How many levels each column has; at least two columns.
+        The number of levels of each column; at least two columns.
     tables
-        For every pair a < b a matrix with a row a level of column a and a column a level of column b.
+        For every pair a < b a matrix with one row per level of column a and one column per level of column b.
     variances
         The variance of the noise in each cell, by pair.
     """
@@ -60,9 +60,9 @@ class PairTables:
             raise BadInput("There must be one table and one variance for every pair of columns.")
         for (a, b), table in self.tables.items():
             if table.shape != (self.sizes[a], self.sizes[b]) or not np.all(np.isfinite(table)):
-                raise BadInput("A pair table must be finite, with one row and column a level.")
+                raise BadInput("A pair table must be finite, with one row and one column per level.")
         if not all(0 <= variance < np.inf for variance in self.variances.values()):
-            raise BadInput("A variance of noise is finite and never negative.")
+            raise BadInput("The variance of noise must be finite and not negative.")
 
 
 def consistent_tables(tables: PairTables, total: float) -> PairTables:
@@ -80,7 +80,7 @@ def consistent_tables(tables: PairTables, total: float) -> PairTables:
 
 
 def plausible_total(tables: PairTables, people: int) -> float:
-    """Return the number of people, unless the tables refute it; then what they say.
+    """Return the number of people, or the tables' own total where they contradict it.
 
     A person with a missing value is in no cell, so tables may add up to less than the public number of people. The
     noise decides: a shortfall of more than 4 standard errors is believed.
@@ -106,7 +106,7 @@ def _margin(tables: PairTables, column: int) -> Array:
 
 
 def _inverse(variances: Array) -> Array:
-    """Return inverse variances; exact measurements, if there are any, count alone and alike."""
+    """Return inverse variances. Exact measurements, if there are any, get equal weights and the others none."""
     exact = variances == 0
     weights = exact.astype(float) if np.any(exact) else variances.min() / variances  # only ratios count
     return np.asarray(weights, dtype=np.float64)
@@ -289,8 +289,8 @@ def joint_errors(joint: Array, tables: PairTables) -> Array:
     """Return each cell's standard error from the noise of the pair tables, to first order.
 
     With D the cells and A the pair sums, a change b of the pairs changes the fit by D·Aᵀ(A·D·Aᵀ)⁺b. The cells in D
-    are mixed with independence in proportion to the noise, lest a cell that noise emptied look certain. What the fit
-    cannot see (interactions of three columns) is not in it.
+    are mixed with independence in proportion to the noise, so that a cell that noise emptied does not look certain. What
+    the fit cannot see (interactions of three columns) is not in it.
     """
     pairs = list(combinations(range(joint.ndim), 2))
     sizes = [tables.tables[pair].size for pair in pairs]

@@ -1,27 +1,28 @@
-"""Powers of numbers that were released with discrete Laplace noise, estimated without bias (paper 000, Algorithm 2).
+"""Powers of numbers that were released with discrete Laplace noise, estimated without bias.
 
-We differ from the paper, whose algorithm counts millions of patterns: nothing is counted. With ``a = e^(-1/scale)`` the
-noise of one party has the generating function ``(1-a)²/((1-az)(1-a/z))``, whose inverse is the operator ``I - cΔ²``,
-``c = a/(1-a)²``, ``Δ²g(y) = g(y+1) - 2g(y) + g(y-1)``. So for y = x + (independent noise of v parties) and *any* g on
-the whole numbers, ``f = Π_j(I - c_jΔ²) g`` has ``E f(y) = g(x)``, exactly (`privacy.md` §2.2).
+This takes the place of Algorithm 2 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives), which
+counts millions of patterns. Here nothing is counted. With ``a = e^(-1/scale)`` the noise of one party has the generating
+function ``(1-a)²/((1-az)(1-a/z))``. Its inverse is the operator ``I - cΔ²`` with ``c = a/(1-a)²`` and ``Δ²g(y) = g(y+1) - 2g(y)
++ g(y-1)``. So for y = x + (independent noise of v parties) and *any* g on the whole numbers, ``f = Π_j(I - c_jΔ²) g`` has ``E
+f(y) = g(x)``, exactly (docs/proofs/values-and-moments.md#unbiased-powers).
 
 Notes
 -----
-*Closed form.* On powers, ``Δ² = 4·sinh²(D/2)``, so ``f(y) = Σ_n s_n·p(p-1)…(p-2n+1)·y^(p-2n)`` with ``Σ s_n z^(2n) =
-Π_j(1 - 4c_j·sinh²(z/2))``. For a whole p this is a polynomial; otherwise it converges from v on, and from `_REACH`·v on
-as many terms as are kept leave less than rounding does. Differences of neighbouring values, which cancel, are taken only in a
-short table, with as many digits as that takes.
+*Closed form.* On powers, ``Δ² = 4·sinh²(D/2)``, so ``f(y) = Σ_n s_n·p(p-1)…(p-2n+1)·y^(p-2n)`` with ``Σ s_n z^(2n) = Π_j(1 -
+4c_j·sinh²(z/2))``. For a whole p this is a polynomial. Otherwise the series converges from v on. From `_REACH`·v on, the terms
+that are kept leave an error below rounding. Differences of neighbouring values cancel. They are taken only in a short table,
+with enough digits.
 
-*The free side.* Sums are never below a public bound L, so g(y) is free for y < L, and the choice decides the variance where
+*Below the bound.* Sums are never below a public bound L, so g(y) may be chosen for y < L. The choice decides the variance where
 sums are small. An even power is continued as itself. Otherwise g is a combination, for t = L - y > 0, of 1, t, …, t^⌈p⌉
-(which contain zero and, at L = 0 and whole p, ±|y|^p) and of ``t^i e^(-t/scale_j)``, which the operator annihilates.
+(which contain zero and, at L = 0 and whole p, ±|y|^p) and of ``t^i e^(-t/scale_j)``, which the operator sends to 0.
 The weights minimise the variance, averaged over sums spread evenly from L to `_PRIOR` standard deviations of the noise
-above it. The rule looks at public numbers only, and whatever it chooses the estimate is unbiased.
+above it. The rule uses public numbers only, and the estimate is unbiased for every choice.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import mpmath
@@ -48,7 +49,7 @@ class NoiseLaw:
     Parameters
     ----------
     scales
-        One a party.
+        The scale of each party's noise.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class NoiseLaw:
         return np.arange(-self.half, self.half + 1) * self.step
 
     def at(self, noise: NDArray[np.number]) -> Floats:
-        """Return the probability of single values, by interpolation between those of the grid."""
+        """Return the probability of single values, interpolated between the points of the grid."""
         places = np.abs(np.asarray(noise, dtype=np.float64))
         logs = np.log(np.maximum(self.weights[self.half :], 1e-300) / self.step)
         return np.exp(np.interp(places, self.offsets[self.half :], logs, right=-math.inf))
@@ -92,7 +93,7 @@ class UnbiasedPower:
     scales
         The scale of each party's discrete Laplace noise; they may differ.
     lowest
-        What no sum is below: a public number, at least 0.
+        The smallest possible sum: a public number, at least 0.
 
     Examples
     --------
@@ -103,7 +104,9 @@ class UnbiasedPower:
 
     def __init__(self, power: float, scales: Sequence[Fraction], lowest: int = 0) -> None:
         if not scales or not 0 < power < math.inf or lowest < 0:
-            raise BadInput("An unbiased power needs a positive power, noise, and sums that are not negative.")
+            raise BadInput(
+                "An unbiased power needs a positive power, at least one scale of noise, and sums that are not negative."
+            )
         self.power = power
         self.scales = [Fraction(scale) for scale in scales]
         self.lowest = int(lowest)
@@ -132,7 +135,7 @@ class UnbiasedPower:
         """Return E f² for a person whose true sum is ``total``."""
         y = total + self.law.offsets
         weights = self.law.weights
-        if self.law.step > 1 and not self.polynomial:  # the table is steep: there, every whole number counts
+        if self.law.step > 1 and not self.polynomial:  # the table is steep, so every whole number in it is visited
             outside = (y < self._to) | (y >= self._from)
             band = np.arange(self._to, self._from)
             y, weights = (
@@ -148,7 +151,7 @@ class UnbiasedPower:
     # How f is found -----------------------------------------------------------------------------------------------------
 
     def _digits(self) -> int:
-        """Digits that survive the cancellation of differences of order 2v, taken with weights of up to Π(1 + 4c_j)."""
+        """Return the digits that survive the cancellation of differences of order 2v, taken with weights of up to Π(1 + 4c_j)."""
         lost = sum(math.log10(1 + 4 * float(scale) ** 2) for scale in self.scales)
         largest = self.lowest + (_REACH + 2) * len(self.scales) + 10
         return int(60 + lost + 2 * (self.power + 2) * math.log10(largest))
@@ -162,7 +165,7 @@ class UnbiasedPower:
             self._continue(stencil)
 
     def _power_terms(self, power: mpmath.mpf) -> list[mpmath.mpf]:
-        """The factors of y^p, y^(p-2), y^(p-4), … in f."""
+        """Return the factors of y^p, y^(p-2), y^(p-4), … in f."""
         terms, falling = [], mpmath.mpf(1)
         for order, weight in enumerate(self._symbol):
             terms.append(weight * falling)
@@ -183,7 +186,7 @@ class UnbiasedPower:
         basis += [_Decay(i, _real(scale)) for scale, times in Counter(self.scales).items() for i in range(times)]
         band = range(self._to, self._from)
         fixed = _applied(stencil, band, lambda y: mpmath.mpf(y) ** mpmath.mpf(self.power) if y >= self.lowest else 0)
-        free = [_applied(stencil, band, lambda y, b=b: b(self.lowest - y) if y < self.lowest else 0) for b in basis]
+        free = [_applied(stencil, band, self._below_bound(b)) for b in basis]
         tails = [self._tail(b) for b in basis]
         weights = self._least_squares(fixed, free, tails, len(band))
         table = [
@@ -192,8 +195,12 @@ class UnbiasedPower:
         self._table = np.array([float(value) for value in table])
         self._left = np.array([float(mpmath.fsum(column)) for column in zip(*_scaled(tails, weights), strict=True)])
 
+    def _below_bound(self, basis: "_Monomial | _Decay") -> Callable[[int], mpmath.mpf]:
+        """Return the basis function of L - y below the bound L, and 0 from it on."""
+        return lambda y: basis(self.lowest - y) if y < self.lowest else mpmath.mpf(0)
+
     def _tail(self, basis: "_Monomial | _Decay") -> list[mpmath.mpf]:
-        """The coefficients of T t^q in t; none for what the operator annihilates."""
+        """Return the coefficients of T t^q in t; none for what the operator sends to 0."""
         coefficients = [mpmath.mpf(0)] * (math.ceil(self.power) + 1)
         if isinstance(basis, _Monomial):
             for order, term in enumerate(self._power_terms(mpmath.mpf(basis.degree))):
@@ -220,7 +227,7 @@ class UnbiasedPower:
         return [mpmath.mpf(float(weight)) for weight in solved / sizes]
 
     def _prior(self, places: NDArray[np.number]) -> Floats:
-        """The chance of a noisy sum at L + places, for sums spread evenly above L."""
+        """Return the probability of a noisy sum at L + places, for sums spread evenly above L."""
         top = max(1.0, _PRIOR * self.law.deviation)
         spread = np.linspace(0.0, top, 33)
         return np.asarray(np.mean([self.law.at(np.asarray(places, dtype=np.float64) - one) for one in spread], axis=0))
@@ -235,7 +242,7 @@ class _Monomial:
 
 
 class _Decay:
-    """``t^i e^(-t/scale)``: a root of the operator as often as the scale occurs, hence sent to 0."""
+    """``t^i e^(-t/scale)``: a root of the operator as often as the scale occurs, so the operator sends it to 0."""
 
     def __init__(self, degree: int, scale: mpmath.mpf) -> None:
         self._degree = degree
@@ -250,7 +257,7 @@ def _real(scale: Fraction) -> mpmath.mpf:
 
 
 def _symbol(curvatures: list[mpmath.mpf]) -> list[mpmath.mpf]:
-    """The series of Π_j(1 - 4c_j·sinh²(z/2)) in z²."""
+    """Return the series of Π_j(1 - 4c_j·sinh²(z/2)) in z²."""
     second = [mpmath.mpf(0)] + [2 / mpmath.factorial(2 * order) for order in range(1, _TERMS)]
     series = [mpmath.mpf(1)] + [mpmath.mpf(0)] * (_TERMS - 1)
     for curvature in curvatures:
@@ -261,7 +268,7 @@ def _symbol(curvatures: list[mpmath.mpf]) -> list[mpmath.mpf]:
 
 
 def _stencil(curvatures: list[mpmath.mpf]) -> list[mpmath.mpf]:
-    """The weights of g(y-v), …, g(y+v) in f(y)."""
+    """Return the weights of g(y-v), …, g(y+v) in f(y)."""
     weights = [mpmath.mpf(1)]
     for c in curvatures:
         padded = [mpmath.mpf(0)] * 2 + weights + [mpmath.mpf(0)] * 2
@@ -269,9 +276,9 @@ def _stencil(curvatures: list[mpmath.mpf]) -> list[mpmath.mpf]:
     return weights
 
 
-def _applied(stencil: list[mpmath.mpf], places: range, g: object) -> list[mpmath.mpf]:
+def _applied(stencil: list[mpmath.mpf], places: range, g: Callable[[int], mpmath.mpf]) -> list[mpmath.mpf]:
     half = len(stencil) // 2
-    values = {y: g(y) for y in range(places.start - half, places.stop + half)}  # type: ignore[operator]
+    values = {y: g(y) for y in range(places.start - half, places.stop + half)}
     return [mpmath.fsum(w * values[y + k - half] for k, w in enumerate(stencil)) for y in places]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn import exceptions
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, Papers
+from colonnade.coordinator.findings import Findings, StudyRecord
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.scoring import Metric
 from colonnade.estimators.model_file import PAPERS
@@ -82,7 +82,7 @@ def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None
 
 
 @dataclass(frozen=True, eq=False)
-class Delivery(Papers):
+class Delivery(StudyRecord):
     """Individual scores that one party holds now, and nobody else does.
 
     Whoever coordinates learns that they were delivered. In a simulation the party is in this process, and `read` returns what it
@@ -152,7 +152,7 @@ class EvaluationTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(Papers):
+class Evaluation(StudyRecord):
     """How good a model is on a federation, privately.
 
     Parameters

@@ -10,7 +10,7 @@ from colonnade.coding.columns import Feature, coefficients_to_own_units
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation.moments import EVEN, NARROW, SPREAD, TYPICAL, Moments, deviations, typical_matrix
+from colonnade.estimation.moments import EVEN, NARROW, SPREAD, TYPICAL, Moments, fit_deviations, typical_matrix
 from colonnade.estimators.preview import Expectation, ExpectedError
 from colonnade.estimators.study import Study
 from colonnade.schema import Column
@@ -112,7 +112,7 @@ def expected_deviations(
     covariance = np.asarray(matrix / people - np.outer(means, means))
     exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
     releases = study.method.noisy_moments(study, algorithm, federation, exact, covariance)
-    return deviations(exact, releases, fit), covariance
+    return fit_deviations(exact, releases, fit), covariance
 
 
 def expected_regression(

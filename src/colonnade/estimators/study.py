@@ -16,7 +16,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.scoring import Measured
+from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.fitted import Delivery, Evaluation, EvaluationTerms, require_fitted, require_same_schema
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import PAPERS, write_model
@@ -201,7 +201,7 @@ class Study(BaseEstimator):
         title = f"{type(self).__name__}.evaluate"
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
-        measured: Measured = findings.value
+        measured: EvaluationResult = findings.value
         schema = _schema_of(plan, federation)
         return Evaluation(type(self).__name__, measured.metrics, level, findings, schema, measured.tables)
 

@@ -248,9 +248,9 @@ def _split(entry: Table) -> float:
 
 def _align(entry: Table) -> dict[str, Any]:
     """Read ``[align]``: what `Federation.align` takes, by the same names."""
-    from colonnade.coordinator.alignment import Aligning
+    from colonnade.coordinator.federation import Federation
 
-    names = [name for name in inspect.signature(Aligning.align).parameters if name not in ("self", "progress")]
+    names = [name for name in inspect.signature(Federation.align).parameters if name not in ("self", "progress")]
     refuse_unknown(entry, tuple(names), "align")
     return dict(entry)
 

@@ -1,14 +1,14 @@
 """How well centres fit people, from noisy histograms of who is nearer to which of two centres.
 
 The loss is the mean squared distance to the nearest centre. That one centre is nearer than another is the sign of a score that
-adds up over parties, and its histogram is exact up to noise; which of *all* centres is nearest is not in any pair of them. So one
-party, the one whose columns separate the centres best, guesses everybody's centre by its own columns, and the histograms of all
-pairs, divided by this guess, say how much a person would gain by moving from the guess g to each other centre:
+adds up over parties, and its histogram is exact up to noise. Which of *all* centres is nearest is not in any pair of them. So the
+party whose columns separate the centres best guesses everybody's centre by its own columns. The histograms of all pairs, divided
+by this guess, say how much a person would gain by moving from the guess g to each other centre:
 
     mean d_g − Σ_j mean (d_g − d_j)⁺  ≤  loss  ≤  mean d_g − max_j mean (d_g − d_j)⁺,       by guess, and added up.
 
-The two ends meet where at most one other centre is ever better, and with two centres always. Distances are in columns mapped to
-[−1, 1].
+The two ends meet where at most one other centre is ever better, and so they always meet with two centres. Distances are measured
+after scaling each column to [−1, 1].
 """
 
 import math
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName, coded_width
-from colonnade.coordinator.protocols.score_releases import Guess, Histogram, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import GuessedLabel, Histogram, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
-from colonnade.estimation.scoring import Measured, Metric, PartyScores, histogram_price, party_scores, reach
+from colonnade.estimation import scoring
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
@@ -35,20 +35,20 @@ __all__ = ["ClusteringEvaluation", "LocalCells", "best_guesser"]
 Array = NDArray[np.float64]
 HEIGHT = 1 << 20
 SQUARES = 4
-"""The fourth part of ε pays for the sums of squares, the rest for the histograms."""
+"""One part in four of ε pays for the sums of squares, the rest for the histograms."""
 BINS = 32
 
 
 @dataclass(frozen=True, eq=False)
 class LocalCells:
-    """What a clustering says about the parties' own columns: local centres, and how people divide between combinations of them.
+    """What a clustering says about the parties' own columns: local centres, and the number of people in each combination.
 
     Parameters
     ----------
     centres
         By party, in coded columns.
     cells, weights
-        Combinations of local centres, a row each, parties in order; and how many people are in each.
+        Combinations of local centres, one row each, parties in order; and the number of people in each.
     """
 
     centres: Mapping[str, Array]
@@ -59,7 +59,7 @@ class LocalCells:
 def best_guesser(
     cells: LocalCells, centres: Array, places: Mapping[str, NDArray[np.int64]]
 ) -> tuple[str, NDArray[np.intp], float]:
-    """Return whose columns tell most, the guess by its local centre, and where the loss lies between the ends, by the model.
+    """Return the party whose columns tell most, its guess by local centre, and where the model puts the loss between the ends.
 
     Everything here is public: it follows from what the model's own study released.
     """
@@ -92,22 +92,22 @@ def _ends(squared: Array, weights: Array, guess: NDArray[np.intp]) -> tuple[floa
 
 @dataclass(frozen=True)
 class ClusteringEvaluation:
-    """The loss of some centres.
+    """A private measurement of how well some centres fit.
 
     Parameters
     ----------
     columns, centres
         The columns, and the centres in coded columns; two or more.
     guesser, points, guesses
-        Who guesses, by the nearest of which points (in its own coded columns), and the centre that each of them stands for.
+        The party that guesses, the points (in its own coded columns) whose nearest it takes, and the centre of each point.
     within
         Where between its ends the loss is put: a guess that no promise rests on.
     median
         Whether the loss is the mean distance and not the mean of its square.
     price, unit, level
-        What is offered, for whom, and of the intervals.
+        The price, the unit that it protects, and the level of the intervals.
     draw
-        Which draw this is.
+        The number of the draw.
     """
 
     columns: Mapping[str, Column]
@@ -130,35 +130,37 @@ class ClusteringEvaluation:
     def histogram(self, first: int, second: int) -> ScoreHistogramRelease:
         """Return the histogram of d_first − d_second, among people whose guess is one of the two."""
         a, b = self.centres[first], self.centres[second]
-        guess = Guess(self.guesser, self.points, tuple(int(one) for one in self.guesses))
+        guess = GuessedLabel(self.guesser, self.points, tuple(int(one) for one in self.guesses))
         return ScoreHistogramRelease(
             name=f"{first}-{second}",
-            parts=party_scores(self.columns, 2 * (b - a)[None]),
+            parts=scoring.party_scores(self.columns, 2 * (b - a)[None]),
             offset=float(a @ a - b @ b),
             label=guess,
             kept=(first, second),
-            price=histogram_price(Price(self.price.nano - self._squares_nano, self.price.delta), len(self.pairs)),
+            price=scoring.histogram_price(
+                Price(self.price.nano - self._squares_nano, self.price.delta), len(self.pairs)
+            ),
             draw=self.draw,
             largest_bins=BINS,
         )
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party for its sum of squares, and one a party and pair of centres."""
-        reach(self.level)
+        """Return one step per party for its sum of squares, and one per party and pair of centres."""
+        scoring.interval_reach(self.level)  # refuses a level outside (0, 1)
         squares = [self._squares(part) for part in self._parts]
         return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Collect the sums, open the histograms, and work the figures out."""
+        """Collect the sums, open the histograms, and compute the metrics."""
         releases = yield from ask_all(plan, "squares")
         opened = {}
         for pair in self.pairs:
             opened[pair] = yield from self.histogram(*pair).rounds(plan)
-        return Measured(self.metrics(self._squared(releases, plan.people), opened, plan.people))
+        return scoring.EvaluationResult(self.metrics(self._squared(releases, plan.people), opened, plan.people))
 
     def metrics(
         self, squared: tuple[float, float], opened: Mapping[tuple[int, int], Histogram], people: int
-    ) -> tuple[Metric, ...]:
+    ) -> tuple[scoring.Metric, ...]:
         """Return the loss between its two ends.
 
         Parameters
@@ -186,31 +188,31 @@ class ClusteringEvaluation:
             most -= max(max(gain, 0.0) for gain, _, _ in own)
             doubt += sum(variance for _, variance, _ in own)
             rounding += sum(moved for _, _, moved in own)
-        error = reach(self.level) * math.sqrt(doubt) + rounding
+        error = scoring.interval_reach(self.level) * math.sqrt(doubt) + rounding
         return self._read(least, most, error)
 
-    def _read(self, least: float, most: float, error: float) -> tuple[Metric, ...]:
+    def _read(self, least: float, most: float, error: float) -> tuple[scoring.Metric, ...]:
         most = max(most, least)
         kind = "exact" if len(self.centres) == 2 else "between what pairs of centres leave open"
         low, high = max(least - error, 0.0), max(most + error, 0.0)
         value = min(max(least + self.within * (most - least), low), high)
         if not self.median:
-            return (Metric("loss", value, low, high, kind),)
-        squared = Metric("mean_squared_distance", value, low, high, kind)
+            return (scoring.Metric("loss", value, low, high, kind),)
+        squared = scoring.Metric("mean_squared_distance", value, low, high, kind)
         widest = math.sqrt(sum(4.0 if not isinstance(one, Category) else 2.0 for one in self.columns.values()))
         bounds = low / widest, math.sqrt(high)
         middle = min(max(math.sqrt(value), bounds[0]), bounds[1])
-        return (Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
+        return (scoring.Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
 
     @property
     def _squares_nano(self) -> int:
         return self.price.nano // SQUARES
 
     @property
-    def _parts(self) -> list[PartyScores]:
-        return party_scores(self.columns, -2 * self.centres[:1])
+    def _parts(self) -> list[scoring.PartyScores]:
+        return scoring.party_scores(self.columns, -2 * self.centres[:1])
 
-    def _squares(self, part: PartyScores) -> Step:
+    def _squares(self, part: scoring.PartyScores) -> Step:
         return SquaredLength.ask(
             name="squares",
             party=part.party,
@@ -223,7 +225,7 @@ class ClusteringEvaluation:
             price=party_price(Price(self._squares_nano, 0.0), len(self._parts), self.unit),
         )
 
-    def _largest(self, part: PartyScores) -> float:
+    def _largest(self, part: scoring.PartyScores) -> float:
         """How large ‖x‖² + w·x can be: 1 + |w| for a number, the largest |1 + w| of its levels for a category."""
         largest, place = 0.0, 0
         for name in part.columns:

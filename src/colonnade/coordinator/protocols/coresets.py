@@ -1,4 +1,8 @@
-"""Drawing a coreset together, and training on it where the rows are (Coresets, Algorithms 1 to 3 and §6). Not private."""
+"""Drawing a coreset together, and training on it where the rows are. Not differentially private.
+
+Algorithms 1 to 3 and §6 of Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets). See also
+docs/proofs/non-private.md#coresets and #weights.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,33 +14,15 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.conversations.sums import LARGEST_TURN, batch_of
-from colonnade.coordinator.protocols.relaying import Relay, added, agree_on_key, forget_key, key_steps, open_sum
+from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, open_sum, unmasked_sum
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.coresets import (
-    Coreset,
-    Task,
-    allocate,
-    checked_totals,
-    largest_total,
-    weigh,
-)
+from colonnade.estimation.coresets import Coreset, Task, allocate_draws, checked_totals, largest_total, weighted_coreset
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Array, Opened, Recall, Released, Rounds, ask_all, pack, unpack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
 from colonnade.schema import Column
+from colonnade.steps import sums
 from colonnade.steps.kind import StepKind
-from colonnade.steps.sums import (
-    LARGEST_SCORES,
-    SCORE_SCALE,
-    CoresetClusters,
-    CoresetDraws,
-    CoresetGradient,
-    CoresetRows,
-    CoresetSample,
-    CoresetScores,
-    CoresetTotal,
-    SumTerms,
-)
 
 __all__ = ["BlockCoefficients", "CoresetFindings", "CoresetStudy", "Training", "vertical_saga"]
 
@@ -49,22 +35,22 @@ SETTLED = 1e-4
 
 
 def vertical_saga(plan: Plan, step: str, weights: NDArray[np.float64], widths: Mapping[str, int]) -> Rounds:
-    """Train, and return each party's coefficients of its coded columns.
+    """Train by vertical SAGA, and return each party's coefficients of its coded columns (after scaling to [−1, 1]).
 
     Parameters
     ----------
     plan, step
-        What is run.
+        The plan, and the name of the step.
     weights
-        Of the sampled rows.
+        The weights of the sampled rows.
     widths
-        How many coefficients each party has.
+        The number of coefficients of each party.
     """
-    terms, rows = SumTerms.read(plan, step), len(weights)
+    terms, rows = sums.SumTerms.read(plan, step), len(weights)
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()
     replies = yield from relay.last({"weights": pack(weights)})
-    lengths = added(terms, replies, rows) / MARGIN_SCALE
+    lengths = unmasked_sum(terms, replies, rows) / MARGIN_SCALE
     batch = len(batch_of(plan, 2, rows))
     length = _step_length(lengths, batch, len(terms.owners))
     known = np.full(rows, np.nan)
@@ -74,7 +60,7 @@ def vertical_saga(plan: Plan, step: str, weights: NDArray[np.float64], widths: M
     for number in range(2, min(LARGEST_TURN - 1, EPOCHS * turns)):
         replies = yield from relay.last(inputs)
         places = batch_of(plan, number, rows)
-        residuals = added(terms, replies, batch) / MARGIN_SCALE
+        residuals = unmasked_sum(terms, replies, batch) / MARGIN_SCALE
         change = residuals - np.nan_to_num(known[places])
         moved[number % turns], size[number % turns] = change @ change, residuals @ residuals
         known[places] = residuals
@@ -107,7 +93,7 @@ Training = Literal["none", "rows", "clusters", "saga"]
 
 MARGIN_BOUND = 2**50
 SMALLEST_BOUND = 2**32
-"""Draws are summed in eight bytes, like all other numbers of a coreset."""
+"""The smallest bound on draws: they are summed in eight bytes, like all other numbers of a coreset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,15 +127,15 @@ class CoresetStudy:
     columns
         ``"party.column"`` to its description, in the federation's order, the target among them; of two parties or more.
     task, target, clusters
-        For which problem.
+        The problem that the coreset is for.
     size, people
-        m and n.
+        The number of draws, and the number of people.
     uniform
-        Whether rows are a public uniform choice instead.
+        Whether rows are drawn uniformly by a public choice instead.
     training
-        What follows.
+        What is trained on the sample.
     seed
-        Of public choices.
+        The seed of public choices.
     ridge
         Penalty of vertical SAGA on squared coded coefficients, relative to the mean squared residual.
     """
@@ -189,7 +175,7 @@ class CoresetStudy:
 
     def steps(self) -> tuple[Step, ...]:
         """Return the steps of every party."""
-        names: Kinds = [("sample", CoresetSample)] if self.uniform else IMPORTANCE
+        names: NamedKinds = [("sample", sums.CoresetSample)] if self.uniform else IMPORTANCE
         names = [*names, *TRAININGS[self.training]]
         keys = () if self.uniform else self.parties
         return (
@@ -216,7 +202,7 @@ class CoresetStudy:
         sample = public_positions(plan, "sample", self.size)
         if any(not np.array_equal(reply.array("rows"), sample) for reply in replies.values()):
             raise ProtocolError("The parties do not repeat the same public choice of rows.")
-        return weigh(sample, np.full(self.size, 1.0 / self.people), 1.0)
+        return weighted_coreset(sample, np.full(self.size, 1.0 / self.people), 1.0)
 
     def _importance(self, plan: Plan) -> Rounds:
         totals = yield from self._totals(plan)
@@ -225,10 +211,10 @@ class CoresetStudy:
         if sample is None:
             yield from agree_on_key(plan, "key")
             sample = yield from self._draw(plan, totals)
-        sums = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
+        scores = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
         if new:
             yield from forget_key(plan, "key")
-        return weigh(sample, sums / SCORE_SCALE, sum(totals.values()))
+        return weighted_coreset(sample, scores / sums.SCORE_SCALE, sum(totals.values()))
 
     def _totals(self, plan: Plan) -> Rounds:
         replies = yield from ask_all(plan, "total")
@@ -254,11 +240,11 @@ class CoresetStudy:
         return None
 
     def _draw(self, plan: Plan, totals: Mapping[str, float]) -> Rounds:
-        """Have the parties draw; in ascending order, so that nobody who knows whose the places are knows whose the rows are."""
-        shares = allocate(totals, public_uniforms(plan, "allocation", self.size))
+        """Have the parties draw. The rows are sorted, so that nobody can tell which party drew which row."""
+        shares = allocate_draws(totals, public_uniforms(plan, "allocation", self.size))
         counts = np.array([shares[party] for party in sorted(shares)])
         drawn = yield from open_sum(plan, "draws", self.size, {"counts": pack(counts)})
-        if not _within(drawn - 1, self.people):
+        if not _in_range(drawn - 1, self.people):
             raise ProtocolError("The parties drew rows that the alignment does not have.")
         return np.sort(drawn - 1)
 
@@ -284,7 +270,7 @@ class CoresetStudy:
             centres, labels = replies[party].array("centres"), replies[party].array("labels").astype(np.int64)
             if centres.ndim != 2 or centres.shape[1] != self.width(party) or not 1 <= len(centres) <= self.clusters:
                 raise ProtocolError(f"Party {party!r} sent centres of another shape.")
-            if labels.shape != coreset.rows.shape or not _within(labels, len(centres)):
+            if labels.shape != coreset.rows.shape or not _in_range(labels, len(centres)):
                 raise ProtocolError(f"Party {party!r} sent labels of another shape.")
             found[party] = (centres.astype(np.float64), labels)
         return found
@@ -304,21 +290,21 @@ class CoresetStudy:
         if self.target is not None and ColumnName.of(self.target).party == party:
             parameters["target"] = ColumnName.of(self.target).column
         bounds: dict[type[StepKind], dict[str, Parameter]] = {
-            CoresetDraws: {"bound": max(self.people, SMALLEST_BOUND)},
-            CoresetScores: {"bound": int(LARGEST_SCORES[self.task]) * SCORE_SCALE},
-            CoresetGradient: {"bound": MARGIN_BOUND, "ridge": float(self.ridge)},
+            sums.CoresetDraws: {"bound": max(self.people, SMALLEST_BOUND)},
+            sums.CoresetScores: {"bound": int(sums.LARGEST_SCORES[self.task]) * sums.SCORE_SCALE},
+            sums.CoresetGradient: {"bound": MARGIN_BOUND, "ridge": float(self.ridge)},
         }
         parameters |= bounds.get(kind, {})
         return kind.ask(name=name, party=party, columns=own, parameters=parameters, price=None)
 
 
-Kinds = list[tuple[str, type[StepKind]]]
-IMPORTANCE: Kinds = [("total", CoresetTotal), ("draws", CoresetDraws), ("sample", CoresetScores)]
-TRAININGS: Mapping[Training, Kinds] = {
+NamedKinds = list[tuple[str, type[StepKind]]]
+IMPORTANCE: NamedKinds = [("total", sums.CoresetTotal), ("draws", sums.CoresetDraws), ("sample", sums.CoresetScores)]
+TRAININGS: Mapping[Training, NamedKinds] = {
     "none": [],
-    "rows": [("rows", CoresetRows)],
-    "clusters": [("clusters", CoresetClusters)],
-    "saga": [("train", CoresetGradient)],
+    "rows": [("rows", sums.CoresetRows)],
+    "clusters": [("clusters", sums.CoresetClusters)],
+    "saga": [("train", sums.CoresetGradient)],
 }
 
 
@@ -329,5 +315,5 @@ def _number(party: str, reply: Released) -> float:
     return float(value[0])
 
 
-def _within(places: NDArray[np.generic], people: int) -> bool:
+def _in_range(places: NDArray[np.generic], people: int) -> bool:
     return bool(places.size == 0 or (places.min() >= 0 and places.max() < people))

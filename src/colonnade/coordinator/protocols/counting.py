@@ -1,5 +1,7 @@
-"""Counting patterns over parties: randomised response, independent histograms, or pair tables on shares (Primitives, Algorithm
-1).
+"""Counting patterns over parties: randomised response, independent histograms, or pair tables on shares.
+
+Randomised response is Algorithm 1 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives). Pair
+tables are opened on shares with noise (docs/proofs/pair-tables.md#statement).
 """
 
 import hashlib
@@ -7,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,27 +26,28 @@ from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Category
 from colonnade.secure.products import entry_pairs
-from colonnade.steps.local import Histogram, Reports
-from colonnade.steps.products import PairTables as TablesStep
+from colonnade.steps import local, products
 
 __all__ = [
     "CountTable",
-    "Group",
     "IndependentCounts",
-    "Layout",
     "PairCounts",
+    "PartyColumns",
     "ResponseCounts",
-    "layout",
+    "TableLayout",
     "pair_tables_of",
+    "reports_of",
+    "table_layout",
 ]
 
 
+Array = NDArray[np.float64]
 LARGEST_TABLE = 20_000_000
 
 
 @dataclass(frozen=True)
-class Group:
-    """One party's columns in a table, and how many levels each has."""
+class PartyColumns:
+    """One party's columns in a table, and the number of levels of each."""
 
     party: str
     columns: tuple[str, ...]
@@ -58,10 +60,10 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """The parties' groups, and where each group's columns stand in the user's order."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[PartyColumns, ...]
     columns: tuple[str, ...]
 
     @property
@@ -69,28 +71,31 @@ class Layout:
         """How many patterns there are."""
         return math.prod(group.size for group in self.groups)
 
-    def arrange(self, table: NDArray[Any]) -> NDArray[Any]:
+    def arrange(self, table: Array) -> Array:
         """Turn a table with one axis per party into one with an axis per column, in the user's order."""
         stored = [str(ColumnName(group.party, column)) for group in self.groups for column in group.columns]
         split = np.reshape(table, tuple(chain.from_iterable(group.sizes for group in self.groups)))
         return np.transpose(split, [stored.index(name) for name in self.columns])
 
 
-def layout(federation: Federation, columns: Sequence[str]) -> Layout:
-    """Resolve the columns of a counting study; refuse numbers, repeats and tables that no machine could hold."""
+def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
+    """Resolve the columns of a counting study. Numeric columns, repeats and tables that are too large are refused."""
     names = plain_names(columns)
     found: dict[str, list[tuple[str, int]]] = {}
     for name in names:
         party, own, description = federation.column(name)
         if not isinstance(description, Category):
-            raise SchemaMismatch(f"Column {name!r} is numeric; counting needs categories.", remedy="Use cn.Category.")
+            raise SchemaMismatch(
+                f"Column {name!r} is numeric; counting needs categories.",
+                remedy="Declare it as cn.Category in its party's schema.",
+            )
         found.setdefault(party, []).append((own, description.size))
     parties = [party for party in federation.parties if party in found]
     groups = tuple(
-        Group(party, tuple(own for own, _ in found[party]), tuple(size for _, size in found[party]))
+        PartyColumns(party, tuple(own for own, _ in found[party]), tuple(size for _, size in found[party]))
         for party in parties
     )
-    result = Layout(groups, tuple(names))
+    result = TableLayout(groups, tuple(names))
     if result.cells > LARGEST_TABLE:
         raise BadInput(f"The table would have more than {LARGEST_TABLE:,} cells.", remedy="Ask for fewer columns.")
     return result
@@ -98,9 +103,7 @@ def layout(federation: Federation, columns: Sequence[str]) -> Layout:
 
 @dataclass(frozen=True)
 class CountTable:
-    """Estimated counts with one axis a column: made consistent, as estimated without bias, and the standard error of
-    the latter.
-    """
+    """Estimated counts, one axis per column: projected ones, unbiased ones, and the standard errors of the unbiased ones."""
 
     counts: NDArray[np.float64]
     unbiased: NDArray[np.float64]
@@ -114,27 +117,27 @@ class ResponseCounts:
     Parameters
     ----------
     layout
-        Which columns, and where.
+        The columns, and the parties that hold them.
     price
-        What each party's release offers to pay.
+        The price of each party's release.
     people
-        m, public.
+        The number of people, which is public.
     sample
         The rate at which public coins choose who reports.
     draw
-        Which draw this is; public coins differ from draw to draw.
+        The number of the draw; public coins differ from draw to draw.
     """
 
-    layout: Layout
+    layout: TableLayout
     price: Price
     people: int
     sample: float = 1.0
     draw: int = 1
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: a report a person."""
+        """Return one step per party: one report per person."""
         return tuple(
-            Reports.ask(
+            local.Reports.ask(
                 name="reports",
                 party=group.party,
                 columns=group.columns,
@@ -147,7 +150,7 @@ class ResponseCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect, combine, project."""
         releases = yield from ask_all(plan, "reports")
-        return self.combine([_reports(releases[group.party]) for group in self.layout.groups])
+        return self.combine([reports_of(group.party, releases[group.party]) for group in self.layout.groups])
 
     @property
     def channels(self) -> list[Channel]:
@@ -181,7 +184,7 @@ class ResponseCounts:
 
 @dataclass(frozen=True)
 class IndependentCounts:
-    """Products of noisy one-way histograms: right only where parties' columns are independent of each other.
+    """Products of noisy one-way histograms, which are right only where parties' columns are independent of each other.
 
     Parameters
     ----------
@@ -189,14 +192,14 @@ class IndependentCounts:
         As in `ResponseCounts`.
     """
 
-    layout: Layout
+    layout: TableLayout
     price: Price
     people: int
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its histogram."""
+        """Return one step per party: its histogram."""
         return tuple(
-            Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
+            local.Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
             for group in self.layout.groups
         )
 
@@ -230,15 +233,15 @@ class IndependentCounts:
         return margin  # type: ignore[return-value]  # checked above
 
 
-def _reports(release: Released) -> NDArray[Any]:
+def reports_of(party: str, release: Released) -> NDArray[np.uint8]:
+    """Return a party's randomised reports, one row per person, after checking their form."""
     reports = release.array("value")
     if reports.ndim != 2 or reports.dtype != np.uint8:
-        raise ProtocolError("A party released reports of another shape.")
-    return reports
+        raise ProtocolError(f"Party {party!r} released reports of another shape.")
+    return reports  # type: ignore[return-value]  # checked above
 
 
 LARGEST_EXACT = 2_000
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -248,21 +251,21 @@ class PairCounts:
     Parameters
     ----------
     layout
-        Which columns, and where; two parties or more.
+        The columns, and the parties that hold them; two parties or more.
     price
-        What the opening offers to pay: at δ = 0 discrete Laplace noise, otherwise discrete Gaussian.
+        The price of the opening. At δ = 0 the noise is discrete Laplace, otherwise discrete Gaussian.
     people
-        m, public.
+        The number of people, which is public.
     """
 
-    layout: Layout
+    layout: TableLayout
     price: Price
     people: int
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its part in the tables."""
+        """Return one step per party: its part in the tables."""
         return tuple(
-            TablesStep.ask(
+            products.PairTables.ask(
                 name="tables",
                 party=group.party,
                 columns=group.columns,
@@ -273,7 +276,7 @@ class PairCounts:
         )
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the tables, make them agree, fit."""
+        """Open the tables, make their margins agree, and fit one table."""
         opened = yield from open_jointly(plan, "tables")
         return self.combine(pair_tables_of(opened))
 
@@ -300,7 +303,7 @@ class PairCounts:
 
 
 def pair_tables_of(opened: JointResult) -> PairTables:
-    """Cut the opened entries into one table a pair of parties."""
+    """Cut the opened entries into one table per pair of parties."""
     widths = opened.joint.widths
     whole = np.zeros((sum(widths), sum(widths)))
     first, second = entry_pairs(widths)

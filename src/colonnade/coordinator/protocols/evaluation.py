@@ -1,4 +1,4 @@
-"""How good a fitted model is, measured privately: classifiers by histograms of scores, regressions and components by moments."""
+"""Private evaluations of fitted models: classifiers by histograms of scores, regressions and components by moments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.score_releases import Histogram, ScoreGram, ScoreHistogramRelease, ScoreMoments
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.scoring import Measured, Metric, between, party_scores, reach
+from colonnade.estimation.scoring import EvaluationResult, Metric, bounded_metric, interval_reach, party_scores
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
@@ -27,7 +27,7 @@ CALIBRATION_BINS = 10
 
 @dataclass(frozen=True)
 class ClassifierEvaluation:
-    """Accuracy, confusion, calibration and AUC of a binary classifier; with more classes, what every pair of them tells.
+    """Accuracy, confusion, calibration and AUC of a binary classifier; with more classes, what every pair of classes tells.
 
     With more than two classes the likeliest one wins against each other one. Each of these comparisons is a score by itself, and
     its histogram is exact up to noise; that all of them hold at once is not in the histograms. The accuracy is the middle of
@@ -40,11 +40,11 @@ class ClassifierEvaluation:
         One for the log-odds of the second class, or one for every pair of classes (k, l), k < l: of s_l − s_k, among people of
         these two.
     classes
-        What the labels are called.
+        The names of the labels.
     price
-        What all of it is worth; histograms divide it.
+        The price of the evaluation; histograms divide it.
     level
-        Of the intervals.
+        The level of the intervals.
     """
 
     histograms: tuple[ScoreHistogramRelease, ...]
@@ -53,12 +53,12 @@ class ClassifierEvaluation:
     level: float
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party and histogram."""
-        reach(self.level)
+        """Return one step per party and histogram."""
+        interval_reach(self.level)  # refuses a level outside (0, 1)
         return tuple(step for histogram in self.histograms for step in histogram.steps())
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the histograms and work the figures out."""
+        """Open the histograms and compute the metrics."""
         opened = []
         for histogram in self.histograms:
             opened.append((yield from histogram.rounds(plan)))  # noqa: PERF401  # a generator cannot be a comprehension
@@ -69,10 +69,10 @@ class ClassifierEvaluation:
             ranking_metric(one, 1, self.level, f"auc_{self.classes[k]}_{self.classes[m]}")
             for one, (k, m) in zip(opened, pairs, strict=True)
         ]
-        return Measured((_accuracy_within(opened, pairs, len(self.classes), self.level), *ranks))
+        return EvaluationResult((_accuracy_within(opened, pairs, len(self.classes), self.level), *ranks))
 
 
-def binary_metrics(histogram: Histogram, classes: Sequence[str], level: float) -> Measured:
+def binary_metrics(histogram: Histogram, classes: Sequence[str], level: float) -> EvaluationResult:
     """Return accuracy, AUC and Brier score, and tables of confusion and calibration."""
     above = _share_above(histogram, 0.0)
     right = np.column_stack([1 - above, above])
@@ -84,7 +84,7 @@ def binary_metrics(histogram: Histogram, classes: Sequence[str], level: float) -
         _share(histogram, squares, "brier", level),
     )
     tables = {"confusion": _confusion(histogram, above, classes, level), "calibration": _calibration(histogram, level)}
-    return Measured(metrics, tables)
+    return EvaluationResult(metrics, tables)
 
 
 def ranking_metric(histogram: Histogram, label: int, level: float, name: str) -> Metric:
@@ -96,8 +96,8 @@ def ranking_metric(histogram: Histogram, label: int, level: float, name: str) ->
     weights = np.repeat(pull[:, 1:], histogram.counts.shape[1], axis=1)
     weights[:, label] = pull[:, 0]
     noise = histogram.variance * float(np.sum(_sharpened(histogram, weights) ** 2))
-    error = reach(level) * math.sqrt(noise + _coins(histogram, weights)) + abs(value - again)
-    return between(name, 2 * value - again, error, floor=0.0, ceiling=1.0)
+    error = interval_reach(level) * math.sqrt(noise + _coins(histogram, weights)) + abs(value - again)
+    return bounded_metric(name, 2 * value - again, error, floor=0.0, ceiling=1.0)
 
 
 def _accuracy_within(
@@ -135,7 +135,7 @@ def _rank(inside: Array, outside: Array) -> tuple[float, Array]:
 def _share(histogram: Histogram, weights: Array, name: str, level: float) -> Metric:
     """Return Σ weights·counts / Σ counts."""
     value, error = _quotient(histogram, weights, np.ones_like(weights), level)
-    return between(name, value, error, floor=0.0, ceiling=1.0)
+    return bounded_metric(name, value, error, floor=0.0, ceiling=1.0)
 
 
 def _quotient(histogram: Histogram, above: Array, below: Array, level: float) -> tuple[float, float]:
@@ -144,13 +144,15 @@ def _quotient(histogram: Histogram, above: Array, below: Array, level: float) ->
     sharp = [_sharpened(histogram, weights) for weights in (above, below)]
     total = float(np.sum(sharp[1] * counts))
     if total <= 2 * math.sqrt(histogram.variance * float(np.sum(sharp[1] ** 2))):
-        return 0.5, math.inf  # nobody to speak of: the noise hides how many there are
+        return 0.5, math.inf  # the noise hides how many people there are
     value = float(np.sum(sharp[0] * counts)) / total
     plain = float(np.sum(above * counts)) / max(float(np.sum(below * counts)), 1.0)
     pull = (above - value * below) / total
     noise = histogram.variance * float(np.sum(_sharpened(histogram, pull) ** 2))
     half_a_person = float(np.max(np.abs(pull))) / 2  # few coins are not Gaussian: a continuity correction
-    return value, reach(level) * math.sqrt(noise + _coins(histogram, pull)) + abs(plain - value) + half_a_person
+    return value, interval_reach(level) * math.sqrt(noise + _coins(histogram, pull)) + abs(
+        plain - value
+    ) + half_a_person
 
 
 def _sharpened(histogram: Histogram, weights: Array) -> Array:
@@ -178,8 +180,8 @@ def _confusion(histogram: Histogram, above: Array, classes: Sequence[str], level
             sharp = _sharpened(histogram, weights)
             value, plain = float(np.sum(sharp * histogram.counts)), float(np.sum(weights * histogram.counts))
             noise = histogram.variance * float(np.sum(sharp**2)) + _coins(histogram, weights)
-            error = reach(level) * math.sqrt(noise) + abs(value - plain)
-            metric = between("count", value, error, floor=0.0, ceiling=math.inf)
+            error = interval_reach(level) * math.sqrt(noise) + abs(value - plain)
+            metric = bounded_metric("count", value, error, floor=0.0, ceiling=math.inf)
             rows.append((classes[truth], classes[guess], metric.value, metric.low, metric.high))
     return pd.DataFrame(rows, columns=["true", "predicted", "count", "low", "high"]).set_index(["true", "predicted"])
 
@@ -193,15 +195,15 @@ def _calibration(histogram: Histogram, level: float) -> pd.DataFrame:
     for low, high in pairwise(cuts):
         inside = (_share_above(histogram, low) if low > -math.inf else 1.0) - _share_above(histogram, high)
         both = np.column_stack([inside, inside])
-        people = between(
+        people = bounded_metric(
             "people",
             float(np.sum(both * histogram.counts)),
-            reach(level) * math.sqrt(histogram.variance * float(np.sum(both**2)) + _coins(histogram, both)),
+            interval_reach(level) * math.sqrt(histogram.variance * float(np.sum(both**2)) + _coins(histogram, both)),
             floor=0.0,
             ceiling=math.inf,
         )
         observed, error = _quotient(histogram, both * np.array([0.0, 1.0]), both, level)
-        rate = between("observed", observed, error, floor=0.0, ceiling=1.0)
+        rate = bounded_metric("observed", observed, error, floor=0.0, ceiling=1.0)
         expected = float(np.sum(inside * chances * histogram.counts.sum(axis=1)))
         predicted = expected / people.value if people.value > 0 else math.nan
         rows.append((people.value, predicted, rate.value, rate.low, rate.high))
@@ -220,7 +222,7 @@ class RegressionEvaluation:
     weights, intercept
         The model, on coded columns, in the target's own units.
     price, level
-        What is offered, and of the intervals.
+        The price, and the level of the intervals.
     """
 
     columns: Mapping[str, Column]
@@ -239,14 +241,14 @@ class RegressionEvaluation:
         return ScoreGram(party_scores(self.columns, wide), self.price)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
-        reach(self.level)
+        """Return one step per party."""
+        interval_reach(self.level)  # refuses a level outside (0, 1)
         return self.gram.steps()
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the moments and work the figures out."""
+        """Open the moments and compute the metrics."""
         moments = yield from self.gram.rounds(plan)
-        return Measured(self.metrics(moments))
+        return EvaluationResult(self.metrics(moments))
 
     def metrics(self, moments: ScoreMoments) -> tuple[Metric, ...]:
         """Return mean squared error, its root, R² and the mean error.
@@ -256,8 +258,8 @@ class RegressionEvaluation:
         residual, target = self._directions(len(moments.matrix))
         (error, error_doubt), (mean, mean_doubt) = moments.mean_square(residual), moments.mean(residual)
         spread, spread_doubt = _variance(moments, target)
-        far, further = reach(self.level), reach(self.level, among=2)
-        squared = between("mse", error, far * error_doubt, floor=0.0, ceiling=math.inf)
+        far, further = interval_reach(self.level), interval_reach(self.level, among=2)
+        squared = bounded_metric("mse", error, far * error_doubt, floor=0.0, ceiling=math.inf)
         worst = max(error + further * error_doubt, 0.0), spread - further * spread_doubt
         best = max(error - further * error_doubt, 0.0), spread + further * spread_doubt
         low = 1 - worst[0] / worst[1] if worst[1] > 0 else -math.inf
@@ -277,7 +279,7 @@ class RegressionEvaluation:
         return target
 
     def _directions(self, size: int) -> tuple[Array, Array]:
-        """Return residual and target as combinations of the constant and two columns a party: prediction part, target part."""
+        """Return residual and target as combinations of the constant and two columns per party: prediction part, target part."""
         residual, target = np.zeros(size), np.zeros(size)
         residual[1::2], residual[2::2], target[2::2] = -1.0, 1.0, 1.0
         residual[0] = self._target.midpoint - self.intercept
@@ -305,7 +307,7 @@ class ComponentsEvaluation:
     components, means
         The model, in coded columns.
     level
-        Of the intervals.
+        The level of the intervals.
     """
 
     gram: GramRelease
@@ -315,22 +317,22 @@ class ComponentsEvaluation:
 
     @property
     def price(self) -> Price:
-        """What the release offers to pay."""
+        """The price of the release."""
         return self.gram.price
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
-        reach(self.level)
+        """Return one step per party."""
+        interval_reach(self.level)  # refuses a level outside (0, 1)
         return self.gram.steps()
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the moments and work the figures out."""
+        """Open the moments and compute the metrics."""
         moments = yield from self.gram.rounds(plan)
-        return Measured(self.metrics(moments))
+        return EvaluationResult(self.metrics(moments))
 
     def metrics(self, moments: Moments) -> tuple[Metric, ...]:
         """Return each component's variance, the share of all variance that they explain, and the error of reconstruction."""
-        far, size = reach(self.level), len(moments.features)
+        far, size = interval_reach(self.level), len(moments.features)
         forms = [np.outer(self._score(place), self._score(place)) for place in range(len(self.components))]
         variances = [_spread(moments, self._score(place)[1:]) for place in range(len(self.components))]
         whole, average = np.eye(size), moments.matrix[0, 1:] / moments.count
@@ -344,11 +346,11 @@ class ComponentsEvaluation:
         ratio = explained / total if total > 0 else 1.0
         return (
             *(
-                between(f"explained_variance_{place + 1}", value, far * doubt, floor=0.0, ceiling=math.inf)
+                bounded_metric(f"explained_variance_{place + 1}", value, far * doubt, floor=0.0, ceiling=math.inf)
                 for place, (value, doubt) in enumerate(variances)
             ),
-            between("explained_variance_ratio", ratio, far * ratio_doubt, floor=0.0, ceiling=1.0),
-            between("reconstruction_error", left, far * left_doubt, floor=0.0, ceiling=math.inf),
+            bounded_metric("explained_variance_ratio", ratio, far * ratio_doubt, floor=0.0, ceiling=1.0),
+            bounded_metric("reconstruction_error", left, far * left_doubt, floor=0.0, ceiling=math.inf),
         )
 
     def _score(self, place: int) -> Array:

@@ -1,29 +1,29 @@
-"""Paper 002, Algorithm 4 (SLR): logistic regression by noisy gradient steps on secret shares, seen from the coordinator.
+"""Logistic regression by noisy gradient steps on secret shares, seen from the coordinator: Algorithm 4 of Secure PCA.
 
-We differ from the paper in the noise (one fused vector a step instead of three, discrete Gaussian shares), in its
-accounting (the factor 3 of the sampling theorem; what peers learn by how often a person takes part), in what bounds a step
-(parties clip their part of the score, so that no promise about weights is needed) and in averaging the iterates
-(`privacy.md` §4.6).
+See docs/references.md#secure-pca and docs/proofs/gradient-steps.md#statement. We differ from the paper in four ways. The noise
+of a step is one vector of discrete Gaussian shares instead of three vectors. The accounting has the factor 3 of the sampling
+theorem, and counts what peers learn by how often a person takes part (docs/proofs/gradient-steps.md#sampling, #part). Parties
+clip their part of the score, so that no promise about weights is needed. The released weights are an average of the iterates.
 
-Letters: γ and ω are the fixed-point scales of rows and weights; an opened number is γ²ω·Σ(⟨w, x⟩ − 2s)·x plus noise, that is
-4γ²ω times a sum of gradients. The constant column comes first among the columns of the party that holds the target.
+Letters: γ and ω are the fixed-point scales of rows and weights. An opened number is γ²ω·Σ(⟨w, x⟩ − 2s)·x plus noise, that is
+4γ²ω times a sum of gradients. The constant column comes first among the columns of the party that holds the target. Coded columns
+are columns after scaling to [−1, 1], or indicators of levels.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps
+from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
-from colonnade.estimation.descent import Average, OptimiserName, Settling, clipped, optimiser_of
+from colonnade.estimation.descent import IterateAverage, OptimiserName, StoppingRule, clip_to_length, optimiser_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Conclude, Opened, Placed, Recall, Released, Reply, Rounds, pack, unpack
+from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Reply, Rounds, pack, unpack
 from colonnade.schema import Category, Column
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
@@ -37,33 +37,33 @@ Integers = NDArray[np.int64]
 SCALE = 1024
 """γ and ω by default: rounding a row or a weight to a thousandth is far below the noise."""
 STEEPEST = 0.5
-"""The longest long-run step: coded rows have a squared length of some tens, so that the surrogate's curvature stays below 4."""
+"""The longest long-run step. Coded rows have a squared length of some tens, and the surrogate's curvature stays below 4."""
 WANDERING = 3.5
 """How far noise alone may carry the weights of a descent by default."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the descent runs; nothing in it costs anything but ``steps``, ``rate`` and ``sampling``, which buy noise.
+    """How the descent runs. Only ``steps``, ``rate`` and ``sampling`` affect the noise.
 
     Parameters
     ----------
     steps
-        T.
+        The number of steps.
     rate
-        With what probability a person takes part in a step; the expected share of people in a batch.
+        The probability that a person takes part in a step: the expected share of people in a batch.
     sampling
         ``"poisson"``: secret batches, accounted with amplification towards the coordinator; ``"balanced"``: everyone takes part
         equally often, accounted without.
     score_bound
-        What the parties' parts of a score are clipped to, in sum. Too small a bound biases, too large a bound is noise.
+        The bound to which the parties' parts of a score are clipped, in sum. A small one biases, a large one adds noise.
     optimiser, learning_rate
         ``"sgd"`` (with momentum) or ``"adam"``, and the length of a step; by default as long as the noise allows.
     weight_norm
         The length to which the weights of the coded columns are clipped after every step; by default they are not.
     tolerance
         Stop once the averaged weights have moved by less than this in a tenth of the steps; 0 never stops early. What was paid
-        for steps that are not taken is not returned.
+        for steps that are not taken is not refunded.
     """
 
     steps: int = 500
@@ -79,7 +79,10 @@ class Schedule:
         if type(self.steps) is not int or not 1 <= self.steps <= 1_000_000:
             raise BadInput("steps is a whole number between 1 and 1,000,000.")
         if not _positive(self.rate) or not SMALLEST_RATE <= self.rate <= 1:
-            raise BadInput("rate is the share of people in a batch: above 2^-20 and at most 1.")
+            raise BadInput(
+                "rate, the share of people in a batch, must be above 2^-20 and at most 1.",
+                remedy="For example rate=0.01.",
+            )
         if self.sampling not in ("poisson", "balanced"):
             raise BadInput("sampling is 'poisson' or 'balanced'.")
         if self.optimiser not in ("sgd", "adam"):
@@ -89,7 +92,7 @@ class Schedule:
             if value is not None and not _positive(value):
                 raise BadInput(f"{name} is a positive number, or None.")
         if isinstance(self.tolerance, bool) or not isinstance(self.tolerance, int | float) or not self.tolerance >= 0:
-            raise BadInput("tolerance is a number, zero or more.")
+            raise BadInput("tolerance must be a number, zero or more.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +125,13 @@ class GradientDescent:
     target
         A category of two levels.
     price
-        What all steps together offer to pay; δ must be positive.
+        The price of all steps together; δ must be positive.
     schedule
         How the descent runs.
     scale
-        γ and ω.
+        The fixed-point scales γ and ω.
     people
-        How many there are.
+        The number of people.
     """
 
     columns: Mapping[str, Column]
@@ -142,11 +145,14 @@ class GradientDescent:
         target = self.columns[self.target]
         if not isinstance(target, Category) or target.size != 2:
             raise SchemaMismatch(
-                f"method='gradient' takes a target of two levels, which {self.target!r} has not.",
-                remedy="Use method='secure', which fits one row a class.",
+                f"method='gradient' takes a target of two levels, and {self.target!r} is not one.",
+                remedy="Use method='secure', which fits one row per class.",
             )
         if len(self.parties) < 2:
-            raise BadInput("A gradient on shares takes columns of at least two parties.")
+            raise BadInput(
+                "A gradient on shares takes columns of at least two parties.",
+                remedy="Name columns of another party too.",
+            )
         if len(self.columns) < 2:
             raise BadInput("A regression needs a column besides its target.")
         if self.price.delta == 0:
@@ -186,7 +192,7 @@ class GradientDescent:
         return self._descent(weights, taken)
 
     def deviation(self, terms: GradientTerms) -> float:
-        """Return the standard deviation of the noise in one coordinate of a step's mean gradient, in coded units."""
+        """Return the standard deviation of the noise in one coordinate of a step's mean gradient, for coded columns."""
         return terms.noise.gradient_deviation(4.0 * self.scale**3) / (terms.rate * terms.people)
 
     def learning_rate(self, terms: GradientTerms) -> float:
@@ -211,26 +217,20 @@ class GradientDescent:
         first, weights = _place(terms, placed)
         weights = np.zeros(terms.columns) if weights is None else weights / float(self.scale)
         optimiser = optimiser_of(self.schedule.optimiser, self.learning_rate(terms))
-        average, settling, taken = Average(), Settling(self.schedule.tolerance, terms.steps), first
+        average, settling, taken = IterateAverage(), StoppingRule(self.schedule.tolerance, terms.steps), first
         while taken < terms.steps:
             yield from relay.turn({"weights": pack(self._whole(weights))})
             opened = yield from relay.last()
-            weights = clipped(weights + optimiser.change(self._gradient(terms, opened)), self.schedule.weight_norm)
+            weights = clip_to_length(
+                weights + optimiser.change(self._gradient(terms, opened)), self.schedule.weight_norm
+            )
             taken += 1
             if settling.has_settled(average.add(weights)):
                 break
         return (weights if average.value is None else average.value), taken
 
     def _gradient(self, terms: GradientTerms, replies: Mapping[str, Reply]) -> Array:
-        shares: dict[int, NDArray[Any]] = {}
-        for point, node in enumerate(terms.nodes, start=1):
-            reply = replies[node]
-            if not isinstance(reply, Opened) or reply.share is None:
-                raise ProtocolError(f"{node!r} did not open its share.")
-            share = unpack(reply.share).copy()  # compiled kernels take writable arrays
-            if share.shape != (terms.columns,) or share.dtype != np.uint64:
-                raise ProtocolError(f"{node!r} opened a share of another shape.")
-            shares[point] = share
+        shares = shares_of(terms.nodes, replies, terms.columns)
         opened = reconstruct(terms.arithmetic, shares, degree=2 * terms.threshold, bound=terms.bound)
         return opened / (4.0 * self.scale**3 * terms.rate * terms.people)
 
@@ -286,7 +286,7 @@ class GradientDescent:
 
 
 def _place(terms: GradientTerms, replies: Mapping[str, Reply]) -> tuple[int, Array | None]:
-    """Return where the parties go on, and the weights of whoever has gone furthest."""
+    """Return the step at which the parties go on, and the weights of the party that has gone furthest."""
     furthest = 0
     weights: Array | None = None
     for owner in terms.owners:

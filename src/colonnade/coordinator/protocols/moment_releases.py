@@ -1,45 +1,46 @@
-"""Releases of second moments: a Gram matrix on shares, its variant on a union of lists, and the baseline of perturbed rows.
+"""Second moments that are opened on shares: a Gram matrix, its variant on a union of lists, and a regression's coefficients.
 
-Secure PCA, Algorithms 1 to 3; docs/proofs/gram.md and docs/proofs/union-moments.md.
+All three are read as `Moments`. The Gram matrix is Algorithms 1 to 3 of Secure PCA (docs/references.md#secure-pca;
+docs/proofs/gram.md, docs/proofs/union-moments.md). The coefficients are Algorithm 1 of Functional mechanism across parties (Xu,
+Yuan, Wu, 2021; docs/references.md#functional): a regression's objective, opened with Laplace noise at a pure ε, in one round.
+
+Our coefficients differ from the paper's in four ways (docs/proofs/coefficients.md). Each symmetric pair is opened once, and
+nothing that the coding already says is opened. The sensitivity follows from what the schema says about a row. Noise enters as
+shares before anything is opened, so no party sees an exact coefficient between two parties. A noisy curvature is repaired by
+what is known about its noise (`pooled_correlations`, `NormalEquations`), never by a second draw.
+
+Coded columns are columns after scaling to [−1, 1], or indicators of levels. Matrices here are sums of products of coded columns.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import (
-    Feature,
-    coded_widths,
-    columns_at,
-    consecutive_places,
-    features_of,
-    parties_of,
-    places_beside_constant,
-)
+from colonnade.coding import columns as coding
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.calibration import gaussian_sigma_squared
 from colonnade.privacy.laws import NoiseFamily
+from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.union import UnionNoise
-from colonnade.protocol.messages import Released, Rounds, ask_all
-from colonnade.schema import Column
+from colonnade.protocol.messages import Rounds
+from colonnade.schema import Category, Column
 from colonnade.secure.products import entry_pairs
+from colonnade.steps import products
 from colonnade.steps.joint import Joint
-from colonnade.steps.local import Rows
-from colonnade.steps.products import Gram, UnionCross, UnionOwn
 
-__all__ = ["DEFAULT_SCALE", "LARGEST_SCALE", "GramRelease", "PerturbedRows", "UnionRelease"]
+__all__ = ["LARGEST_SCALE", "FunctionalRelease", "GramRelease", "UnionRelease", "is_positive"]
 
 
 DEFAULT_SCALE = {"gaussian": 4096, "skellam": 64}
-"""γ: a coded column takes 2γ + 1 values. Skellam noise can be drawn exactly up to a mean of 2⁵², hence the coarser grid."""
+"""γ: a coded column takes 2γ + 1 values. Skellam noise has a coarser grid, since it is drawn exactly up to a mean of 2⁵²."""
 
 LARGEST_SCALE = 1 << 20
 
@@ -55,7 +56,7 @@ class GramRelease:
     columns
         ``"party.column"`` to its description, in the federation's order; of two parties or more.
     price
-        What the opening offers to pay; δ must be positive.
+        The price of the opening; δ must be positive.
     signed
         Two-level categories coded as one ±1 column.
     noise
@@ -63,7 +64,7 @@ class GramRelease:
     scale
         γ; by default 4,096 (64 for Skellam).
     row_norms
-        Party to the length (in coded units) to which it clips its rows; by default nothing needs clipping.
+        Party to the length to which it clips its coded rows; by default nothing needs clipping.
     """
 
     columns: Mapping[str, Column]
@@ -92,27 +93,27 @@ class GramRelease:
         if (
             not isinstance(norms, Mapping)
             or set(norms) - set(self.parties)
-            or any(not _positive(norm) for norm in norms.values())
+            or any(not is_positive(norm) for norm in norms.values())
         ):
             raise BadInput("row_norms maps parties of the study to positive lengths.")
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
-        return parties_of(self.columns)
+        """The parties whose columns enter, in the federation's order."""
+        return coding.parties_of(self.columns)
 
     @property
-    def features(self) -> tuple[Feature, ...]:
+    def features(self) -> tuple[coding.Feature, ...]:
         """The coded columns, the constant one first."""
-        return features_of(self.columns, signed=self.signed)
+        return coding.features_of(self.columns, signed=self.signed)
 
     @property
     def gamma(self) -> int:
-        """γ."""
+        """The fixed-point scale γ."""
         return DEFAULT_SCALE[self.noise] if self.scale is None else self.scale
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its part in the matrix."""
+        """Return one step per party: its part in the matrix."""
         return tuple(self._step(party) for party in self.parties)
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -121,25 +122,25 @@ class GramRelease:
         return self.read(opened)
 
     def read(self, opened: JointResult) -> Moments:
-        """Put the opened entries and the parties' own parts together, in coded units."""
+        """Put the opened entries and the parties' own parts together."""
         unit = float(self.gamma) ** 2
         matrix = np.zeros((len(self.features), len(self.features)))
         first, second = entry_pairs(opened.joint.widths)
         matrix[first + 1, second + 1] = opened.cross / unit
-        for party, places in places_beside_constant(opened.joint.owners, opened.joint.widths).items():
+        for party, places in coding.places_beside_constant(opened.joint.owners, opened.joint.widths).items():
             rows, columns = np.triu_indices(len(places))
             matrix[places[rows[1:]], places[columns[1:]]] = opened.own[party] / unit
         whole = np.triu(matrix) + np.triu(matrix, 1).T
         return Moments.of_release(whole, self.variance(opened.joint), opened.joint.people, self.features)
 
     def variance(self, joint: Joint) -> Array:
-        """Return the variance of every entry, in coded units."""
+        """Return the variance of every entry."""
         noise = joint.noise
         assert isinstance(noise, GramNoise)  # the step's kind decided
         unit = float(self.gamma) ** 4
         variance = np.full((len(self.features), len(self.features)), noise.opened_variance / unit)
         alone = float(noise.own_variance) / unit
-        for places in places_beside_constant(joint.owners, joint.widths).values():
+        for places in coding.places_beside_constant(joint.owners, joint.widths).values():
             variance[np.ix_(places, places)] = alone
         diagonal = np.arange(len(variance))
         variance[diagonal, diagonal] = 2 * alone
@@ -147,9 +148,9 @@ class GramRelease:
         return variance
 
     def _step(self, party: str) -> Step:
-        own = columns_at(party, self.columns)
-        asked = columns_at(party, self.signed)
-        return Gram.ask(
+        own = coding.columns_at(party, self.columns)
+        asked = coding.columns_at(party, self.signed)
+        return products.Gram.ask(
             name="gram",
             party=party,
             columns=own,
@@ -157,7 +158,7 @@ class GramRelease:
                 "scale": self.gamma,
                 "signed": tuple(name for name in own if name in asked),  # in one order: equal studies have equal plans
                 "row_bound": self._row_bound(party, len(own)),
-                "width": coded_widths(self.features)[party],
+                "width": coding.coded_widths(self.features)[party],
                 "noise": self.noise,
             },
             price=self.price,
@@ -169,7 +170,8 @@ class GramRelease:
         return natural if norm is None else max(1, min(natural, int(self.gamma**2 * norm**2)))
 
 
-def _positive(value: object) -> bool:
+def is_positive(value: object) -> bool:
+    """Return whether a value is a positive, finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and isfinite(value)
 
 
@@ -183,10 +185,10 @@ class UnionRelease(GramRelease):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.noise != "gaussian":
-            raise BadInput("On a union the noise is 'gaussian'.")
+            raise BadInput("On a union the noise must be 'gaussian'.", remedy="Leave noise= out.")
 
     def steps(self) -> tuple[Step, ...]:
-        """Return a step a party for the products between the two, and two for each party's own products."""
+        """Return one step per party for the products between the two, and two steps for each party's own products."""
         steps = [self._part(party, CROSS, self._width(party) + 1) for party in self.parties]
         for owner in self.parties:
             triangle = self._width(owner) * (self._width(owner) + 1) // 2
@@ -202,13 +204,13 @@ class UnionRelease(GramRelease):
         return self.assembled(cross, own)
 
     def assembled(self, cross: JointResult, own: dict[str, JointResult]) -> Moments:
-        """Read the three parts as moments, in coded units; the number of people is the released one."""
+        """Read the three parts as moments. The number of people is the released one."""
         unit = float(self.gamma) ** 2
         left, right = self.parties
         size = 1 + self._width(left) + self._width(right)
         matrix = np.zeros((size, size))
         between = (cross.cross / unit).reshape(self._width(left) + 1, self._width(right) + 1)
-        places = consecutive_places(coded_widths(self.features), first=1)
+        places = coding.consecutive_places(coding.coded_widths(self.features), first=1)
         matrix[0, places[right]] = between[0, 1:]
         matrix[0, places[left]] = between[1:, 0]
         matrix[np.ix_(places[left], places[right])] = between[1:, 1:]
@@ -220,7 +222,7 @@ class UnionRelease(GramRelease):
         return Moments.of_release(whole, self.variance(cross.joint), people, self.features)
 
     def variance(self, joint: Joint) -> Array:
-        """Return the variance of every entry, in coded units: both parties' shares of it."""
+        """Return the variance of every entry: both parties' shares of it."""
         assert isinstance(joint.noise, UnionNoise)  # the step's kind decided
         size = len(self.features)
         variance = np.full((size, size), 2 * joint.noise.share_variance / float(self.gamma) ** 4)
@@ -228,12 +230,12 @@ class UnionRelease(GramRelease):
         return variance
 
     def _width(self, party: str) -> int:
-        return coded_widths(self.features)[party]
+        return coding.coded_widths(self.features)[party]
 
     def _part(self, party: str, part: str, width: int) -> Step:
         plain = self._step(party)
         parameters = {name: plain.parameters[name] for name in ("scale", "signed", "row_bound")}
-        kind = UnionCross if part == CROSS else UnionOwn
+        kind = products.UnionCross if part == CROSS else products.UnionOwn
         return kind.ask(
             name=CROSS if part == CROSS else _own(part),
             party=party,
@@ -247,96 +249,176 @@ def _own(party: str) -> str:
     return f"own products of {party}"
 
 
-ROWS_SCALE = 64
-BLOCK = 65_536
+COEFFICIENT_SCALE = 4096
+"""γ: a coded column takes 2γ + 1 values."""
+
+COEFFICIENTS = "coefficients"
 
 
 @dataclass(frozen=True)
-class PerturbedRows:
-    """Noisy rows from every party, and the moments they give.
+class FunctionalRelease:
+    """One joint opening of an objective's coefficients.
 
     Parameters
     ----------
     columns
-        ``"party.column"`` to its description, in the federation's order.
-    price
-        What each party's release offers to pay; δ must be positive.
-    people
-        m, public.
+        ``"party.column"`` to its description, in the federation's order; of two parties or more, the target among them.
+    target
+        The column to explain.
+    prices
+        By party: one price for all, or what each party named for its part (`protocol`). δ is 0.
+    protocol
+        ``"top_down"``: one ε for the unit of the study. ``"bottom_up"``: each party names ε^(k) for its part of a record; a
+        pair of parties spends on its common block the smaller of what the two would.
     scale
-        γ.
+        γ; by default 4,096.
     """
 
     columns: Mapping[str, Column]
-    price: Price
-    people: int
-    scale: int = ROWS_SCALE
+    target: str
+    prices: Mapping[str, Price]
+    protocol: Literal["top_down", "bottom_up"] = "top_down"
+    scale: int | None = None
 
     def __post_init__(self) -> None:
-        if self.price.delta == 0:
-            raise BadInput("Perturbed rows need a positive delta.", remedy="For example delta=1e-6.")
-        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
+        if len(self.parties) < 2:
+            raise BadInput(
+                "A joint regression takes columns of at least two parties.",
+                remedy="Name columns of another party too; one party alone needs no federation.",
+            )
+        if len(self.columns) < 2:
+            raise BadInput("A model needs at least one feature besides its target.")
+        if set(self.prices) != set(self.parties):
+            raise BadInput(
+                "budgets must name every party whose columns enter, and no other.",
+                remedy=f"Here these are {', '.join(self.parties)}.",
+            )
+        if type(self.gamma) is not int or not 1 <= self.gamma <= LARGEST_SCALE:
             raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
-        return parties_of(self.columns)
+        """The parties whose columns enter, in the federation's order."""
+        return coding.parties_of(self.columns)
 
     @property
-    def features(self) -> tuple[Feature, ...]:
+    def price(self) -> Price:
+        """The largest price of a party: the only one there is, top-down."""
+        return max(self.prices.values(), key=lambda price: price.nano)
+
+    @property
+    def ordered(self) -> dict[str, Column]:
+        """The columns party by party, the target last of its party's."""
+        names = sorted(
+            self.columns, key=lambda name: (self.parties.index(coding.ColumnName.of(name).party), name == self.target)
+        )
+        return {name: self.columns[name] for name in names}
+
+    @property
+    def signed(self) -> tuple[str, ...]:
+        """Categories of two levels: one ±1 column moves as much as two indicators and needs half as many coefficients."""
+        return tuple(name for name, column in self.ordered.items() if isinstance(column, Category) and column.size == 2)
+
+    @property
+    def features(self) -> tuple[coding.Feature, ...]:
         """The coded columns, the constant one first."""
-        return features_of(self.columns)
+        return coding.features_of(self.ordered, signed=self.signed)
+
+    @property
+    def gamma(self) -> int:
+        """The fixed-point scale γ."""
+        return COEFFICIENT_SCALE if self.scale is None else self.scale
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its rows."""
-        return tuple(
-            Rows.ask(
-                name="rows",
-                party=party,
-                columns=columns_at(party, self.columns),
-                parameters={"scale": self.scale},
-                price=self.price,
-            )
-            for party in self.parties
-        )
+        """Return one step per party: its part in the objective."""
+        emphasis = emphasis_for({party: self._holding(party) for party in self.parties})
+        return tuple(self._step(party, emphasis) for party in self.parties)
 
     def rounds(self, plan: Plan) -> Rounds:
-        """One round: collect the rows, multiply them."""
-        releases = yield from ask_all(plan, "rows")
-        return self.combine({party: self._rows(party, releases[party]) for party in self.parties})
+        """Open the coefficients and read them as moments."""
+        opened = yield from open_jointly(plan, COEFFICIENTS)
+        return self.read(opened)
 
-    def combine(self, rows: Mapping[str, NDArray[np.int32]]) -> Moments:
-        """Multiply all parties' rows, and take the noise's own variance off the diagonal."""
-        stacked = np.concatenate([rows[party] for party in self.parties])
-        gram = np.zeros((len(stacked) + 1, len(stacked) + 1))
-        for start in range(0, self.people, BLOCK):
-            block = stacked[:, start : start + BLOCK] / self.scale
-            wide = np.concatenate([np.ones((1, block.shape[1])), block])
-            gram += wide @ wide.T
-        noise = self.entry_noise()
-        gram[np.diag_indices_from(gram)] -= self.people * noise
-        return Moments.of_release(gram, self.variance(gram), self.people, self.features)
+    def read(self, opened: JointResult) -> Moments:
+        """Put the opened entries and the parties' own parts together, with the variance of their noise."""
+        unit = float(self.gamma) ** 2
+        matrix = np.zeros((len(self.features), len(self.features)))
+        first, second = entry_pairs(opened.joint.widths)
+        matrix[first + 1, second + 1] = opened.cross / unit
+        for party, (places, entries) in self._own(opened.joint).items():
+            if opened.own[party].shape != entries.rows.shape:
+                raise ProtocolError("A party's own coefficients are of another number.")
+            matrix[places[entries.rows], places[entries.columns]] = opened.own[party] / unit
+        return Moments.of_release(
+            self._completed(matrix, opened.joint.people),
+            self.variance(opened.joint),
+            opened.joint.people,
+            self.features,
+        )
 
-    def entry_noise(self) -> Array:
-        """Return the variance of the noise in each coded column, 0 for the constant one."""
-        variance = {
-            party: float(gaussian_sigma_squared(self.price, self.scale**2 * len(columns_at(party, self.columns))))
-            / self.scale**2
-            for party in self.parties
+    def variance(self, joint: Joint) -> Array:
+        """Return the variance of every entry."""
+        noise = joint.noise
+        assert isinstance(noise, CoefficientNoise)  # the step's kind decided
+        variance = np.zeros((len(self.features), len(self.features)))
+        first, second = entry_pairs(joint.widths)
+        for block, slope, places in products.cross_entries(joint.steps).groups:
+            variance[first[places] + 1, second[places] + 1] = noise.variance(block, slope=slope)
+        for party, (places, entries) in self._own(joint).items():
+            alone = [noise.variance((party, party), slope=slope) for slope in (False, True)]
+            variance[places[entries.rows], places[entries.columns]] = np.where(entries.slope, alone[1], alone[0])
+        return self._completed(variance / float(self.gamma) ** 4, 0)
+
+    def _completed(self, upper: Array, unmeasured: float) -> Array:
+        """Mirror the triangle and add what follows from it: an indicator is its own square.
+
+        The square of a target that is one column is not measured, and nothing here uses it: its bound stands in for it.
+        """
+        whole = np.triu(upper) + np.triu(upper, 1).T
+        for place, feature in enumerate(self.features):
+            if feature.kind == "level":
+                whole[place, place] = whole[0, place]
+            elif feature.column == self.target:
+                whole[place, place] = unmeasured
+        return whole
+
+    def _own(self, joint: Joint) -> dict[str, tuple[NDArray[np.int64], products.Entries]]:
+        """Where each party's own block stands in the matrix, the constant column in front, and which entries it has."""
+        places = coding.places_beside_constant(tuple(joint.steps), joint.widths)
+        return {
+            owner: (
+                places[owner],
+                products.own_entries(products.widths_of(step), target=step.parameters["target"] is True),
+            )
+            for owner, step in joint.steps.items()
         }
-        return np.array([0.0, *(variance[feature.party] for feature in self.features[1:])])
 
-    def variance(self, gram: Array) -> Array:
-        """Return the variance of every entry of the product: Σx²s_j + Σy²s_i + m·s_i·s_j, twice the last on the diagonal."""
-        noise, energy = self.entry_noise(), np.maximum(np.diag(gram), 0.0)
-        variance = np.outer(energy, noise) + np.outer(noise, energy) + self.people * np.outer(noise, noise)
-        variance[np.diag_indices_from(variance)] = 4 * energy * noise + 2 * self.people * noise**2
-        variance[0, 0] = 0.0
-        return np.asarray(variance)
+    def _held(self, party: str) -> list[str]:
+        return [name for name in self.ordered if coding.ColumnName.of(name).party == party]
 
-    def _rows(self, party: str, release: Released) -> NDArray[np.int32]:
-        rows = release.array("value")
-        if rows.shape != (coded_widths(self.features)[party], self.people) or rows.dtype != np.int32:
-            raise ProtocolError(f"Party {party!r} released rows of another shape.")
-        return rows  # type: ignore[return-value]  # checked above
+    def _widths(self, party: str) -> tuple[int, ...]:
+        coded = [feature.column for feature in self.features]
+        return tuple(coded.count(name) for name in self._held(party))
+
+    def _holding(self, party: str) -> Holding:
+        widths = [w for name, w in zip(self._held(party), self._widths(party), strict=True) if name != self.target]
+        numbers = widths.count(1)
+        return Holding(numbers, len(widths) - numbers)
+
+    def _step(self, party: str, emphasis: int) -> Step:
+        held, widths = self._held(party), self._widths(party)
+        return products.Coefficients.ask(
+            name=COEFFICIENTS,
+            party=party,
+            columns=coding.columns_at(party, held),
+            parameters={
+                "scale": self.gamma,
+                "signed": coding.columns_at(party, self.signed),
+                "width": sum(widths),
+                "widths": widths,
+                "target": self.target in held,
+                "emphasis": emphasis,
+                "protocol": self.protocol,
+            },
+            price=self.prices[party],
+        )

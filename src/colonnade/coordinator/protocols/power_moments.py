@@ -1,9 +1,10 @@
-"""Paper 000, Algorithm 2 and Theorem E.5: ‖Σ_j x^(j)‖_p^p of one column of whole numbers a party, in one round.
+"""Moments of sums across parties: ‖Σ_j x^(j)‖_p^p of one column of whole numbers per party, in one round.
 
-We differ from the paper. Its algorithm counts patterns of rounded noisy values (2.4 million of them at two parties and ε = ½) and
-clips; here each value has discrete Laplace noise, and the coordinator adds up a function of the sums that undoes it on average
-(`colonnade.estimation.unbiased_power`). For p = 1 sums are enough, as in the paper. For p = 2 there is also the sketch of
-Theorem E.5, with signs and the noise subtracted.
+This is Algorithm 2 and Theorem E.5 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives). The
+algorithm there counts patterns of rounded noisy values (2.4 million of them at two parties and ε = ½) and clips. We do not count.
+Each value gets discrete Laplace noise, and the coordinator adds up a function of the noisy sums that undoes the noise on average
+(`colonnade.estimation.unbiased_power`; docs/proofs/values-and-moments.md#unbiased-powers). For p = 1 sums are enough, as in the
+paper. For p = 2 there is also the sketch of Theorem E.5, with random signs and with the noise subtracted.
 """
 
 import math
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName
-from colonnade.coordinator.protocols.sketched_moments import best_size, centred, public_seed
+from colonnade.coordinator.protocols.local_moments import best_sketch_size, centred_sketch, public_seed
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.unbiased_power import UnbiasedPower
 from colonnade.plan import Parameter, Plan, Step
@@ -46,22 +47,22 @@ class PowerMoment:
 
 @dataclass(frozen=True)
 class _OneColumnEach:
-    """What the three ways share: one column of whole numbers a party, and the relation that the noise is made for.
+    """What the three methods share: one column of whole numbers per party, and the change that the noise hides.
 
     Parameters
     ----------
     columns
-        ``"party.column"`` to its description, one a party.
+        ``"party.column"`` to its description, one per party.
     power
         p.
     change
         By how much neighbours may differ in a value.
     price
-        What each party's release offers to pay.
+        The price of each party's release.
     people
-        m, public.
+        The number of people, which is public.
     draw
-        Which draw this is.
+        The number of the draw.
     """
 
     columns: Mapping[str, Column]
@@ -83,12 +84,12 @@ class _OneColumnEach:
 
     @property
     def lowest(self) -> int:
-        """What no sum is below."""
+        """The smallest possible sum."""
         return sum(values.low for values in self.values.values())
 
     @property
     def highest(self) -> int:
-        """What no sum is above."""
+        """The largest possible sum."""
         return sum(values.high for values in self.values.values())
 
     def steps(self) -> tuple[Step, ...]:
@@ -123,12 +124,12 @@ class _OneColumnEach:
         return min(errors), max(errors)
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people among whom these sums are equally frequent."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         raise NotImplementedError
 
 
 class PerturbedPowers(_OneColumnEach):
-    """Every value with noise of its own; the coordinator sums f of the noisy sums. Local differential privacy."""
+    """Every value gets noise of its own, and the coordinator adds up f of the noisy sums. Local differential privacy."""
 
     kind: ClassVar[type[StepKind]] = Values
 
@@ -144,7 +145,7 @@ class PerturbedPowers(_OneColumnEach):
 
     @property
     def carriers(self) -> dict[str, Carrier]:
-        """In what form each party's values travel."""
+        """The form in which each party's values travel."""
         return {party: values.carrier(self.price) for party, values in self.values.items()}
 
     def power_of(self, power: float) -> UnbiasedPower:
@@ -167,7 +168,7 @@ class PerturbedPowers(_OneColumnEach):
         return PowerMoment(total, math.sqrt(spread))
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people among whom these sums are equally frequent."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         power = self.power_of(self.power)
         totals, counts = np.unique(sums.round().astype(int), return_counts=True)
         variances = np.array([power.variance(total) for total in totals.tolist()])
@@ -199,7 +200,7 @@ class PerturbedPowers(_OneColumnEach):
 
 
 class Totals(_OneColumnEach):
-    """p = 1: the sum of each party's column with noise. Far more exact, and not local: a party adds up before it perturbs."""
+    """p = 1: the sum of each party's column with noise. Far more exact; not local, since a party adds up before it perturbs."""
 
     kind: ClassVar[type[StepKind]] = Total
 
@@ -212,7 +213,7 @@ class Totals(_OneColumnEach):
         return PowerMoment(float(sum(int(total[0]) for total in totals)), self._stderr())
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people among whom these sums are equally frequent."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         return self.people * float(sums.mean()), self._stderr()
 
     def _stderr(self) -> float:
@@ -227,11 +228,11 @@ class SketchedSquare(_OneColumnEach):
 
     @property
     def size(self) -> int:
-        """s, from public numbers alone."""
+        """The number s of rows of a sketch, from public numbers alone."""
         unit = 1 / (2 * float(ledger_rho(self.price)))
         noise = unit * sum(values.sensitivity**2 for values in self.values.values())
         energy = self.people * sum((values.high - values.low + 1) ** 2 for values in self.values.values()) / 12
-        return best_size(energy, noise)
+        return best_sketch_size(energy, noise)
 
     @property
     def noise(self) -> float:
@@ -248,13 +249,13 @@ class SketchedSquare(_OneColumnEach):
 
     def combine(self, sketches: Mapping[str, NDArray[np.int64]]) -> PowerMoment:
         """Estimate ‖x‖² as the squared length of the centred part plus m·mean², each less its noise."""
-        rows, sums = centred(np.sum([*sketches.values()], axis=0).astype(np.float64), self._seed, self.people)
+        rows, sums = centred_sketch(np.sum([*sketches.values()], axis=0).astype(np.float64), self._seed, self.people)
         length, total, noise = float(np.sum(rows**2)) / len(rows), float(sums[0]), self.noise
         value = length - noise + total**2 / self.people - 2 * noise / self.people
         return PowerMoment(value, self._stderr(length, total))
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
-        """Return moment and standard error for people among whom these sums are equally frequent."""
+        """Return moment and standard error for people whose sums are these, each equally often."""
         total, energy = self.people * float(sums.mean()), self.people * float(sums.var())
         return energy + total**2 / self.people, self._stderr(energy + self.noise, total)
 

@@ -1,12 +1,12 @@
 """Relaying conversations: the coordinator passes sealed letters on, turn by turn, and combines what was opened.
 
-Products on shares, sums under masks and keys that members agree on are relayed alike. What differs is the last turn.
+Products on shares, sums under masks and key agreements are relayed in the same way. Only the last turn differs.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +15,7 @@ from colonnade.conversations.agreements import SETTLES
 from colonnade.conversations.sums import chunks_of
 from colonnade.errors import ProtocolError, ReleaseLost
 from colonnade.plan import Plan, Step
-from colonnade.protocol.messages import (
-    Array,
-    Blob,
-    Conclude,
-    Greeted,
-    Opened,
-    Post,
-    Posted,
-    Recall,
-    Released,
-    Reply,
-    Rounds,
-    Settled,
-    pack,
-    unpack,
-)
+from colonnade.protocol import messages
 from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.joint import Joint
@@ -41,26 +26,27 @@ from colonnade.steps.sums import SumTerms
 __all__ = [
     "JointResult",
     "Relay",
-    "added",
     "agree_on_key",
     "forget_key",
     "key_steps",
     "open_jointly",
     "open_sum",
     "relay_sum",
-    "settle",
+    "settle_once",
+    "shares_of",
+    "unmasked_sum",
 ]
 
 
 class Relay:
-    """One run of a conversation, seen from the coordinator.
+    """The coordinator's side of one run of a conversation.
 
     Parameters
     ----------
     plan, step
-        What is run.
+        The plan, and the name of the step.
     members
-        Who takes part.
+        The members that take part.
     """
 
     def __init__(self, plan: Plan, step: str, members: Iterable[str]) -> None:
@@ -69,32 +55,32 @@ class Relay:
         self._members = tuple(members)
         self._run = os.urandom(16)  # public: it only keeps runs apart
         self._turn = 0
-        self._letters: dict[str, dict[str, Blob]] = {}
+        self._letters: dict[str, dict[str, messages.Blob]] = {}
 
-    def greet(self) -> Rounds:
+    def greet(self) -> messages.Rounds:
         """Turn 0: collect everyone's hello, which turn 1 then carries to everyone."""
         replies = yield self._posts({})
         hellos = {}
         for member, reply in replies.items():
-            if not isinstance(reply, Greeted):
+            if not isinstance(reply, messages.Greeted):
                 raise ProtocolError(f"{member!r} did not greet.")
-            hellos[member] = Blob(reply.hello)
+            hellos[member] = messages.Blob(reply.hello)
         self._letters = dict.fromkeys(self._members, hellos)
 
-    def turn(self, inputs: Mapping[str, Array] | None = None) -> Rounds:
+    def turn(self, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:
         """Relay one turn whose answers are letters."""
         replies = yield self._posts(inputs or {})
         self._letters = _by_receiver(replies)
 
-    def last(self, inputs: Mapping[str, Array] | None = None) -> Rounds:
-        """Relay one turn, and return its answers by member, which are no letters."""
+    def last(self, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:
+        """Relay one turn whose answers are not letters, and return them by member."""
         replies = yield self._posts(inputs or {})
         self._letters = {}
         return replies
 
-    def _posts(self, inputs: Mapping[str, Array]) -> dict[str, Post]:
+    def _posts(self, inputs: Mapping[str, messages.Array]) -> dict[str, messages.Post]:
         posts = {
-            member: Post(
+            member: messages.Post(
                 plan=self._plan,
                 step=self._step,
                 run=self._run,
@@ -108,11 +94,11 @@ class Relay:
         return posts
 
 
-def _by_receiver(replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
+def _by_receiver(replies: Mapping[str, messages.Reply]) -> dict[str, dict[str, messages.Blob]]:
     """Turn letters by sender and receiver into letters by receiver and sender."""
-    relayed: dict[str, dict[str, Blob]] = {}
+    relayed: dict[str, dict[str, messages.Blob]] = {}
     for sender, reply in replies.items():
-        if not isinstance(reply, Posted):
+        if not isinstance(reply, messages.Posted):
             raise ProtocolError(f"{sender!r} did not take its turn.")
         for receiver, letter in reply.letters.items():
             relayed.setdefault(receiver, {})[sender] = letter
@@ -120,31 +106,31 @@ def _by_receiver(replies: Mapping[str, Reply]) -> dict[str, dict[str, Blob]]:
 
 
 def key_steps(parties: Iterable[str], name: str) -> tuple[Step, ...]:
-    """Return the steps by which parties agree on a key: they cost and release nothing."""
+    """Return the steps in which parties agree on a key. They release nothing and cost nothing."""
     return tuple(GroupKey.ask(name=name, party=party, columns=(), price=None) for party in parties)
 
 
-def agree_on_key(plan: Plan, step: str) -> Rounds:
+def agree_on_key(plan: Plan, step: str) -> messages.Rounds:
     """Have the parties of a ``group-key`` step agree on their key, if they have not before."""
     lost = ReleaseLost(
         "The parties agreed on the key of this study before, and not all of them kept it.",
         remedy="Run the study again with the next repeat=.",
     )
-    yield from settle(plan, step, GroupKey.members(plan, step), lost)
+    yield from settle_once(plan, step, GroupKey.members(plan, step), lost)
 
 
-def settle(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> Rounds:
-    """Relay a conversation by which members come to keep a common key, or what follows from it, if they have not before.
+def settle_once(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> messages.Rounds:
+    """Relay a conversation after which members keep a common key, or what follows from it. It runs once per plan.
 
     Parameters
     ----------
     plan, step, members
-        What is run, and by whom.
+        The step, and the members that run it.
     lost
-        What is raised if only some of them kept it: it is never settled a second time.
+        The error to raise if only some of them kept it. It is never settled a second time.
     """
-    kept = yield {member: Recall(plan=plan, step=step) for member in members}
-    settled = [member for member in members if isinstance(kept[member], Settled)]
+    kept = yield {member: messages.Recall(plan=plan, step=step) for member in members}
+    settled = [member for member in members if isinstance(kept[member], messages.Settled)]
     if len(settled) == len(members):
         return
     if settled:
@@ -154,13 +140,13 @@ def settle(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -
     for _ in range(1, SETTLES):
         yield from relay.turn()
     replies = yield from relay.last()
-    if any(not isinstance(reply, Settled) for reply in replies.values()):
+    if any(not isinstance(reply, messages.Settled) for reply in replies.values()):
         raise ProtocolError("A party did not settle on the key, or on what follows from it.")
 
 
-def forget_key(plan: Plan, step: str) -> Rounds:
-    """Have the parties erase a key that has done its work."""
-    yield {member: Conclude(plan=plan, step=step, values={}) for member in GroupKey.members(plan, step)}
+def forget_key(plan: Plan, step: str) -> messages.Rounds:
+    """Have the parties erase a key that is no longer needed."""
+    yield {member: messages.Conclude(plan=plan, step=step, values={}) for member in GroupKey.members(plan, step)}
 
 
 @dataclass(frozen=True)
@@ -172,7 +158,7 @@ class JointResult:
     joint
         What was opened, read from the plan.
     cross
-        One integer for each entry between two parties, in the order of `colonnade.secure.products.entry_pairs`.
+        One integer per entry between two parties, in the order of `colonnade.secure.products.entry_pairs`.
     own
         Each party's own part, where the statistic has one.
     """
@@ -182,26 +168,26 @@ class JointResult:
     own: Mapping[str, NDArray[np.int64]]
 
 
-def open_jointly(plan: Plan, step: str) -> Rounds:
+def open_jointly(plan: Plan, step: str) -> messages.Rounds:
     """Run one joint step, or return what its parties have kept of an earlier run."""
     joint = read_joint(plan, step)
-    kept = yield {member: Recall(plan=plan, step=step) for member in joint.members}
+    kept = yield {member: messages.Recall(plan=plan, step=step) for member in joint.members}
     for reply in kept.values():
-        if isinstance(reply, Released):
-            return _result(joint, {name: unpack(array) for name, array in reply.values.items()})
-    if all(isinstance(kept[member], Opened) for member in joint.members):
+        if isinstance(reply, messages.Released):
+            return _result(joint, {name: messages.unpack(array) for name, array in reply.values.items()})
+    if all(isinstance(kept[member], messages.Opened) for member in joint.members):
         replies = kept  # opened before, and lost on the way to us
     else:
         replies = yield from _run(plan, step, joint)
-    shares, own = _shares(joint, replies), _own(joint, replies)
+    shares, own = shares_of(joint.nodes, replies, joint.entries), _own(joint, replies)
     cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
     values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}
-    packed: dict[str, Array] = {name: pack(value) for name, value in values.items()}
-    yield {owner: Conclude(plan=plan, step=step, values=packed) for owner in joint.data_parties}
+    packed: dict[str, messages.Array] = {name: messages.pack(value) for name, value in values.items()}
+    yield {owner: messages.Conclude(plan=plan, step=step, values=packed) for owner in joint.data_parties}
     return _result(joint, values)
 
 
-def _run(plan: Plan, step: str, joint: Joint) -> Rounds:
+def _run(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
     """Relay every turn; return the answers to the last."""
     relay = Relay(plan, step, joint.members)
     yield from relay.greet()
@@ -210,38 +196,42 @@ def _run(plan: Plan, step: str, joint: Joint) -> Rounds:
     return (yield from relay.last())
 
 
-def _shares(joint: Joint, replies: Mapping[str, Reply]) -> dict[int, NDArray[np.uint64]]:
-    shares: dict[int, NDArray[Any]] = {}
-    for number, node in enumerate(joint.nodes):
+def shares_of(
+    nodes: Sequence[str], replies: Mapping[str, messages.Reply], entries: int
+) -> dict[int, NDArray[np.uint64]]:
+    """Return the shares that all nodes opened, by evaluation point: the nodes in order, from 1 on."""
+    shares = {}
+    for point, node in enumerate(nodes, start=1):
         reply = replies[node]
-        if not isinstance(reply, Opened) or reply.share is None:
+        if not isinstance(reply, messages.Opened) or reply.share is None:
             raise ProtocolError(f"{node!r} did not open its share.")
-        share = unpack(reply.share).copy()  # compiled kernels take writable arrays
-        if share.shape != (joint.entries,) or share.dtype != np.uint64:
+        share = messages.unpack(reply.share)
+        if share.shape != (entries,) or share.dtype != np.uint64:
             raise ProtocolError(f"{node!r} opened a share of another shape.")
-        shares[number + 1] = share
+        shares[point] = share.astype(np.uint64)  # a copy: compiled kernels take writable arrays
     return shares
 
 
-def _own(joint: Joint, replies: Mapping[str, Reply]) -> dict[str, NDArray[Any]]:
+def _own(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[str, NDArray[np.generic]]:
     own = {}
     for owner in joint.owners:
         reply = replies[owner]
-        if not isinstance(reply, Opened):
+        if not isinstance(reply, messages.Opened):
             raise ProtocolError(f"{owner!r} did not open its own part.")
         if reply.own is not None:
-            own[owner] = unpack(reply.own)
+            own[owner] = messages.unpack(reply.own)
     return own
 
 
-def _result(joint: Joint, values: Mapping[str, NDArray[Any]]) -> JointResult:
-    own = {name.removeprefix("own."): value for name, value in values.items() if name.startswith("own.")}
-    if "cross" not in values or values["cross"].shape != (joint.entries,):
+def _result(joint: Joint, values: Mapping[str, NDArray[np.generic]]) -> JointResult:
+    opened = cast("Mapping[str, NDArray[np.int64]]", values)  # what is opened are whole numbers
+    if "cross" not in opened or opened["cross"].shape != (joint.entries,):
         raise ProtocolError("The kept answer of a joint step is of another shape.")
-    return JointResult(joint, values["cross"], own)
+    own = {name.removeprefix("own."): value for name, value in opened.items() if name.startswith("own.")}
+    return JointResult(joint, opened["cross"], own)
 
 
-def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, Array] | None = None) -> Rounds:
+def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:
     """Run a secure sum that is opened to the coordinator, and return it as integers."""
     terms = SumTerms.read(plan, step)
     relay = Relay(plan, step, terms.owners)
@@ -249,28 +239,30 @@ def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, Array] | N
     sums = np.empty(length, dtype=np.int64)
     for number, (start, stop) in enumerate(chunks_of(length)):
         replies = yield from relay.last(inputs if number == 0 else None)
-        sums[start:stop] = added(terms, replies, stop - start)
+        sums[start:stop] = unmasked_sum(terms, replies, stop - start)
     return sums
 
 
-def relay_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, Array] | None = None) -> Rounds:
-    """Run a secure sum that is opened to one of its parties; the coordinator relays letters that it cannot read."""
+def relay_sum(
+    plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None
+) -> messages.Rounds:
+    """Run a secure sum that is opened to one of its parties. The coordinator relays letters that it cannot read."""
     terms = SumTerms.read(plan, step)
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()
     for number, _ in enumerate(chunks_of(length)):
         yield from relay.turn(inputs if number == 0 else None)
     replies = yield from relay.last()
-    if any(not isinstance(reply, Opened) for reply in replies.values()):
+    if any(not isinstance(reply, messages.Opened) for reply in replies.values()):
         raise ProtocolError("A party did not finish its part of a sum.")
 
 
-def added(terms: SumTerms, replies: Mapping[str, Reply], count: int) -> NDArray[np.int64]:
+def unmasked_sum(terms: SumTerms, replies: Mapping[str, messages.Reply], count: int) -> NDArray[np.int64]:
     """Add up one chunk of every party's masked values; the masks cancel."""
     total = np.zeros(count, dtype=terms.ring.dtype)
     for party in terms.owners:
         reply = replies[party]
-        letter = reply.letters.get(COORDINATOR) if isinstance(reply, Posted) else None
+        letter = reply.letters.get(COORDINATOR) if isinstance(reply, messages.Posted) else None
         if letter is None:
             raise ProtocolError(f"Party {party!r} did not add to a sum.")
         total += terms.ring.from_bytes(letter.view, count)

@@ -1,10 +1,13 @@
-"""Releases of a public model's scores: their moments, their histogram by label, or the scores themselves to one party."""
+"""Releases of a public model's scores: their second moments, their histogram by label, or the scores themselves to one party.
+
+A score is a sum of parts, one per party. A part is a weighted sum of coded columns: columns after scaling to [−1, 1], or
+indicators of levels.
+"""
 
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +23,12 @@ from colonnade.privacy.laws.gram import GramNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Level
 from colonnade.secure.products import entry_pairs
+from colonnade.steps import products, score_table, sums
 from colonnade.steps.joint import Joint
-from colonnade.steps.products import Gram
-from colonnade.steps.score_table import ScoreHistogram
-from colonnade.steps.sums import Predictions
 
 __all__ = [
     "SCALE",
-    "Guess",
+    "GuessedLabel",
     "Histogram",
     "Prediction",
     "ScoreGram",
@@ -38,7 +39,7 @@ __all__ = [
 
 
 SCALE = 1 << 14
-"""γ: the height of the tallest column; rounding to 1/γ of a column's range is far below the noise."""
+"""γ: the number of integer steps of the largest column. Rounding to 1/γ of a column's range is far below the noise."""
 
 Array = NDArray[np.float64]
 
@@ -52,9 +53,9 @@ class ScoreMoments:
     matrix, variance
         Sums of products over people, and the variance of the noise in each.
     steps
-        By how much one integer step moves each column; 0 for the constant.
+        The size of one integer step of each column; 0 for the constant.
     people
-        How many people.
+        The number of people.
     """
 
     matrix: Array
@@ -65,7 +66,7 @@ class ScoreMoments:
     def mean_square(self, direction: Array) -> tuple[float, float]:
         """Return the mean of (d·z)² over people and its standard error from noise and rounding.
 
-        Rounding moves r = d·z by at most half a step a column, independently for practical purposes: 2·Σ r·e has the variance
+        Rounding moves r = d·z by at most half a step per column, independently for practical purposes: 2·Σ r·e has the variance
         4·Σr²·Var(e), and Σe² the mean n·Var(e).
         """
         mean = float(direction @ self.matrix @ direction) / self.people
@@ -88,9 +89,9 @@ class ScoreGram:
     Parameters
     ----------
     parts
-        Who adds what; two parties or more. Parts that are always 0 are left out of the matrix.
+        Each party's part; two parties or more. Parts that are always 0 are left out of the matrix.
     price
-        What the opening offers to pay; δ must be positive.
+        The price of the opening; δ must be positive.
     """
 
     parts: Sequence[PartyScores]
@@ -109,7 +110,7 @@ class ScoreGram:
 
     @property
     def largest(self) -> list[Array]:
-        """The largest magnitude of every column, by party; at least a hair, lest a column without weight divide by 0."""
+        """The largest magnitude of every column, by party; never 0, so that a column without weight can be divided by it."""
         return [np.maximum(part.largest, 1e-12 * self._tallest) for part in self.parts]
 
     @property
@@ -118,15 +119,15 @@ class ScoreGram:
 
     @property
     def heights(self) -> list[list[int]]:
-        """a: how many integer steps each column's largest magnitude is."""
+        """a: the number of integer steps of each column's largest magnitude."""
         return [
             [max(1, round(SCALE * float(np.sqrt(one / self._tallest)))) for one in largest] for largest in self.largest
         ]
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its part in the matrix."""
+        """Return one step per party: its part in the matrix."""
         return tuple(
-            Gram.ask(
+            products.Gram.ask(
                 name="scores",
                 party=part.party,
                 columns=part.columns,
@@ -197,17 +198,17 @@ def bins_for(people: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Guess:
-    """A label that a party makes of its own columns: of the nearest of some public points.
+class GuessedLabel:
+    """A label that a party guesses from its own columns: that of the nearest of some public points.
 
     Parameters
     ----------
     party
-        Who.
+        The party that guesses.
     points
-        A row a point, in the party's coded columns.
+        One row per point, in the party's coded columns.
     labels
-        The label that each stands for.
+        The label of each point.
     """
 
     party: str
@@ -222,13 +223,13 @@ class Histogram:
     Parameters
     ----------
     counts
-        A row a bin, a column a label.
+        One row per bin, one column per label.
     scores
-        The score that each bin stands for.
+        The score at the middle of each bin.
     step
-        How far bins are apart.
+        The distance between bins.
     variance
-        Of the noise in each count.
+        The variance of the noise in each count.
     dithered
         How many parties rounded, each up or down by a public coin: the rounding error of a score has the variance of that many
         triangular laws, a sixth of a squared step each.
@@ -255,26 +256,26 @@ class ScoreHistogramRelease:
     Parameters
     ----------
     name
-        Of the step.
+        The name of the step.
     parts
-        Who adds what to the score; one score.
+        Each party's part of the score; one score.
     offset
-        What is added to the sum of all parts.
+        The number that is added to the sum of all parts.
     label, kept
-        The label's column, or how it is guessed, and the places of the levels that are counted; people with another one are
-        not. Its party is the right one.
+        The label's column, or how it is guessed, and the places of the levels that are counted. People with another level are
+        not counted. The label's party has the role "right".
     price
-        What the opening offers to pay. A person is in one count, so Laplace noise at δ = 0 is the smaller one.
+        The price of the opening. A person is in one count, so Laplace noise at δ = 0 is the smaller one.
     draw
-        Which draw this is; the public coins of rounding differ from draw to draw.
+        The number of the draw; the public coins of rounding differ from draw to draw.
     largest_bins
-        About how many bins there are at most.
+        About the largest number of bins.
     """
 
     name: str
     parts: Sequence[PartyScores]
     offset: float
-    label: str | Guess
+    label: str | GuessedLabel
     kept: tuple[int, ...]
     price: Price
     draw: int = 1
@@ -289,13 +290,13 @@ class ScoreHistogramRelease:
 
     @property
     def step(self) -> float:
-        """How far bins are apart."""
+        """The distance between bins."""
         spread = sum(float(part.high[0] - part.low[0]) for part in self.parts)
         bins = max(min(self.largest_bins, LARGEST_NUMBERS // (len(self._columns) - 1)), 3 * len(self._columns))
         return (spread or 1.0) / (bins - len(self.parts) - 1)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party."""
+        """Return one step per party."""
         return tuple(self._step(party, columns) for party, columns in self._columns.items())
 
     def rounds(self, plan: Plan) -> Rounds:
@@ -318,7 +319,7 @@ class ScoreHistogramRelease:
     @property
     def _columns(self) -> Mapping[str, tuple[str, ...]]:
         columns = {part.party: part.columns for part in self.parts}
-        if isinstance(self.label, Guess):
+        if isinstance(self.label, GuessedLabel):
             return columns
         party, label = ColumnName.of(self.label)
         return {**columns, party: (*columns.get(party, ()), label)}
@@ -327,10 +328,10 @@ class ScoreHistogramRelease:
     def _counts(self) -> dict[str, int]:
         """How many values each party's number can take: one more than its steps, rounded up, and 1 without a score."""
         spread = {part.party: float(part.high[0] - part.low[0]) for part in self.parts}
-        return {party: floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
+        return {party: math.floor(spread[party] / self.step) + 2 if party in spread else 1 for party in self._columns}
 
     def _step(self, party: str, columns: tuple[str, ...]) -> Step:
-        right = self.label.party if isinstance(self.label, Guess) else ColumnName.of(self.label).party
+        right = self.label.party if isinstance(self.label, GuessedLabel) else ColumnName.of(self.label).party
         left = next(one for one in self._columns if one != right)
         part = next((one for one in self.parts if one.party == party), None)
         role = "right" if party == right else "left" if party == left else "giver"
@@ -346,12 +347,12 @@ class ScoreHistogramRelease:
         }
         if party == right:
             parameters["kept"] = self.kept
-            if isinstance(self.label, Guess):
+            if isinstance(self.label, GuessedLabel):
                 parameters["points"] = tuple(self.label.points.ravel().tolist())
                 parameters["guesses"] = self.label.labels
             else:
                 parameters["label"] = ColumnName.of(self.label).column
-        return ScoreHistogram.ask(
+        return score_table.ScoreHistogram.ask(
             name=self.name,
             party=party,
             columns=columns,
@@ -371,15 +372,15 @@ class Prediction:
     Parameters
     ----------
     parts
-        Who adds what.
+        Each party's part.
     offsets
-        What is added to the sum of all parts, one a score.
+        The numbers that are added to the sums of all parts, one per score.
     recipient
-        To whom scores are opened.
+        The party to which scores are opened.
     reading
-        What the recipient makes of them: ``"numbers"``, ``"classes"``, ``"chances"``, ``"components"`` or ``"clusters"``.
+        How the recipient reads them: ``"numbers"``, ``"classes"``, ``"chances"``, ``"components"`` or ``"clusters"``.
     names
-        Of the columns, or the classes.
+        The names of the columns, or of the classes.
     """
 
     parts: Sequence[PartyScores]
@@ -397,7 +398,7 @@ class Prediction:
 
     @property
     def name(self) -> str:
-        """What the step is called, in the ledger too."""
+        """The name of the step, in plans and ledgers."""
         return f"scores-to-{self.recipient}"
 
     @property
@@ -407,7 +408,7 @@ class Prediction:
         return 2.0 ** (RESOLUTION - math.ceil(math.log2(largest)))
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party; a recipient without columns of its own adds nothing."""
+        """Return one step per party; a recipient without columns of its own adds nothing."""
         bound = max(math.ceil(float(part.largest.max()) * self.scale) for part in self.parts) + 1
         own = {part.party: part for part in self.parts}
         parties = [*own, *([] if self.recipient in own else [self.recipient])]
@@ -429,4 +430,4 @@ class Prediction:
             "names": tuple(self.names),
         }
         columns = () if part is None else part.columns
-        return Predictions.ask(name=self.name, party=party, columns=columns, parameters=parameters, price=None)
+        return sums.Predictions.ask(name=self.name, party=party, columns=columns, parameters=parameters, price=None)

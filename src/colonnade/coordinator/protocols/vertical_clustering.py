@@ -1,25 +1,27 @@
-"""Papers 000 (Algorithm 3) and 001 (Algorithm 1): clustering of columns that different parties hold, in four phases.
+"""Clustering of columns that different parties hold, in four phases.
 
 1. Every party clusters its own block privately and releases k′ centres. 2. A person's nearest centre at a party is a category.
-3. The weights of the grid of all combinations of centres: from pair tables of the secure channel (`privacy.md` §3.6), from pair
-tables of randomised reports, from sketches under a key that the parties share, or as if parties were independent. 4. Weighted
-k-means or k-median of the grid's points.
+3. The combinations of all parties' centres form a grid, and each cell of the grid gets a weight. Weights come from pair tables on
+shares (docs/proofs/pair-tables.md#statement), from pair tables of randomised reports, from sketches under a key that the parties
+share (docs/proofs/sketches.md#proof), or from histograms as if parties were independent. 4. The grid's points are clustered by
+weighted k-means or k-median.
 
-Differences from the papers: n is public (zero-out), so nothing is spent on it; reports are decoded pair by pair and fitted with
-all pairs at once, since the noise of a k′^S table grows with every party; weights are projected onto non-negative ones with the
-right total instead of being clipped at zero. Flajolet–Martin sketches (001, Algorithms 2 to 5) have phantoms per cell, which all
-parties derive alike, and are decoded by the joint likelihood of a pair's table (`privacy.md` §3.3 to §3.5).
+The phases are Algorithm 3 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives) and Algorithm 1 of
+Private vertical clustering (Li, Wang, Li, 2023; docs/references.md#clustering). We differ in four ways. The number of people is
+public, so nothing is spent on it. Reports are decoded pair by pair and fitted with all pairs at once, since the noise of a table
+with one axis per party grows with every party. Weights are projected onto non-negative ones with the right total, not clipped at
+zero. Sketches (Algorithms 2 to 5 of the second paper) have phantoms per cell, which all parties derive from the key, and are
+decoded by the joint likelihood of a pair's table (docs/proofs/sketches.md#decoding).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.counting import pair_tables_of
+from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.errors import ProtocolError
 from colonnade.estimation.clustering import Grid, fitted_grid, independent_grid, weighted_kmeans, weighted_kmedian
@@ -63,7 +65,7 @@ class ClusteringBlock:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """What a study learned, in coded columns.
+    """What a study learned, in coded columns (after scaling to [−1, 1]).
 
     Parameters
     ----------
@@ -82,24 +84,24 @@ class Clusters:
 
 @dataclass(frozen=True)
 class VerticalClustering:
-    """The study.
+    """The study: local centres, weights of the grid, and the final centres.
 
     Parameters
     ----------
     blocks
-        Who holds what.
+        The columns of each party.
     n_clusters, local_clusters
         k and k′.
     method
-        How weights are found.
+        The method that finds the weights.
     median
         k-median instead of k-means in phase 4.
     prices
-        What the parts may cost.
+        The prices of centres and weights.
     people
-        n, public.
+        The number of people, which is public.
     seed
-        Of public choices.
+        The seed of public choices.
     """
 
     blocks: tuple[ClusteringBlock, ...]
@@ -117,12 +119,12 @@ class VerticalClustering:
         return WEIGHT_STEPS["independent" if len(self.blocks) == 1 else self.method]
 
     def steps(self) -> tuple[Step, ...]:
-        """Return two steps per party: its centres, and its part in the weights; for sketches a third, its part in their key."""
+        """Return two steps per party: its centres, and its part in the weights. Sketches need a third, its part in their key."""
         centres = tuple(self._centres_step(block) for block in self.blocks)
         return (*centres, *self._keys(), *(self._weights(block) for block in self.blocks))
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Two phases of questions: centres, then memberships; the rest is arithmetic."""
+        """Ask for centres, then for memberships. The rest is arithmetic."""
         releases = yield from ask_all(plan, "centres")
         local = {block.party: self._centres(releases[block.party], block) for block in self.blocks}
         grid = yield from self._grid(plan)
@@ -146,7 +148,7 @@ class VerticalClustering:
             return self.from_sketches([self._sketches(releases[block.party]) for block in self.blocks], plan.unit)
         releases = yield from ask_all(plan, name)
         if kind is Reports:
-            return self.from_reports([_reports(releases[block.party]) for block in self.blocks])
+            return self.from_reports([reports_of(block.party, releases[block.party]) for block in self.blocks])
         margins = [self._margin(releases[block.party]) for block in self.blocks]
         return independent_grid(margins, float(self.people))
 
@@ -224,15 +226,8 @@ class VerticalClustering:
             raise ProtocolError(f"Party {block.party!r} released centres of another shape.")
         return np.clip(centres.astype(np.float64) / SCALE, -1.0, 1.0)
 
-    def _margin(self, release: Released) -> NDArray[Any]:
+    def _margin(self, release: Released) -> Array:
         margin = release.array("value")
         if margin.shape != (self.local_clusters,) or margin.dtype != np.int64:
             raise ProtocolError("A party released a histogram of another shape.")
         return margin.astype(np.float64)
-
-
-def _reports(release: Released) -> NDArray[Any]:
-    reports = release.array("value")
-    if reports.ndim != 2 or reports.dtype != np.uint8:
-        raise ProtocolError("A party released reports of another shape.")
-    return reports

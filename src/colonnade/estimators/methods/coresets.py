@@ -14,7 +14,7 @@ from colonnade.estimation.coresets import (
     CodedModel,
     joined_clusters,
     kmeans_size,
-    own_model,
+    model_in_own_units,
     regression_size,
     sampled_clusters,
     sampled_regression,
@@ -128,7 +128,7 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
             if value.gathered is not None
             else _joined(value, features, target)
         )
-        coefficients, intercept = own_model(model, explaining, target)
+        coefficients, intercept = model_in_own_units(model, explaining, target)
         return {
             "coef_": coefficients,
             "intercept_": intercept,

@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import moment_releases as perturbed_rows
-from colonnade.coordinator.protocols import sketched_moments
-from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, GramRelease, PerturbedRows, UnionRelease
-from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
+from colonnade.coordinator.protocols.local_moments import ROWS_SCALE, SKETCH_SCALE, PerturbedRows, SketchedMoments
+from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, GramRelease, UnionRelease
 from colonnade.estimation.moments import Moments, noisy_releases, sketched_grams, typical_matrix
 from colonnade.estimators.methods.method import Method
 from colonnade.privacy.accounting import Price
@@ -138,7 +136,7 @@ class Sketch(MomentMethod):
         """By one sketch per party, each at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = sketched_moments.DEFAULT_SCALE if self.scale is None else self.scale
+        scale = SKETCH_SCALE if self.scale is None else self.scale
         return SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
 
     def noisy_moments(
@@ -186,7 +184,7 @@ class Local(MomentMethod):
         """By rows with noise, each party at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = perturbed_rows.ROWS_SCALE if self.scale is None else self.scale
+        scale = ROWS_SCALE if self.scale is None else self.scale
         return PerturbedRows(columns, share, federation.people, scale)
 
     def noisy_moments(

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
 from colonnade.coordinator.protocols.gradient_descent import SCALE as DESCENT_SCALE
 from colonnade.coordinator.protocols.gradient_descent import Descent, GradientDescent, Schedule
+from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.errors import BadInput
 from colonnade.estimation.descent import OptimiserName, Sgd, expected_prediction_error, optimiser_of
 from colonnade.estimation.moments import EVEN, NARROW, SPREAD, TYPICAL, Moments, noisy_releases, pooled_correlations

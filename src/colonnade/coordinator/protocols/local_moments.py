@@ -1,15 +1,18 @@
-"""Second moments from random combinations of each party's rows (Primitives, Algorithm 4 and Theorems E.4 and E.5)."""
+"""Second moments from what each party releases by itself: rows with noise, or random combinations of rows with noise.
+
+Perturbed rows are the baseline: every row leaves its party with noise. The sketches are Algorithm 4 and Theorems E.4 and E.5 of
+Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives; docs/proofs/projections.md#size).
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature, coded_widths, columns_at, features_of, parties_of
-from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE
+from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, is_positive
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
@@ -18,13 +21,117 @@ from colonnade.privacy.calibration import gaussian_sigma_squared, ledger_rho
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.secure.signs import Signs
-from colonnade.steps.local import Sketch
+from colonnade.steps.local import Rows, Sketch
 
-__all__ = ["DEFAULT_SCALE", "LARGEST_SIZE", "SMALLEST_SIZE", "SketchedMoments", "best_size", "centred", "public_seed"]
+__all__ = [
+    "LARGEST_SIZE",
+    "ROWS_SCALE",
+    "SKETCH_SCALE",
+    "SMALLEST_SIZE",
+    "PerturbedRows",
+    "SketchedMoments",
+    "best_sketch_size",
+    "centred_sketch",
+    "public_seed",
+]
 
-
-DEFAULT_SCALE = 1_024
 Array = NDArray[np.float64]
+ROWS_SCALE = 64
+BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class PerturbedRows:
+    """Noisy rows from every party, and the moments they give.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, in the federation's order.
+    price
+        The price of each party's release; δ must be positive.
+    people
+        The number of people, which is public.
+    scale
+        The fixed-point scale γ.
+    """
+
+    columns: Mapping[str, Column]
+    price: Price
+    people: int
+    scale: int = ROWS_SCALE
+
+    def __post_init__(self) -> None:
+        if self.price.delta == 0:
+            raise BadInput("Perturbed rows need a positive delta.", remedy="For example delta=1e-6.")
+        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
+            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties whose columns enter, in the federation's order."""
+        return parties_of(self.columns)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The coded columns, the constant one first."""
+        return features_of(self.columns)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party: its rows."""
+        return tuple(
+            Rows.ask(
+                name="rows",
+                party=party,
+                columns=columns_at(party, self.columns),
+                parameters={"scale": self.scale},
+                price=self.price,
+            )
+            for party in self.parties
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect the rows, multiply them."""
+        releases = yield from ask_all(plan, "rows")
+        return self.combine({party: self._rows(party, releases[party]) for party in self.parties})
+
+    def combine(self, rows: Mapping[str, NDArray[np.int32]]) -> Moments:
+        """Multiply all parties' rows, and take the noise's own variance off the diagonal."""
+        stacked = np.concatenate([rows[party] for party in self.parties])
+        gram = np.zeros((len(stacked) + 1, len(stacked) + 1))
+        for start in range(0, self.people, BLOCK):
+            block = stacked[:, start : start + BLOCK] / self.scale
+            wide = np.concatenate([np.ones((1, block.shape[1])), block])
+            gram += wide @ wide.T
+        noise = self.entry_noise()
+        gram[np.diag_indices_from(gram)] -= self.people * noise
+        return Moments.of_release(gram, self.variance(gram), self.people, self.features)
+
+    def entry_noise(self) -> Array:
+        """Return the variance of the noise in each coded column, 0 for the constant one."""
+        variance = {
+            party: float(gaussian_sigma_squared(self.price, self.scale**2 * len(columns_at(party, self.columns))))
+            / self.scale**2
+            for party in self.parties
+        }
+        return np.array([0.0, *(variance[feature.party] for feature in self.features[1:])])
+
+    def variance(self, gram: Array) -> Array:
+        """Return the variance of every entry of the product: Σx²s_j + Σy²s_i + m·s_i·s_j, twice the last on the diagonal."""
+        noise, energy = self.entry_noise(), np.maximum(np.diag(gram), 0.0)
+        variance = np.outer(energy, noise) + np.outer(noise, energy) + self.people * np.outer(noise, noise)
+        variance[np.diag_indices_from(variance)] = 4 * energy * noise + 2 * self.people * noise**2
+        variance[0, 0] = 0.0
+        return np.asarray(variance)
+
+    def _rows(self, party: str, release: Released) -> NDArray[np.int32]:
+        rows = release.array("value")
+        if rows.shape != (coded_widths(self.features)[party], self.people) or rows.dtype != np.int32:
+            raise ProtocolError(f"Party {party!r} released rows of another shape.")
+        return rows  # type: ignore[return-value]  # checked above
+
+
+SKETCH_SCALE = 1_024
 
 
 @dataclass(frozen=True)
@@ -36,23 +143,23 @@ class SketchedMoments:
     columns
         ``"party.column"`` to its description, in the federation's order.
     price
-        What each party's release offers to pay; δ must be positive.
+        The price of each party's release; δ must be positive.
     people
-        m, public.
+        The number of people, which is public.
     scale
-        γ.
+        The fixed-point scale γ.
     row_norms
-        Party to the length (in coded units) to which it clips its rows; by default nothing needs clipping.
+        Party to the length to which it clips its coded rows (after scaling to [−1, 1]); by default nothing needs clipping.
     draw
-        Which draw this is; signs differ from draw to draw.
+        The number of the draw; signs differ from draw to draw.
     rows
-        s; by default the best for columns spread evenly between their bounds.
+        The number s of rows; by default the best for columns spread evenly between their bounds.
     """
 
     columns: Mapping[str, Column]
     price: Price
     people: int
-    scale: int = DEFAULT_SCALE
+    scale: int = SKETCH_SCALE
     row_norms: Mapping[str, float] | None = None
     draw: int = 1
     rows: int | None = None
@@ -63,12 +170,16 @@ class SketchedMoments:
         if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
             raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
         norms = {} if self.row_norms is None else self.row_norms
-        if not isinstance(norms, Mapping) or set(norms) - set(self.parties) or not all(map(_positive, norms.values())):
+        if (
+            not isinstance(norms, Mapping)
+            or set(norms) - set(self.parties)
+            or not all(map(is_positive, norms.values()))
+        ):
             raise BadInput("row_norms maps parties of the study to positive lengths.")
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
+        """The parties whose columns enter, in the federation's order."""
         return parties_of(self.columns)
 
     @property
@@ -78,13 +189,13 @@ class SketchedMoments:
 
     @property
     def size(self) -> int:
-        """s, from public numbers alone."""
+        """The number s of rows of a sketch, from public numbers alone."""
         if self.rows is not None:
             return self.rows
         coded = self.features[1:]
         energy = self.people * float(np.sum(_plain_spread(coded)))
         noise = sum(self._bound(feature.party) for feature in coded) / (2 * float(ledger_rho(self.price)))
-        return best_size(energy, noise / self.scale**2, least=2 * len(coded))
+        return best_sketch_size(energy, noise / self.scale**2, least=2 * len(coded))
 
     @property
     def seed(self) -> str:
@@ -92,7 +203,7 @@ class SketchedMoments:
         return public_seed(tuple(self.columns), self.draw)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step a party: its sketch."""
+        """Return one step per party: its sketch."""
         size, seed = self.size, self.seed
         return tuple(
             Sketch.ask(
@@ -119,7 +230,7 @@ class SketchedMoments:
     def combine(self, sketches: Mapping[str, NDArray[np.int64]]) -> Moments:
         """Multiply all parties' centred sketches, take the noise's own variance off the diagonal, and put the means back."""
         stacked = np.concatenate([sketches[party] for party in self.parties], axis=1) / self.scale
-        rows, sums = centred(stacked, self.seed, self.people)
+        rows, sums = centred_sketch(stacked, self.seed, self.people)
         gram = rows.T @ rows / len(rows)
         noise = self.entry_noise()
         gram[np.diag_indices_from(gram)] -= noise * (1 + 1 / self.people)
@@ -190,20 +301,16 @@ def _plain_spread(features: tuple[Feature, ...]) -> Array:
     return np.array([1 / 3 if f.kind == "numeric" else (1 - 1 / k) / k for f, k in zip(features, levels, strict=True)])
 
 
-def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and isfinite(value)
-
-
 SMALLEST_SIZE, LARGEST_SIZE = 16, 4_096
 """Larger sketches cost time in proportion and gain little: their own error is then a few parts in a hundred."""
 
 
-def best_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
-    """Return s = ΣE/ΣN, within what is sensible.
+def best_sketch_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
+    """Return the number of rows s = ΣE/ΣN, within the sizes that are supported.
 
     Examples
     --------
-    >>> best_size(1e6, 2e3)
+    >>> best_sketch_size(1e6, 2e3)
     500
     """
     return int(np.clip(round(energy / noise), max(least, SMALLEST_SIZE), LARGEST_SIZE))
@@ -214,7 +321,7 @@ def public_seed(columns: Sequence[str], draw: int) -> str:
     return hashlib.sha256(f"colonnade/sketch/{draw}/{'/'.join(columns)}".encode()).hexdigest()
 
 
-def centred(sketch: Array, seed: str, people: int) -> tuple[Array, Array]:
+def centred_sketch(sketch: Array, seed: str, people: int) -> tuple[Array, Array]:
     """Return the sketch of columns less their means, and the noisy column sums, from s + 1 released rows.
 
     The first row holds the sums. G times ones is public, so subtracting it times the means is exact up to the noise in them,

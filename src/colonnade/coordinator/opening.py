@@ -1,0 +1,154 @@
+"""How a federation is brought up: all parties in this process, or a connection to parties on other machines."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+from colonnade.conversations.conversation import LedgerHeads, Member
+from colonnade.conversations.endpoint import ComputeNode
+from colonnade.coordinator.journal import StudyJournal
+from colonnade.errors import BadInput, NotEnoughComputeNodes, SchemaMismatch
+from colonnade.event_log import Log, write_status
+from colonnade.privacy.accounting import Budget
+from colonnade.protocol import codec
+from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
+from colonnade.schema import Schema
+from colonnade.secure.keys import Identity
+from colonnade.secure.shamir import FEWEST_NODES
+from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
+from colonnade.transport.kit import require_engine
+
+__all__ = ["Connection", "SimulatedParty", "check_schemas", "nodes_for", "open_connection", "simulated_nodes"]
+
+Policy_contra = TypeVar("Policy_contra", contravariant=True)
+
+
+class SimulatedParty(Protocol[Policy_contra]):
+    """A party that can be opened in this process: `cn.Party`. The coordinator does not import it; it knows this much of it."""
+
+    @classmethod
+    def assemble(
+        cls,
+        parties: Mapping[str, Self],
+        *,
+        id: str,  # noqa: A002  # as in `Federation.simulate`
+        budget: Budget,
+        policies: Mapping[str, Policy_contra] | None,
+        compute_nodes: Sequence[str],
+        collusion: int,
+        ledger_dir: str | Path | None,
+        test_key: bytes | None,
+        aligned: bool,
+    ) -> Mapping[str, Endpoint]:
+        """Open several parties, and nodes without data, on the ids that all of them have."""
+        ...
+
+
+def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str]) -> tuple[str, ...]:
+    """Check what `Federation.simulate` was given, and return who computes on shares besides the parties.
+
+    The coordinator joins in where there would be fewer than three nodes.
+    """
+    if not isinstance(parties, Mapping) or not parties:
+        raise BadInput("simulate takes a mapping from party names to cn.Party objects, at least one.")
+    kinds = {type(party) for party in parties.values()}
+    if len(kinds) != 1 or not hasattr(next(iter(kinds)), "assemble"):
+        raise BadInput("simulate takes cn.Party objects.", remedy="Wrap each table: cn.Party(frame, schema=...).")
+    if isinstance(compute_nodes, str) or COORDINATOR in compute_nodes:
+        raise BadInput("compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.")
+    joins = len(parties) + len(compute_nodes) < FEWEST_NODES
+    return (*map(str, compute_nodes), *([COORDINATOR] if joins else []))
+
+
+def nodes_for(asked: Sequence[str], parties: Sequence[str], compute_nodes: Sequence[str]) -> tuple[str, ...]:
+    """Choose who computes on shares: the study's parties and the nodes without data; if too few, other parties, then us."""
+    nodes = [*asked, *(node for node in compute_nodes if node != COORDINATOR)]
+    spare = [
+        *(party for party in parties if party not in asked),
+        *(node for node in compute_nodes if node == COORDINATOR),
+    ]
+    nodes += spare[: max(FEWEST_NODES - len(nodes), 0)]
+    if len(nodes) < FEWEST_NODES:
+        raise NotEnoughComputeNodes("A secure method needs three compute nodes, and this federation has fewer.")
+    return tuple(nodes)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What `Federation.connect` opens: the signed agreement, the transport to the members, and the journal."""
+
+    agreement: FederationAgreement
+    transport: Transport
+    journal: StudyJournal
+
+
+def open_connection(
+    path: str | Path,
+    *,
+    kit: str | Path | None = None,
+    state: str | Path | None = None,
+    patience: float | None = None,
+    listen: str | None = None,
+) -> Connection:
+    """Read a federation's agreement, listen for its members, and open the coordinator's state."""
+    path = Path(path)
+    agreement = read_agreement(path).check()
+    require_engine()
+    from colonnade.transport.flare import PATIENCE, FlareTransport
+
+    kit = _kit(path.parent) if kit is None else Path(kit)
+    state = path.parent / "coordinator-state" if state is None else Path(state)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
+    journal = StudyJournal(state / "studies.sqlite", agreement, log=notes)
+    where = agreement.coordinator
+    try:
+        near = {COORDINATOR: _own_node(agreement, kit, state)} if COORDINATOR in agreement.members else {}
+        far = FlareTransport(
+            agreement.sites,
+            address=where.address if listen is None else f"{where.scheme}://{listen}:{where.port}",
+            kit=kit,
+            host=where.host,
+            patience=PATIENCE if patience is None else patience,
+            log=notes,
+            changed=lambda connected: write_status(
+                state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
+            ),
+        )
+    except BaseException:
+        journal.close()
+        raise
+    return Connection(agreement, WithLocalNodes(far, near) if near else far, journal)
+
+
+def check_schemas(agreement: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:
+    """Refuse parties whose columns differ from those in the agreement."""
+    for party, schema in schemas.items():
+        if codec.schema_digest(schema) != agreement.members[party].schema:
+            raise SchemaMismatch(
+                f"Party {party!r} describes other columns than the federation's agreement.",
+                remedy="Open the party with the schema that was signed, or sign a new agreement.",
+            )
+
+
+def _kit(folder: Path) -> Path:
+    """Return where the coordinator's kit is beside its agreement."""
+    made = folder / "kits" / COORDINATOR
+    return made if made.is_dir() else folder / "kit"
+
+
+def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
+    try:
+        seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        raise BadInput(
+            "The coordinator is a compute node of this federation, and its kit has no identity.key.",
+            remedy="Use the kit that `colonnade federation init` made for the coordinator.",
+        ) from None
+    ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
+    member = Member(
+        COORDINATOR, Identity.from_seed(seed), agreement.pinned(), LedgerHeads(ledgers, state / "node.heads")
+    )
+    return ComputeNode(member, agreement.identity, os.urandom)
