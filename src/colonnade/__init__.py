@@ -35,13 +35,12 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
+    from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
     from colonnade.estimators.fitted import NotFittedError
-    from colonnade.estimators.linear_regression import LinearRegression
-    from colonnade.estimators.loading import load
-    from colonnade.estimators.logistic_regression import LogisticRegression
-    from colonnade.estimators.pca import PCA
+    from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
+    from colonnade.estimators.second_moments import PCA
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.privacy.accounting import Budget
@@ -107,10 +106,9 @@ _HOMES = {
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.fitted": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
-    "estimators.linear_regression": ("LinearRegression",),
-    "estimators.loading": ("load",),
-    "estimators.logistic_regression": ("LogisticRegression",),
-    "estimators.pca": ("PCA",),
+    "estimators.regression": ("LinearRegression", "LogisticRegression"),
+    "estimators.catalogue": ("load",),
+    "estimators.second_moments": ("PCA",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "privacy.accounting": ("Budget",),

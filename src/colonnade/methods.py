@@ -11,8 +11,7 @@ method of that name, as long as this one has the options that were set.
 
 from colonnade.estimators.methods.coresets import Coreset, Importance, Uniform
 from colonnade.estimators.methods.counts import Independent, Response
-from colonnade.estimators.methods.moments import Local, Secure, Sketch
-from colonnade.estimators.methods.regressions import Functional, Gradient
+from colonnade.estimators.methods.moments import Functional, Gradient, Local, Secure, Sketch
 
 __all__ = [
     "Coreset",

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from colonnade.audit import shared_keys
-from colonnade.audit.shared_keys import MendedSketches, PaperSketches, attack, certain_loss, largest_common
+from colonnade.audit import distinguish as shared_keys
+from colonnade.audit.distinguish import MendedSketches, PaperSketches, attack, certain_loss, largest_common
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import sketches
 from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms

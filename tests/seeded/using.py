@@ -10,8 +10,9 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.coordinator.protocols.score_releases import ScoreMoments
+from colonnade.estimators import catalogue as loading
 from colonnade.estimators import export as design
-from colonnade.estimators import loading, model_file, study
+from colonnade.estimators import model_file, study
 from colonnade.party import row_orders as deliveries
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy

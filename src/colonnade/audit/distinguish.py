@@ -10,7 +10,8 @@ An audit can convict, never acquit: a bound below the claim says only that this 
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -18,11 +19,25 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
 from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import Mechanism, Sampler
+from colonnade.privacy.laws.sketch_law import GAMMA, Sketching, least_floor, least_phantoms, sketching
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 
-__all__ = ["Finding", "audit", "distinguish"]
+__all__ = [
+    "Certain",
+    "Finding",
+    "MendedSketches",
+    "PaperSketches",
+    "attack",
+    "audit",
+    "certain_loss",
+    "distinguish",
+    "largest_common",
+]
+
 
 Statistic = Callable[[NDArray[Any]], NDArray[Any]]
 Floats = NDArray[np.float64]
@@ -218,3 +233,152 @@ def _lower_bound(frequent: Counts, rare: Counts, trials: int, delta: float, alph
     least = beta.ppf(alpha, np.maximum(frequent, 1), trials - np.maximum(frequent, 1) + 1) * (frequent > 0)
     most = np.where(rare < trials, beta.ppf(1 - alpha, rare + 1, np.maximum(trials - rare, 1)), 1.0)
     return np.asarray(np.log(np.maximum((least - delta) / most, 1.0)))
+
+
+ATTACKED = 128
+"""Sketches per release in the attack; the paper's loss hardly depends on it."""
+Values = NDArray[np.int64]
+
+
+class _TwoParties(Protocol):
+    """Two parties' sketches of the victim's clusters."""
+
+    @property
+    def price(self) -> Price:
+        """What both parties' sketches claim to cost together."""
+
+    def release(self, samples: int, randomness: Randomness, *, present: bool) -> Values:
+        """Return independent releases: samples × sketches × parties."""
+
+
+@dataclass(frozen=True)
+class PaperSketches:
+    """Algorithm 3 of the paper at two parties, with the budget of its Algorithm 1. **Not private**: for audits only.
+
+    Parameters
+    ----------
+    price
+        (ε, δ) that the paper claims for both parties' sketches together; each has half.
+    sketches, gamma
+        M and γ.
+    """
+
+    price: Price
+    sketches: int = ATTACKED
+    gamma: float = GAMMA
+
+    @property
+    def epsilon_each(self) -> float:
+        """ε′ = ε₂/(4√(M ln 1/δ₂))."""
+        return self.price.epsilon / 2 / (4 * math.sqrt(self.sketches * math.log(2 / self.price.delta)))
+
+    def release(self, samples: int, randomness: Randomness, *, present: bool) -> Values:
+        """Return both parties' values of the victim's clusters."""
+        shape = samples, self.sketches
+        own = [self._geometric(randomness, shape, least_phantoms(self.epsilon_each)) for _ in range(2)]
+        hashed = self._geometric(randomness, shape, 1) if present else 0
+        floor = least_floor(self.epsilon_each, self.gamma)
+        return np.stack([np.maximum(np.maximum(one, hashed), floor) for one in own], axis=2)
+
+    def _geometric(self, randomness: Randomness, shape: tuple[int, int], elements: int) -> Values:
+        """Return the maximum of so many geometric values: F^-1(u^(1/N))."""
+        uniform = (randomness.words(math.prod(shape)) >> np.uint64(11)).astype(np.float64) + 0.5
+        above = -np.expm1(np.log(uniform * 2.0**-53) / elements)
+        return np.ceil(-np.log(above) / math.log1p(self.gamma)).astype(np.int64).reshape(shape)
+
+
+@dataclass(frozen=True)
+class MendedSketches:
+    """Our sketches in the same situation: the real mechanism at both parties, one cluster each.
+
+    Parameters
+    ----------
+    price
+        What both parties' sketches cost together.
+    sketches
+        M.
+    """
+
+    price: Price
+    sketches: int = ATTACKED
+
+    def release(self, samples: int, randomness: Randomness, *, present: bool) -> Values:
+        """Return both parties' values; many releases are one with many sketches, which are independent."""
+        bought = sketching(self.price, 2, "person", self.sketches)
+        key, people = randomness.bytes(32), np.array([0 if present else -1], dtype=np.int32)
+        many = Sketching(2, bought.phantoms, self.sketches * samples)
+        sampler = ExactSampler(randomness)
+        both = [
+            PartitionSketches(many, "person", 1, (PairSide("both", first),), lambda: key).release(people, sampler)
+            for first in (True, False)
+        ]
+        return np.stack(both, axis=-1).astype(np.int64).reshape(samples, self.sketches, 2)
+
+
+def largest_common(values: NDArray[np.integer]) -> Values:
+    """Return the largest value that both parties have in the same sketch, 0 for none, one per release."""
+    common = np.where(values[..., 0] == values[..., 1], values[..., 0], 0)
+    return np.asarray(common.max(axis=1), dtype=np.int64)
+
+
+def attack(two_parties: _TwoParties, *, randomness: Randomness, samples: int = 20_000, alpha: float = 1e-6) -> Finding:
+    """Tell by common maxima whether the victim is there, and compare with what is claimed at the claimed δ.
+
+    Parameters
+    ----------
+    two_parties
+        Whose sketches.
+    randomness
+        Where keys and coins come from.
+    samples
+        Releases per side.
+    alpha
+        The probability with which a sound mechanism may be convicted.
+
+    Examples
+    --------
+    >>> from colonnade.privacy.randomness import KeyedRandomness
+    >>> attack(PaperSketches(Price.of(0.49, 1e-5)), randomness=KeyedRandomness(bytes(32))).caught
+    True
+    """
+    there, away = (
+        largest_common(two_parties.release(samples, randomness, present=present)) for present in (True, False)
+    )
+    found = distinguish(there, away, delta=two_parties.price.delta, alpha=alpha)
+    return msgspec.structs.replace(found, claimed=two_parties.price.epsilon)
+
+
+class Certain(NamedTuple):
+    """What is certain about the paper's mechanism: δ at the claimed ε, and ε at the claimed δ, are at least these."""
+
+    delta: float
+    epsilon: float
+
+
+def certain_loss(paper: PaperSketches, *, others: int = 0) -> Certain:
+    """Return lower bounds on the paper's loss, by exact probabilities of "some sketch has equal values from a on".
+
+    Parameters
+    ----------
+    paper
+        The mechanism.
+    others
+        How many other people are in the victim's cluster at each party; nobody is in both.
+    """
+    if others < 0:
+        raise BadInput("There are at least 0 other people.")
+    floor, step = least_floor(paper.epsilon_each, paper.gamma), math.log1p(paper.gamma)
+    elements = others + least_phantoms(paper.epsilon_each)
+    function = -np.expm1(-step * np.arange(floor, floor + math.ceil(45 / step)))
+    before = np.concatenate([[0.0], function[:-1]])
+    absent = (function**elements - before**elements) ** 2
+    cross = before ** (elements + 1) * function**elements
+    present = function ** (2 * elements + 1) - 2 * cross + before ** (2 * elements + 1)
+    rare, frequent = (_in_some(np.cumsum(one[::-1])[::-1], paper.sketches) for one in (absent, present))
+    usable = rare > 1e-300
+    ratio = np.maximum(frequent[usable] - paper.price.delta, 1e-300) / rare[usable]
+    return Certain(float(np.max(frequent - math.exp(paper.price.epsilon) * rare)), float(np.log(np.max(ratio))))
+
+
+def _in_some(each: NDArray[np.float64], sketches: int) -> NDArray[np.float64]:
+    return np.asarray(-np.expm1(sketches * np.log1p(-np.clip(each, 0.0, 1 - 1e-15))))

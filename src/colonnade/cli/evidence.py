@@ -149,7 +149,7 @@ def _gaussian(epsilon: float, delta: float) -> Any:
 
 def _shared_keys(epsilon: float, delta: float, samples: int, alpha: float) -> "tuple[Finding, Finding]":
     """Look for maxima that two parties have in common; one release of sketches counts for fifty samples."""
-    from colonnade.audit.shared_keys import MendedSketches, PaperSketches, attack
+    from colonnade.audit.distinguish import MendedSketches, PaperSketches, attack
     from colonnade.privacy.accounting import Price
     from colonnade.privacy.randomness import SystemRandomness
 

@@ -17,13 +17,7 @@ from colonnade.errors import BadInput
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.export import design, nearest_pipeline
 from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.methods.clusters import (
-    IndependentClusters,
-    ResponseClusters,
-    SecureClusters,
-    SketchedClusters,
-)
-from colonnade.estimators.methods.coresets import ClusterCoreset
+from colonnade.estimators.methods import clusters, coresets
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
@@ -44,10 +38,10 @@ class ClusteringStudy(Study):
     """A study that clusters people by the columns of several parties; see `KMeans` and `KMedian`."""
 
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (
-        SecureClusters,
-        SketchedClusters,
-        ResponseClusters,
-        IndependentClusters,
+        clusters.SecureClusters,
+        clusters.SketchedClusters,
+        clusters.ResponseClusters,
+        clusters.IndependentClusters,
     )
     constraints: ClassVar[Mapping[str, Constraint]] = {
         **COMMON,
@@ -254,7 +248,7 @@ class KMeans(ClusteringStudy):
     """
 
     task: ClassVar[str] = "clustering"
-    offers = (*ClusteringStudy.offers, ClusterCoreset)
+    offers = (*ClusteringStudy.offers, coresets.ClusterCoreset)
     constraints = {**ClusteringStudy.constraints, "size": Optional(Whole(1))}
 
     def __init__(

@@ -17,9 +17,6 @@ from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimators.methods import clusters, coresets, counts, moments
-from colonnade.estimators.methods import counts as powers
-from colonnade.estimators.methods import regressions as functional
-from colonnade.estimators.methods import regressions as gradient
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
@@ -38,7 +35,7 @@ RECORDS: Mapping[str, type] = {
 
 METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (clusters, coresets, counts, functional, gradient, moments, powers)
+    for module in (clusters, coresets, counts, moments)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }

@@ -7,82 +7,18 @@ from typing import Any
 import pandas as pd
 
 from colonnade.coordinator.findings import Traffic
+from colonnade.estimators.methods.method import ExpectedError
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss
 from colonnade.result import PrivacyStatement
 
-__all__ = ["FACTORS", "Expectation", "ExpectedError", "Preview", "general_warnings"]
+__all__ = ["FACTORS", "Preview", "general_warnings"]
 
 FEW_PEOPLE = 500
 LARGEST_ORDINARY, SMALLEST_ORDINARY = 10.0, 0.01
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Which other ε a preview shows, relative to the one that was asked for."""
-
-
-@dataclass(frozen=True)
-class ExpectedError:
-    """How far the privacy noise is expected to move one result, in the units of that result.
-
-    It is the root mean square of (what the study returns − what the same method would return without noise), over
-    draws of the noise and, for a result with many entries, over the entries. How few people there are, and what a
-    method assumes about them, is not in it.
-
-    Parameters
-    ----------
-    quantity
-        The fitted attribute, or what it is the error of, in a few words: ``"counts_"``.
-    value
-        The expected error; positive.
-    unit
-        What it is measured in: ``"people"``.
-    low, high
-        The least and the largest it may be over data that fit the schema as well as anybody can say before looking;
-        both are ``value`` where the noise does not depend on data at all.
-    assumes
-        What the data were assumed to look like for ``value``.
-
-    Examples
-    --------
-    >>> ExpectedError("counts_", 12.5, "people", 10.0, 20.0)
-    counts_: about 12.5 people (10 to 20)
-    """
-
-    quantity: str
-    value: float
-    unit: str
-    low: float | None = None
-    high: float | None = None
-    assumes: str = ""
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The least and the largest expected error."""
-        return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
-
-    def __repr__(self) -> str:
-        low, high = self.interval
-        span = f" ({low:,.4g} to {high:,.4g})" if high > low else ""
-        return f"{self.quantity}: about {self.value:,.4g} {self.unit}{span}"
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What a method says before it runs, from public facts alone.
-
-    Parameters
-    ----------
-    words
-        What to expect, by figure.
-    warnings
-        What a careful colleague would point out.
-    errors
-        The expected errors as numbers, the one that people care for first; none where a method cannot say.
-    """
-
-    words: Mapping[str, str]
-    warnings: tuple[str, ...] = ()
-    errors: tuple[ExpectedError, ...] = ()
 
 
 @dataclass(frozen=True)

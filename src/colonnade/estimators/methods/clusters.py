@@ -12,16 +12,8 @@ from colonnade.constraints import Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
 from colonnade.errors import BadInput
-from colonnade.estimation.clustering_budget import (
-    RULES,
-    ClusteringPrices,
-    WeightMethod,
-    automatic_clusters,
-    clustering_prices,
-    weight_noise,
-)
-from colonnade.estimators.methods.method import Method
-from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.estimation import clustering_budget
+from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 
@@ -45,7 +37,7 @@ DEPENDENCE = 0.6
 class ClusterMethod(Method["ClusteringStudy"]):
     """Private local centres of every party, weighted by how many people are in each combination of local clusters."""
 
-    weights: WeightMethod
+    weights: clustering_budget.WeightMethod
     """How the weights are found."""
     unused = {"size": "Leave it out: everybody takes part."}
     reference = "clustering"
@@ -63,7 +55,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
     ) -> VerticalClustering:
         """By centres of every party, weights, and a clustering of the weighted grid."""
         blocks = _blocks(study, federation)
-        prices = clustering_prices(price, len(blocks), study.unit, self.weights, study.split)
+        prices = clustering_budget.clustering_prices(price, len(blocks), study.unit, self.weights, study.split)
         return VerticalClustering(
             blocks=blocks,
             n_clusters=study.n_clusters,
@@ -80,10 +72,10 @@ class ClusterMethod(Method["ClusteringStudy"]):
         study: "ClusteringStudy",
         federation: Federation,
         blocks: tuple[ClusteringBlock, ...],
-        prices: ClusteringPrices,
+        prices: clustering_budget.ClusteringPrices,
     ) -> int:
         if study.n_local_clusters is None:
-            return automatic_clusters(
+            return clustering_budget.automatic_clusters(
                 study.n_clusters,
                 federation.people,
                 [block.width for block in blocks],
@@ -92,7 +84,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
                 unit=study.unit,
                 collusion=federation.collusion,
             )
-        most = (RULES[self.weights].most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
+        most = (clustering_budget.RULES[self.weights].most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
         local: int = checked("n_local_clusters", study.n_local_clusters, Whole(2, most))
         if local ** len(blocks) < study.n_clusters:
             raise BadInput("The grid of local clusters has fewer cells than n_clusters.", remedy="Raise them.")
@@ -101,11 +93,11 @@ class ClusterMethod(Method["ClusteringStudy"]):
     def expect(self, study: "ClusteringStudy", algorithm: VerticalClustering, federation: Federation) -> Expectation:
         """Say how noisy centres and weights are."""
         local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
-        noise = weight_noise(
+        noise = clustering_budget.weight_noise(
             self.weights, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
         )
         blur = {block.party: _blur(block, people, local, prices.centres) for block in algorithm.blocks}
-        paired = len(algorithm.blocks) > 1 and RULES[self.weights].paired
+        paired = len(algorithm.blocks) > 1 and clustering_budget.RULES[self.weights].paired
         cells = local ** (2 if paired else 1)
         cell = people / cells
         words = {

@@ -10,25 +10,17 @@ from colonnade.constraints import Boolean, Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput, NonPrivateRefused, SchemaMismatch
-from colonnade.estimation.coresets import (
-    CodedModel,
-    joined_clusters,
-    kmeans_size,
-    own_model,
-    regression_size,
-    sampled_clusters,
-    sampled_regression,
-)
+from colonnade.estimation import coresets as estimation
+from colonnade.estimation.coresets import CodedModel
 from colonnade.estimators.methods.clusters import learned_centres
-from colonnade.estimators.methods.method import Method
+from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.estimators.methods.moments import MomentMethod
-from colonnade.estimators.preview import Expectation
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column, Numeric
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import KMeans
-    from colonnade.estimators.linear_regression import LinearRegression
+    from colonnade.estimators.regression import LinearRegression
     from colonnade.estimators.releases import Coreset as CoresetEstimator
     from colonnade.estimators.study import Study
 
@@ -128,7 +120,7 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
             if value.gathered is not None
             else _joined(value, features, target)
         )
-        coefficients, intercept = own_model(model, explaining, target)
+        coefficients, intercept = estimation.own_model(model, explaining, target)
         return {
             "coef_": coefficients,
             "intercept_": intercept,
@@ -139,7 +131,7 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
 
     def _gathered(self, study: "LinearRegression", value: CoresetFindings, people: int, target: int) -> CodedModel:
         assert value.gathered is not None
-        return sampled_regression(
+        return estimation.sampled_regression(
             np.delete(value.gathered, target, axis=1),
             value.gathered[:, target],
             value.coreset.weights,
@@ -187,10 +179,10 @@ class ClusterCoreset(Disclosing["KMeans"]):
         """From the sampled rows, or from the grid of local centres."""
         weights = value.coreset.weights
         if value.gathered is not None:
-            centres = sampled_clusters(value.gathered, weights, study.n_clusters, seed=study.random_state)
+            centres = estimation.sampled_clusters(value.gathered, weights, study.n_clusters, seed=study.random_state)
         else:
             assert value.clusters is not None
-            centres = joined_clusters(value.clusters, weights, study.n_clusters, seed=study.random_state)
+            centres = estimation.joined_clusters(value.clusters, weights, study.n_clusters, seed=study.random_state)
         return learned_centres(study, federation, centres)
 
 
@@ -264,9 +256,9 @@ def _proved_size(study: "CoresetEstimator", columns: Mapping[str, Column], peopl
     features = len(draft.features) - (study.target is not None)
     promise = {"error": study.error, "outliers": study.outliers, "failure": study.failure}
     size = (
-        regression_size(features, totals, len(draft.parties), **promise)
+        estimation.regression_size(features, totals, len(draft.parties), **promise)
         if study.task == "regression"
-        else kmeans_size(features, clusters, totals, len(draft.parties), **promise)
+        else estimation.kmeans_size(features, clusters, totals, len(draft.parties), **promise)
     )
     if size > people:
         raise BadInput(

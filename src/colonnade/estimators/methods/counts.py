@@ -13,8 +13,7 @@ from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.counting import CountTable, IndependentCounts, PairCounts, ResponseCounts, layout
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
-from colonnade.estimators.methods.method import Method
-from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price

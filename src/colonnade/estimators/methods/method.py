@@ -6,6 +6,7 @@ An estimator names its method (``method="gradient"``) or is given one as an obje
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from sklearn.base import BaseEstimator
@@ -19,13 +20,77 @@ from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Algorithm
 
 if TYPE_CHECKING:
-    from colonnade.estimators.preview import Expectation
     from colonnade.estimators.study import Study
 
-__all__ = ["GivenMethod", "Method", "method_from"]
+__all__ = ["Expectation", "ExpectedError", "GivenMethod", "Method", "method_from"]
 
 Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
 """The estimators that offer a method."""
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """How far the privacy noise is expected to move one result, in the units of that result.
+
+    It is the root mean square of (what the study returns − what the same method would return without noise), over
+    draws of the noise and, for a result with many entries, over the entries. How few people there are, and what a
+    method assumes about them, is not in it.
+
+    Parameters
+    ----------
+    quantity
+        The fitted attribute, or what it is the error of, in a few words: ``"counts_"``.
+    value
+        The expected error; positive.
+    unit
+        What it is measured in: ``"people"``.
+    low, high
+        The least and the largest it may be over data that fit the schema as well as anybody can say before looking;
+        both are ``value`` where the noise does not depend on data at all.
+    assumes
+        What the data were assumed to look like for ``value``.
+
+    Examples
+    --------
+    >>> ExpectedError("counts_", 12.5, "people", 10.0, 20.0)
+    counts_: about 12.5 people (10 to 20)
+    """
+
+    quantity: str
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    assumes: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The least and the largest expected error."""
+        return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        span = f" ({low:,.4g} to {high:,.4g})" if high > low else ""
+        return f"{self.quantity}: about {self.value:,.4g} {self.unit}{span}"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a method says before it runs, from public facts alone.
+
+    Parameters
+    ----------
+    words
+        What to expect, by figure.
+    warnings
+        What a careful colleague would point out.
+    errors
+        The expected errors as numbers, the one that people care for first; none where a method cannot say.
+    """
+
+    words: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+    errors: tuple[ExpectedError, ...] = ()
 
 
 class Method(BaseEstimator, Generic[Of]):
@@ -83,7 +148,7 @@ class Method(BaseEstimator, Generic[Of]):
         """Return what the coordinator runs."""
         raise NotImplementedError
 
-    def expect(self, study: Of, algorithm: Any, federation: Federation) -> "Expectation":
+    def expect(self, study: Of, algorithm: Any, federation: Federation) -> Expectation:
         """Return what to expect before anything runs, from public facts alone.
 
         It is asked again at other ε, so it depends on nothing but its arguments. An expected error that is given is held to: a

@@ -1,4 +1,4 @@
-"""`LogisticRegression`: a category of one party, predicted from columns of all."""
+"""`LinearRegression` and `LogisticRegression`: a column of one party, explained by columns of all parties."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -7,29 +7,231 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
 from colonnade.coding.columns import Feature
-from colonnade.constraints import ColumnList, OneColumn, Optional, Real
+from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.evaluation import ClassifierEvaluation
+from colonnade.coordinator.protocols.evaluation import ClassifierEvaluation, RegressionEvaluation
 from colonnade.coordinator.protocols.score_releases import Prediction, ScoreHistogramRelease, bins_for
 from colonnade.errors import SchemaMismatch
+from colonnade.estimation.coresets import Penalty
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression import LogisticFit, logistic_from_moments
+from colonnade.estimation.regression import LogisticFit, linear_from_moments, logistic_from_moments
 from colonnade.estimation.scoring import coded_weights, histogram_price, party_scores
-from colonnade.estimators.export import design, logistic_pipeline
+from colonnade.estimators.export import design, linear_pipeline, logistic_pipeline
 from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.methods.method import GivenMethod
-from colonnade.estimators.methods.moments import Secure
-from colonnade.estimators.methods.regressions import Functional, Gradient
-from colonnade.estimators.moment_study import MomentStudy, expected_regression
-from colonnade.estimators.preview import Expectation
+from colonnade.estimators.methods.coresets import Coreset
+from colonnade.estimators.methods.method import Expectation, GivenMethod
+from colonnade.estimators.methods.moments import Functional, Gradient, Secure, Sketch
+from colonnade.estimators.second_moments import MomentStudy, expected_regression
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Category, Column
+from colonnade.schema import Category, Column, Numeric
 
-__all__ = ["LogisticRegression"]
+__all__ = ["LinearRegression", "LogisticRegression"]
+
+
+class LinearRegression(MomentStudy):
+    """Linear or ridge regression across parties.
+
+    Parameters
+    ----------
+    target
+        The numeric column to explain, ``"party.column"``.
+    columns
+        The features' columns; all but the target by default. Categories enter as indicators of all their levels.
+    method
+        ``"secure"``: one noisy Gram matrix computed on secret shares, then a solve that takes its noise into account;
+        ``"sketch"``: each party perturbs a random projection of its rows (*Primitives*, Theorem E.4: one message, no peers, error
+        in √people), then the same solve;
+        ``"functional"``: pure ε, δ = 0 (*Functional mechanism across parties*): Laplace noise in shares on the
+        coefficients of the objective, then the same solve with weak correlations pulled towards none;
+        ``"coreset"``: **not differentially private**: scikit-learn on a weighted sample of exact rows that all parties draw
+        together (*Coresets*). It takes ``allow_nonprivate=True`` and no ε, and each party's policy must allow it by name.
+        Options of a method are given on its object: `cn.methods.Secure`, `cn.methods.Sketch`, `cn.methods.Functional` (such as
+        ``budgets``), `cn.methods.Coreset`.
+    ridge
+        Penalty on the squared weights of the coded columns (mapped to [−1, 1]), in sums over people as in scikit-learn.
+    epsilon, delta
+        The price; δ must be positive, except that ``"functional"`` is pure and spends none, whatever ``delta`` says. There is no
+        default for ε.
+    unit
+        For whom ε is promised: ``"person"`` or ``"party"``.
+    penalty
+        With ``method="coreset"``: ``None``, ``"l2"``, ``"l1"`` or ``"elasticnet"``; its strength and mixture are options of
+        `cn.methods.Coreset`.
+    size
+        With ``method="coreset"``: how many rows to draw.
+    allow_nonprivate
+        Your consent to ``method="coreset"``.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        Coefficients in the columns' own units.
+    intercept_ : float
+        The intercept.
+    coef_stderr_ : array
+        Standard errors that the privacy noise causes; the sampling of people is not in them.
+    feature_names_in_ : array
+        What the coefficients belong to.
+    privacy_, transcript_, receipt_
+        The statement, what was said, and a line to keep.
+
+    Privacy
+    -------
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix as a whole;
+    ``"functional"``: (ε, 0) by discrete Laplace noise on the objective's coefficients.
+    Neighbours: zero-out.
+    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (``"sketch"``).
+    Spends: once at every party whose columns enter.
+    Not released: residuals, fitted values, any moment without noise.
+    ``"coreset"`` guarantees nothing of this: which rows were drawn leaves the parties, and their exact values or residuals.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> model = cn.LinearRegression("bank.income", columns=["bank.age", "telco.minutes"], epsilon=2.0, delta=1e-5)
+    >>> model.fit(federation).coef_.shape
+    (2,)
+
+    Pure ε, and prices that the parties name themselves:
+
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0))
+    >>> budgets = {"bank": 2.0, "telco": 1.0}
+    >>> model = cn.LinearRegression(
+    ...     "bank.income", columns=["bank.age", "telco.minutes"], method=cn.methods.Functional(budgets=budgets)
+    ... ).fit(federation)
+    >>> [model.privacy_.epsilon(unit="party", party=party) for party in budgets], model.privacy_.delta()
+    ([2.0, 1.0], 0.0)
+
+    Not private, for parties that trust each other with rows:
+
+    >>> model = cn.LinearRegression(
+    ...     "bank.income", columns=["bank.age", "telco.minutes"], method="coreset", size=1_000, allow_nonprivate=True
+    ... ).fit(federation)
+    >>> model.privacy_.epsilon()
+    inf
+    """
+
+    task: ClassVar[str] = "moments"
+    offers = (Secure, Sketch, Functional, Coreset)
+    constraints = {
+        **COMMON,
+        "target": OneColumn(),
+        "columns": Optional(ColumnList()),
+        "ridge": Real(0, closed="left"),
+        "penalty": OneOf((None, "l2", "l1", "elasticnet")),
+        "size": Optional(Whole(1)),
+    }
+    learned: ClassVar[tuple[str, ...]] = (
+        "coef_",
+        "intercept_",
+        "coef_stderr_",
+        "feature_names_in_",
+        "_coded",
+        "_columns",
+    )
+    essential: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "feature_names_in_", "_coded", "_columns")
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        columns: Sequence[str] | None = None,
+        method: GivenMethod = "secure",
+        ridge: float = 0.0,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        penalty: Penalty = None,
+        size: int | None = None,
+        allow_nonprivate: bool = False,
+    ) -> None:
+        self.target = target
+        self.columns = columns
+        self.method = method
+        self.ridge = ridge
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.penalty = penalty
+        self.size = size
+        self.allow_nonprivate = allow_nonprivate
+
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party to which they are opened, where every party's policy allows it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, the papers of what that party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "numbers")
+        refuse_recipient(to)
+        require_fitted(self)
+        return np.asarray(design(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
+
+    def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
+        """Return R² of the predictions for such rows."""
+        return float(r2_score(y, self.predict(X)))
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
+        require_fitted(self)
+        return linear_pipeline(self._columns, self.coef_, self.intercept_)
+
+    def _prediction(self, to: str, reading: str) -> Prediction:
+        weights, intercept = coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return Prediction(party_scores(self._columns, weights), intercept, to, reading, ("prediction",))
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> RegressionEvaluation:
+        target = str(self.target)
+        columns = {**self._columns, target: self.schema_[target]}
+        weights, intercept = coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
+
+    def _check_learned(self) -> None:
+        require_matching(self, self.coef_, (len(self.feature_names_in_),))
+
+    def _targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        if not isinstance(columns[self.target], Numeric):
+            raise SchemaMismatch(
+                f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
+            )
+
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        features = self._features(columns)
+        repaired = self.method.repaired(self, moments)
+        fit = linear_from_moments(repaired, self.target, columns=features, ridge=self.ridge)
+        return {
+            "coef_": fit.coefficients,
+            "intercept_": float(fit.intercept),
+            "coef_stderr_": fit.errors,
+            "feature_names_in_": np.array(fit.names, dtype=object),
+            "_coded": [feature for feature in moments.features if feature.column in set(features)],
+            "_columns": {name: columns[name] for name in features},
+        }
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        def fit(moments: Moments) -> NDArray[np.float64]:
+            return linear_from_moments(self.method.repaired(self, moments), self.target, ridge=self.ridge).coefficients
+
+        return expected_regression(self, algorithm, federation, fit, unit=f"in the unit of {self.target}")
 
 
 class LogisticRegression(MomentStudy):

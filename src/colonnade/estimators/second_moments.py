@@ -1,0 +1,363 @@
+"""`PCA`, and what all estimators on second moments share.
+
+Such an estimator is fitted on a federation, at a price, or on a release of moments that was paid for before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from colonnade.coding.columns import Feature, coefficients_to_own_units, features_of
+from colonnade.constraints import ColumnList, Optional, Whole, checked
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import MomentsRelease
+from colonnade.coordinator.protocols.evaluation import ComponentsEvaluation
+from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.score_releases import Prediction
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation import moments as moment_estimation
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.scoring import party_scores
+from colonnade.estimators.export import components_pipeline, design
+from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.methods.method import Expectation, ExpectedError, GivenMethod
+from colonnade.estimators.methods.moments import Local, Secure, Sketch
+from colonnade.estimators.study import COMMON, Study
+from colonnade.privacy.accounting import Price, Unit
+from colonnade.schema import Column
+
+__all__ = ["PCA", "MomentStudy", "expected_deviations", "expected_regression"]
+
+
+Array = NDArray[np.float64]
+Fit = Callable[[Moments], Array]
+MOST_NAMED = 6
+
+
+class MomentStudy(Study):
+    """What estimators on second moments share: which columns are asked for, and fitting on a release that is already there."""
+
+    columns: Sequence[str] | None
+
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        """Return the fitted attributes, from moments that hold at least the study's columns."""
+        raise NotImplementedError
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        """Return what noise does to the result, on typical columns."""
+        raise NotImplementedError
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        """Refuse what the fit would refuse about the columns, before anything is paid for it."""
+
+    def _targets(self) -> tuple[str, ...]:
+        """Return the column to explain, if the study has one."""
+        return ()
+
+    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:  # noqa: ARG002  # a classifier signs its target
+        """Return two-level categories that are coded as one column of signs."""
+        return ()
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study, or fit on a release of moments at no further price.
+
+        Parameters
+        ----------
+        federation
+            Where to run it; or what `Federation.moments` returned, and then ``epsilon`` and ``delta`` are not used.
+        repeat
+            1 asks for the study's first draw: asking again returns the same release and debits nothing. 2 is a new draw at a
+            new price, and so on.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(federation, MomentsRelease):
+            return super().fit(federation, *rows, repeat=repeat)
+        if self.epsilon is not None:
+            raise BadInput("Fitting on a release takes no epsilon: it was paid for before.")
+        if repeat != 1:
+            raise BadInput(
+                "Fitting on a release takes no repeat: the draw is the release's.",
+                remedy="Ask for another draw where it is made: federation.moments(..., repeat=2).",
+            )
+        asked = self._checked()
+        columns = asked._chosen(federation.columns)
+        self._adopt(asked._learn_from_moments(federation.moments, columns))
+        self.privacy_ = federation.privacy_
+        self.transcript_ = federation.transcript_
+        self.plan_ = federation.plan_
+        self.schema_ = columns
+        self.receipt_ = f"{type(self).__name__} from moments, nothing spent; {federation.receipt_}"
+        return self
+
+    def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
+        """Return the study's columns in the federation's order, the target among them."""
+        targets = self._targets()
+        features = [name for name in available if name not in targets] if self.columns is None else self.columns
+        wanted = [*features, *targets]
+        unknown = [name for name in wanted if name not in available]
+        if unknown:
+            raise SchemaMismatch(
+                f"{unknown[0]!r} does not name a column that is available here.",
+                remedy=f"The columns are {', '.join(available)}.",
+            )
+        if len(set(wanted)) != len(wanted):
+            raise BadInput("The target is also among the columns.", remedy="Leave it out of columns.")
+        chosen = {name: available[name] for name in available if name in set(wanted)}
+        self._check(chosen)
+        return chosen
+
+    def _features(self, columns: Mapping[str, Column]) -> list[str]:
+        return [name for name in columns if name not in self._targets()]
+
+
+def expected_deviations(
+    study: MomentStudy, algorithm: Any, federation: Federation, fit: Fit, spread: float
+) -> tuple[Array, Array]:
+    """Return by how much noise moves the figures of a fit on typical columns, one row per draw; and these columns' covariance."""
+    features, people = algorithm.features, federation.people
+    target = next(iter(study._targets()), None)
+    matrix = moment_estimation.typical_matrix(features, people, target=target, spread=spread, unequal=target is None)
+    means = matrix[0] / people
+    covariance = np.asarray(matrix / people - np.outer(means, means))
+    exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
+    releases = study.method.noisy_moments(study, algorithm, federation, exact, covariance)
+    return moment_estimation.deviations(exact, releases, fit), covariance
+
+
+def expected_regression(
+    study: MomentStudy, algorithm: Any, federation: Federation, coefficients: Fit, *, unit: str, each: str = ""
+) -> Expectation:
+    """Return the expected error of every coefficient, and that of predictions for people like those who took part.
+
+    Parameters
+    ----------
+    study, algorithm, federation
+        What would run, and where.
+    coefficients
+        From moments to the coefficients of the features, in own units, one for each name of the model.
+    unit, each
+        In what predictions are measured, and what to say after the errors of coefficients.
+    """
+    (target,) = study._targets()
+    explaining = [one for one in algorithm.features[1:] if one.column != target]
+    once = _one_name_each(explaining)
+    places = [place for place, one in enumerate(algorithm.features) if place and one.column != target]
+    half = np.array([algorithm.features[place].half_width for place in places])
+    errors, by_name = [], np.zeros(0)
+    for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW):
+        moved, covariance = expected_deviations(
+            study, algorithm, federation, lambda moments: coefficients(moments)[once], spread
+        )
+        coded = moved * half
+        squared = np.einsum("ij,jk,ik->i", coded, covariance[np.ix_(places, places)], coded)
+        errors.append(float(np.sqrt(squared.mean())))
+        by_name = by_name if by_name.size else np.sqrt(np.mean(moved**2, axis=0))
+    names = [coefficients_to_own_units(explaining)[0][place] for place in once]
+    words = {"error of a coefficient": _coefficient_errors(names, by_name, each)}
+    prediction = ExpectedError("a prediction", errors[0], unit, min(errors), max(errors), moment_estimation.TYPICAL)
+    return Expectation(words, study.method.warnings(study, algorithm, federation), (prediction,))
+
+
+def _one_name_each(features: Sequence[Feature]) -> NDArray[np.intp]:
+    """Return which of a model's names stand for a coded column: of the two levels of a sign, the second."""
+    named = [flag for feature in features for flag in ((False, True) if feature.kind == "sign" else (True,))]
+    return np.flatnonzero(named)
+
+
+def _coefficient_errors(names: Sequence[str], errors: Array, unit: str) -> str:
+    """Return predicted standard errors in words: some by name, and the rest as a number."""
+    listed = [f"{name} {value:.2g}" for name, value in zip(names, errors, strict=True)]
+    rest = f", and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return f"about {', '.join(listed[:MOST_NAMED])}{rest}{unit}, for typical columns"
+
+
+class PCA(MomentStudy):
+    """Principal components of columns that different parties hold.
+
+    Parameters
+    ----------
+    n_components
+        How many components.
+    columns
+        Which columns; all by default. Numbers are mapped from their bounds to [−1, 1], categories to indicators.
+    method
+        ``"secure"``: one noisy Gram matrix computed on secret shares; ``"sketch"``: each party perturbs a random
+        projection of its rows (*Primitives*, Algorithm 4: one message, no peers, error in √people); ``"local"``: each party
+        perturbs its rows themselves (the baseline of *Secure PCA*: far more noise still). Options of a method are given on its
+        object: `cn.methods.Secure`, `cn.methods.Sketch`, `cn.methods.Local`.
+    epsilon, delta
+        The price; δ must be positive. There is no default for ε.
+    unit
+        For whom ε is promised: ``"person"`` or ``"party"``.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        Unit rows, in coded columns.
+    explained_variance_, explained_variance_stderr_ : arrays
+        Variance along each component, in coded units, corrected for the noise; and its standard error from the noise.
+    mean_ : array
+        Column means in own units (shares, for levels).
+    feature_names_in_ : array
+        What the columns of ``components_`` belong to.
+    n_significant_ : int
+        How many components stand out from the noise.
+    noise_floor_ : float
+        The variance, in coded units, below which noise alone explains a component.
+    privacy_, transcript_, receipt_
+        The statement, what was said, and a line to keep.
+
+    Privacy
+    -------
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix as a whole.
+    Neighbours: zero-out.
+    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (otherwise).
+    Spends: once at every party whose columns enter.
+    Not released: scores of people, exact means, any entry without noise.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> pca = cn.PCA(2, columns=["bank.age", "bank.income", "telco.minutes"], epsilon=2.0, delta=1e-5).fit(federation)
+    >>> pca.components_.shape
+    (2, 3)
+    """
+
+    task: ClassVar[str] = "moments"
+    offers = (Secure, Sketch, Local)
+    constraints = {**COMMON, "columns": Optional(ColumnList())}
+    learned: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "explained_variance_",
+        "explained_variance_stderr_",
+        "mean_",
+        "feature_names_in_",
+        "n_significant_",
+        "noise_floor_",
+        "_coded_means",
+        "_coded",
+        "_columns",
+    )
+    essential: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "explained_variance_",
+        "feature_names_in_",
+        "_coded_means",
+        "_coded",
+        "_columns",
+    )
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        columns: Sequence[str] | None = None,
+        method: GivenMethod = "secure",
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+    ) -> None:
+        self.n_components = n_components
+        self.columns = columns
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+
+    def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the scores along the components.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party to which they are opened, where every party's policy allows it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, the papers of what that party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "components")
+        refuse_recipient(to)
+        require_fitted(self)
+        coded = design(X, self._coded, self._columns, coded=True)
+        return np.asarray((coded - self._coded_means) @ self.components_.T)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002  # as scikit-learn's
+        """Return the names of the scores that ``transform`` gives."""
+        require_fitted(self)
+        return np.array(self._score_names(), dtype=object)
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and gives the same scores."""
+        require_fitted(self)
+        return components_pipeline(self._columns, self.components_, self._coded_means, self.explained_variance_)
+
+    def _prediction(self, to: str, reading: str) -> Prediction:
+        parts = party_scores(self._columns, self.components_)
+        return Prediction(parts, -self.components_ @ self._coded_means, to, reading, self._score_names())
+
+    def _score_names(self) -> list[str]:
+        return [f"component_{place + 1}" for place in range(len(self.components_))]
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ComponentsEvaluation:
+        gram = GramRelease(self._columns, price)
+        return ComponentsEvaluation(gram, self.components_, self._coded_means, terms.level)
+
+    def _check_learned(self) -> None:
+        require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))
+        require_matching(self, self._coded_means, (len(self.feature_names_in_),))
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        coded = len(features_of(columns)) - 1
+        remedy = f"There are {coded} coded columns: a category has as many as levels."
+        checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
+
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        fit = moment_estimation.pca_from_moments(moments, int(self.n_components), columns=self._features(columns))
+        return {
+            "components_": fit.components,
+            "explained_variance_": fit.explained_variance,
+            "explained_variance_stderr_": fit.explained_variance_error,
+            "mean_": fit.means,
+            "feature_names_in_": np.array(fit.names, dtype=object),
+            "n_significant_": fit.significant,
+            "noise_floor_": float(fit.noise_floor),
+            "_coded_means": fit.coded_means,
+            "_coded": [feature for feature in moments.features if feature.name in set(fit.names)],
+            "_columns": dict(columns),
+        }
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        def fit(moments: Moments) -> NDArray[np.float64]:
+            return moment_estimation.pca_from_moments(moments, int(self.n_components)).explained_variance
+
+        errors = [
+            float(np.sqrt(np.mean(expected_deviations(self, algorithm, federation, fit, spread)[0] ** 2)))
+            for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW)
+        ]
+        variance = self.method.entry_variance(self, algorithm, federation)[1:, 1:]
+        floor = moment_estimation.operator_norm(variance) / federation.people
+        words = {
+            "noise floor": f"components with less variance than {floor:.3g} (coded units) drown in the noise",
+            "captured variance lost": f"at most {2 * self.n_components * floor:.3g} (coded units) against the best components; "
+            "far less where their variances are far apart",
+        }
+        warnings = (
+            ("The noise floor is above the variance of a typical column.",) if floor > moment_estimation.SPREAD else ()
+        )
+        error = ExpectedError(
+            "explained_variance_", errors[0], "coded units", min(errors), max(errors), moment_estimation.TYPICAL
+        )
+        return Expectation(words, warnings, (error,))
