@@ -15,7 +15,7 @@ import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.report import document
 from colonnade.report import markup as promise
-from colonnade.report.document import noises
+from colonnade.report.document import noise_words_of
 from colonnade.report.markup import Html, join, table, tag
 from tests import federations
 from tests.cli.studies import call
@@ -132,7 +132,7 @@ def test_it_says_what_was_promised_to_whom_at_what_price_and_where_the_proof_is(
 
 
 def test_sensitivity_and_scale_are_those_of_the_mechanism_that_drew_the_noise(studies):
-    found = {name: noises(study.plan_, study.schema_) for name, study in studies.items()}
+    found = {name: noise_words_of(study.plan_, study.schema_) for name, study in studies.items()}
     assert found["secure"][0].scale.startswith("standard deviation 1.919")
     assert "1 cell of the tables" in found["secure"][0].sensitivity
     assert all(noise.sensitivity == "Δ₁ = 1 (whole numbers released)" for noise in found["independent"])

@@ -1,11 +1,22 @@
-"""Catch a mechanism that protects less than it says: tell two neighbouring inputs apart by its outputs alone.
+"""Audits: refute a privacy claim by telling two neighbouring inputs apart from a mechanism's outputs alone.
 
-If a mechanism is (ε, δ)-DP then ``P(event) ≤ e^ε·Q(event) + δ`` for every event, P and Q its outputs on neighbours. An
-event that is frequent under one and rare under the other therefore proves a lower bound on ε. One half of the samples
-chooses the event, among the outcomes ordered by likelihood ratio; the other half counts it, and Clopper–Pearson limits
-turn the counts into a bound that is wrong with probability at most ``alpha``, whatever the mechanism.
+If a mechanism is (ε, δ)-DP then ``P(event) ≤ e^ε·Q(event) + δ`` for every event, where P and Q are its outputs on neighbours.
+So an event that is frequent under one and rare under the other proves a lower bound on ε. One half of the samples chooses the
+event, among the outcomes ordered by likelihood ratio. The other half counts it. Clopper–Pearson limits turn the counts into a
+bound that is wrong with probability at most ``alpha``, for any mechanism.
 
-An audit can convict, never acquit: a bound below the claim says only that this many samples do not refute it.
+An audit can refute a claim, but it cannot confirm one: a bound below the claim only says that this many samples do not refute it.
+
+The second part is the attack on sketches under shared keys of *Private vertical clustering* (Li, Wang, Li, 2023;
+docs/references.md#clustering). Theorem 4 of the paper adds up losses that rest on shared keys. The attack runs on the paper's
+mechanism and on ours; docs/proofs/sketches.md#proof has the proof of ours.
+
+Two parties hash people with the same keys and release maxima. At both parties the victim is alone in its cluster, except for
+phantoms. In the paper phantoms belong to clusters, and each party draws its own. A value that *both* parties release for the
+victim's clusters is then a coincidence unless the victim is there. The ratio is unbounded, so the parties' losses cannot be
+added as if their randomness were independent. In ours (`colonnade.privacy.laws.sketches`) phantoms belong to cells and are
+common to both parties, so equal values occur without the victim too. The statistic is the largest value that both parties
+release in the same sketch.
 """
 
 import math
@@ -27,15 +38,15 @@ from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 
 __all__ = [
-    "Certain",
+    "ColonnadeSketches",
     "Finding",
-    "MendedSketches",
+    "LossBounds",
     "PaperSketches",
     "attack",
     "audit",
-    "certain_loss",
     "distinguish",
     "largest_common",
+    "loss_bounds",
 ]
 
 
@@ -44,7 +55,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _DELTAS = (1e-6, 1e-4, 1e-3, 1e-2, 0.05)
-_BINS = 64  # how finely a number is told apart that takes many values
+_BINS = 64  # the number of bins for numbers with many values
 _ENOUGH = 20  # outcomes seen less often than this, on average, are grouped into bins
 
 
@@ -56,7 +67,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     epsilon
         A lower bound on the true ε at `delta`, wrong with probability at most `alpha`; 0 if nothing was found.
     delta, alpha, samples
-        At which δ, how certainly, from how many samples per side.
+        The δ, the probability that the bound is wrong, and the number of samples per side.
     claimed
         The ε that the mechanism's loss certifies at this δ, if there is a claim.
 
@@ -103,8 +114,8 @@ def distinguish(
     alpha
         The probability with which the bound may be wrong.
     statistic
-        What to look at: from outputs to one row of numbers each, by default the outputs themselves. Rows that repeat
-        often are told apart whole; others by the sum of their numbers.
+        A function from outputs to one row of numbers each; by default the outputs themselves. Rows that repeat often are compared
+        as a whole, others by the sum of their numbers.
 
     Examples
     --------
@@ -175,7 +186,7 @@ class _Tables(NamedTuple):
             for side in (first, second)
         ]
         if len(sides[0]) != len(sides[1]) or len(sides[0]) < 4:
-            raise BadInput("An audit needs equally many samples per side, at least four.")
+            raise BadInput("An audit needs the same number of samples on both sides, at least four.")
         half = len(sides[0]) // 2
         one, other = _outcomes(sides[0].reshape(len(sides[0]), -1), sides[1].reshape(len(sides[1]), -1), half)
         cells = int(max(one.max(), other.max())) + 1
@@ -200,7 +211,7 @@ def _stacked(mechanism: Mechanism, value: ArrayLike, samples: int, sampler: Samp
 
 
 def _outcomes(one: NDArray[Any], other: NDArray[Any], half: int) -> tuple[Counts, Counts]:
-    """Number the outcomes. The numbering may look at the choosing halves, never at the counting ones."""
+    """Return the outcomes as numbers. Only the choosing halves decide how outcomes are grouped."""
     rows = np.concatenate([one, other])
     _, codes = np.unique(rows[:, 0] if rows.shape[1] == 1 else rows, axis=0, return_inverse=True)
     left, right = codes.reshape(2, -1).astype(np.int64)
@@ -212,14 +223,14 @@ def _outcomes(one: NDArray[Any], other: NDArray[Any], half: int) -> tuple[Counts
 
 
 def _edges(values: Floats) -> Floats:
-    """Return where to cut: evenly in rank, and ever finer towards both ends, where the telling events are."""
+    """Return the edges of bins: even in rank, and finer towards both ends, where the best events are."""
     tails = 2.0 ** -np.arange(6, max(7, math.log2(len(values) / _ENOUGH)))
     levels = np.concatenate([tails, np.arange(1, _BINS) / _BINS, 1 - tails])
     return np.unique(np.quantile(values, levels))
 
 
 def _best_event(sides: Sequence[Counts], delta: float, alpha: float) -> tuple[float, NDArray[np.bool_]]:
-    """Return the event that seems most telling, frequent on the first side and rare on the second, after its bound."""
+    """Return the largest bound and its event, which is frequent on the first side and rare on the second."""
     frequent, rare = sides
     order = np.argsort(-(frequent + 0.5) / (rare + 0.5), kind="stable")
     bounds = _lower_bound(np.cumsum(frequent[order]), np.cumsum(rare[order]), int(frequent.sum()), delta, alpha)
@@ -236,7 +247,7 @@ def _lower_bound(frequent: Counts, rare: Counts, trials: int, delta: float, alph
 
 
 ATTACKED = 128
-"""Sketches per release in the attack; the paper's loss hardly depends on it."""
+"""The number of sketches per release in the attack. The paper's loss hardly depends on it."""
 Values = NDArray[np.int64]
 
 
@@ -245,7 +256,7 @@ class _TwoParties(Protocol):
 
     @property
     def price(self) -> Price:
-        """What both parties' sketches claim to cost together."""
+        """The price that is claimed for both parties' sketches together."""
 
     def release(self, samples: int, randomness: Randomness, *, present: bool) -> Values:
         """Return independent releases: samples × sketches × parties."""
@@ -288,7 +299,7 @@ class PaperSketches:
 
 
 @dataclass(frozen=True)
-class MendedSketches:
+class ColonnadeSketches:
     """Our sketches in the same situation: the real mechanism at both parties, one cluster each.
 
     Parameters
@@ -303,7 +314,7 @@ class MendedSketches:
     sketches: int = ATTACKED
 
     def release(self, samples: int, randomness: Randomness, *, present: bool) -> Values:
-        """Return both parties' values; many releases are one with many sketches, which are independent."""
+        """Return both parties' values. Sketches are independent, so many releases are drawn as one with many sketches."""
         bought = sketching(self.price, 2, "person", self.sketches)
         key, people = randomness.bytes(32), np.array([0 if present else -1], dtype=np.int32)
         many = Sketching(2, bought.phantoms, self.sketches * samples)
@@ -322,18 +333,18 @@ def largest_common(values: NDArray[np.integer]) -> Values:
 
 
 def attack(two_parties: _TwoParties, *, randomness: Randomness, samples: int = 20_000, alpha: float = 1e-6) -> Finding:
-    """Tell by common maxima whether the victim is there, and compare with what is claimed at the claimed δ.
+    """Tell by common maxima whether the victim is there, and compare the bound on ε with the claim at the claimed δ.
 
     Parameters
     ----------
     two_parties
-        Whose sketches.
+        The mechanism of both parties.
     randomness
-        Where keys and coins come from.
+        The source of keys and coins.
     samples
-        Releases per side.
+        The number of releases per side.
     alpha
-        The probability with which a sound mechanism may be convicted.
+        The probability with which a true claim may be refuted.
 
     Examples
     --------
@@ -348,14 +359,14 @@ def attack(two_parties: _TwoParties, *, randomness: Randomness, samples: int = 2
     return msgspec.structs.replace(found, claimed=two_parties.price.epsilon)
 
 
-class Certain(NamedTuple):
-    """What is certain about the paper's mechanism: δ at the claimed ε, and ε at the claimed δ, are at least these."""
+class LossBounds(NamedTuple):
+    """Lower bounds on the loss of the paper's mechanism: δ at the claimed ε, and ε at the claimed δ."""
 
     delta: float
     epsilon: float
 
 
-def certain_loss(paper: PaperSketches, *, others: int = 0) -> Certain:
+def loss_bounds(paper: PaperSketches, *, others: int = 0) -> LossBounds:
     """Return lower bounds on the paper's loss, by exact probabilities of "some sketch has equal values from a on".
 
     Parameters
@@ -363,10 +374,10 @@ def certain_loss(paper: PaperSketches, *, others: int = 0) -> Certain:
     paper
         The mechanism.
     others
-        How many other people are in the victim's cluster at each party; nobody is in both.
+        The number of other people in the victim's cluster at each party. Nobody is in both.
     """
     if others < 0:
-        raise BadInput("There are at least 0 other people.")
+        raise BadInput(f"others must be at least 0, not {others}.")
     floor, step = least_floor(paper.epsilon_each, paper.gamma), math.log1p(paper.gamma)
     elements = others + least_phantoms(paper.epsilon_each)
     function = -np.expm1(-step * np.arange(floor, floor + math.ceil(45 / step)))
@@ -377,7 +388,7 @@ def certain_loss(paper: PaperSketches, *, others: int = 0) -> Certain:
     rare, frequent = (_in_some(np.cumsum(one[::-1])[::-1], paper.sketches) for one in (absent, present))
     usable = rare > 1e-300
     ratio = np.maximum(frequent[usable] - paper.price.delta, 1e-300) / rare[usable]
-    return Certain(float(np.max(frequent - math.exp(paper.price.epsilon) * rare)), float(np.log(np.max(ratio))))
+    return LossBounds(float(np.max(frequent - math.exp(paper.price.epsilon) * rare)), float(np.log(np.max(ratio))))
 
 
 def _in_some(each: NDArray[np.float64], sketches: int) -> NDArray[np.float64]:

@@ -1,10 +1,10 @@
-"""Public data sets as federations: what each party would hold, with bounds that are common knowledge.
+"""Public data sets divided between parties, with bounds that are common knowledge.
 
-The files themselves are not part of the library. Each loader takes the Parquet file, or the folder it lies in;
-without either the environment variable COLONNADE_DATA names the folder.
+The files are not part of the library. Each loader takes the path of the Parquet file or of its folder. Without a path, the
+environment variable COLONNADE_DATA names the folder.
 
-Bounds are declared, not taken from the rows: Adult, Letter and King County house sales are census, optical-character
-and county records with documented ranges; the NSL-KDD bounds are what an operator would declare for a connection log.
+Bounds are declared, not taken from the rows. Adult, Letter and King County house sales are census, optical-character and county
+records with documented ranges. The NSL-KDD bounds are what an operator would declare for a connection log.
 """
 
 import os
@@ -203,7 +203,7 @@ class PublicData:
     Parameters
     ----------
     name
-        The data set's name.
+        The name of the data set.
     frame
         All rows, with a ``person`` column that numbers them.
     schemas
@@ -262,7 +262,7 @@ def adult(path: str | os.PathLike[str] | None = None) -> PublicData:
 
 
 def nsl_kdd(path: str | os.PathLike[str] | None = None) -> PublicData:
-    """NSL-KDD connection records, training and test rows together, in four parties; ``attack`` says whether one was."""
+    """NSL-KDD connection records, training and test rows together, in four parties; the target is ``attack``."""
     frame = _read(path, "nsl_kdd.parquet").drop(columns=["difficulty", "split"])
     frame["attack"] = frame.pop("label").ne("normal").map({False: "no", True: "yes"})
     rate = Numeric(0, 1)
@@ -385,13 +385,15 @@ def _read(path: str | os.PathLike[str] | None, name: str) -> pd.DataFrame:
     try:
         return pd.read_parquet(place)
     except (OSError, ValueError) as error:
-        raise BadInput(f"The data file {name} cannot be read as Parquet.", remedy="Fetch it again.") from error
+        raise BadInput(f"The data file {name} cannot be read as Parquet.", remedy="Download it again.") from error
 
 
 def _numbered(name: str, frame: pd.DataFrame, schemas: Mapping[str, Schema], target: str) -> PublicData:
     missing = [column for schema in schemas.values() for column in schema if column not in frame.columns]
     if missing:
-        raise BadInput(f"The file of {name} lacks {len(missing)} of its columns.", remedy="Fetch it again.")
+        raise BadInput(
+            f"The file of {name} lacks {len(missing)} columns, such as {missing[0]!r}.", remedy="Download it again."
+        )
     numbered = frame.reset_index(drop=True)
     numbered.insert(0, PERSON, range(len(numbered)))
     return PublicData(name, numbered, schemas, target)

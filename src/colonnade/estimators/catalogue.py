@@ -11,7 +11,7 @@ from typing import Any
 from colonnade import estimators
 from colonnade.errors import BadInput
 from colonnade.estimators.methods.method import Method
-from colonnade.estimators.model_file import PAPERS, read_model
+from colonnade.estimators.model_file import STUDY_ATTRIBUTES, read_model
 from colonnade.estimators.study import Study
 
 __all__ = ["BEGIN", "END", "REFERENCES", "MethodRow", "catalogue", "every_estimator", "load", "method_table"]
@@ -20,13 +20,13 @@ __all__ = ["BEGIN", "END", "REFERENCES", "MethodRow", "catalogue", "every_estima
 def load(path: str | Path) -> Any:
     """Return a fitted estimator from a file that ``est.save(path)`` wrote.
 
-    Nothing in the file is executed. Its digest, its plan's hash and its schema are checked here; whether a federation still has
-    that schema is checked when the model is used with one.
+    Nothing in the file is executed. Its digest, its plan's hash and its schema are checked here. When the model is used with a
+    federation, that federation's schema is compared with it.
 
     Parameters
     ----------
     path
-        The file.
+        The model file.
 
     Examples
     --------
@@ -41,12 +41,21 @@ def load(path: str | Path) -> Any:
     name, parameters, fitted = read_model(path)
     kind = next((kind for kind in every_estimator() if kind.__name__ == name), None)
     if kind is None:
-        raise BadInput("The file holds a model of a kind that is not known here.", remedy="Use a newer version.")
+        raise BadInput(
+            f"The file holds a model of type {name!r}, which this version does not have.",
+            remedy="Use a newer version of colonnade.",
+        )
     if set(parameters) != set(inspect.signature(kind).parameters):
-        raise BadInput("The file's parameters are not those of its estimator.", remedy="Use the version that wrote it.")
-    declared = {*kind.learned, *PAPERS}
+        raise BadInput(
+            "The file's parameters are not those of its estimator.",
+            remedy="Use the version of colonnade that wrote it.",
+        )
+    declared = {*kind.learned, *STUDY_ATTRIBUTES}
     if not set(fitted) <= declared or any(attribute not in fitted for attribute in kind.essential):
-        raise BadInput("The file's learned attributes are not those of its estimator.")
+        raise BadInput(
+            "The file's learned attributes are not those of its estimator.",
+            remedy="Use the version of colonnade that wrote it.",
+        )
     model = kind(**parameters)
     for attribute, value in fitted.items():
         setattr(model, attribute, value)
@@ -55,7 +64,7 @@ def load(path: str | Path) -> Any:
 
 
 def every_estimator() -> list[type[Study]]:
-    """Return every estimator of this library, also one that nobody has imported yet."""
+    """Return every estimator of this library, also those that were not imported yet."""
     for module in iter_modules(estimators.__path__):
         import_module(f"{estimators.__name__}.{module.name}")
     return [kind for kind in _below(Study) if "task" in vars(kind)]
@@ -75,7 +84,7 @@ REFERENCES = {
     "functional": "Functional mechanism across parties",
     "coresets": "Coresets",
 }
-"""The papers that methods follow: anchor and title in ``docs/references.md``."""
+"""The papers that methods follow, by their anchors in ``docs/references.md``."""
 BEGIN = "<!-- methods: written by colonnade.estimators.catalogue -->"
 END = "<!-- end of methods -->"
 HEADER = ("estimator", "method", "what it does", "guarantee", "against", "δ", "follows")
@@ -88,11 +97,11 @@ class MethodRow:
     Parameters
     ----------
     estimator
-        By name.
+        The name of the estimator.
     method
-        Its class.
+        The class of the method.
     default
-        Whether the estimator uses it unless told otherwise.
+        Whether the estimator uses it by default.
     """
 
     estimator: str
@@ -100,7 +109,7 @@ class MethodRow:
     default: bool
 
     def cells(self, references: str) -> tuple[str, ...]:
-        """Return the row as it is shown; ``references`` is where the page of references is."""
+        """Return the cells of the table; ``references`` is the path of the page of references."""
         method, anchor = self.method, self.method.reference
         follows = f"[{REFERENCES[anchor]}]({references}#{anchor})" if anchor else ""
         return (
@@ -115,7 +124,7 @@ class MethodRow:
 
 
 def catalogue() -> list[MethodRow]:
-    """Return every method of every estimator, the default first; estimators by name, those without a private method last."""
+    """Return every method of every estimator, the default first. Estimators without a private method come last."""
     estimators = sorted(
         every_estimator(), key=lambda one: (not any(method.private for method in one.offers), one.__name__)
     )
@@ -127,7 +136,7 @@ def catalogue() -> list[MethodRow]:
 
 
 def method_table(references: str) -> str:
-    """Return the table in Markdown, between the marks that a page has around it.
+    """Return the table in Markdown, between the comments that mark its place on a page.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What fitted models share: checks before they are used, deliveries to one party, and private evaluations."""
+"""Fitted models in use: checks before they are used, scores delivered to one party, and private evaluations."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings, Papers
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.scoring import Metric
-from colonnade.estimators.model_file import PAPERS
+from colonnade.estimators.model_file import STUDY_ATTRIBUTES
 from colonnade.plan import Unit
 from colonnade.schema import Column
 
@@ -51,20 +51,22 @@ class NotFittedError(BadInput, exceptions.NotFittedError):
 
 def require_fitted(study: "Study") -> None:
     """Refuse to use a model that was never fitted."""
-    if any(name not in vars(study) for name in (*PAPERS, *study.essential)):
+    if any(name not in vars(study) for name in (*STUDY_ATTRIBUTES, *study.essential)):
         raise NotFittedError(f"This {type(study).__name__} is not fitted.")
 
 
 def refuse_recipient(to: object) -> None:
-    """Refuse a recipient where rows are scored that the caller holds."""
+    """Refuse a recipient if the rows to score are the caller's own."""
     if to is not None:
-        raise BadInput("to= goes with a federation.", remedy="Rows that you hold are scored here, for you alone.")
+        raise BadInput(
+            "to= is for a federation, not for rows of a frame.", remedy="Leave out to=: the scores are returned to you."
+        )
 
 
 def require_same_schema(study: "Study", federation: Federation, names: Sequence[str] | None = None) -> None:
-    """Refuse a federation whose columns (all of the model's, by default) do not mean what they meant when it was fitted."""
+    """Refuse a federation that describes columns of the model (all by default) otherwise than when it was fitted."""
     if not isinstance(federation, Federation):
-        raise BadInput("This takes a federation.", remedy="Make one with cn.Federation.simulate(...).")
+        raise BadInput("evaluate takes a federation.", remedy="Make one with cn.Federation.simulate(...).")
     available = {name: federation.column(name)[2] for name in federation.columns()}
     wanted = study.schema_ if names is None else {name: study.schema_[name] for name in names}
     changed = [name for name, column in wanted.items() if available.get(name) != column]
@@ -76,26 +78,29 @@ def require_same_schema(study: "Study", federation: Federation, names: Sequence[
 
 
 def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None:
-    """Refuse an array, read from a file, that is of another shape or not finite."""
+    """Refuse an array, read from a file, of another shape or with entries that are not finite."""
     if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
-        raise BadInput(f"The file's {type(study).__name__} has attributes that do not fit together.")
+        raise BadInput(
+            f"The file's {type(study).__name__} has attributes whose shapes do not match.",
+            remedy="Save the model again.",
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Delivery(Papers):
-    """Individual scores that one party holds now, and nobody else does.
+    """Individual scores that were opened to one party and to nobody else.
 
-    Whoever coordinates learns that they were delivered. In a simulation the party is in this process, and `read` returns what it
-    holds, by its own ids; across machines `read` refuses, and the party's operator finds the file beside its ledger.
+    The coordinator learns that they were delivered. In a simulation the party is in this process, and `read` returns its scores
+    by its own ids. Across machines `read` refuses, and the party's operator finds the file in the folder of its ledger.
 
     Parameters
     ----------
     to
-        Who holds them.
+        The party that holds the scores.
     findings
-        The papers of the study.
+        Statement, transcript, plan and receipt of the study.
     federation
-        Where.
+        The federation whose people were scored.
     schema_
         What is public about the columns that entered.
     """
@@ -107,14 +112,14 @@ class Delivery(Papers):
 
     @property
     def receipt_(self) -> str:
-        """A line to keep."""
+        """One-line receipt."""
         return (
             f"{self.findings.receipt}; individual scores opened to {self.to}, outside the differential-privacy promise"
         )
 
     @property
     def method(self) -> str:
-        """Which model, by its estimator's name."""
+        """The name of the model's estimator."""
         return self.plan_.method
 
     def get_params(self, *, deep: bool = False) -> dict[str, object]:  # noqa: ARG002  # as an estimator's
@@ -122,14 +127,14 @@ class Delivery(Papers):
         return {"to": self.to}
 
     def read(self) -> pd.DataFrame | pd.Series:
-        """Return what the party holds, by id: a series where there is one column; refused where the party is elsewhere."""
+        """Return the scores by id, as a series if there is one column. Refused if the party runs on another machine."""
         frame: pd.DataFrame = self.federation.delivered(self.to, self.plan_, self.plan_.steps[0].name)
         return frame.iloc[:, 0] if frame.shape[1] == 1 else frame
 
     def place(self) -> str:
-        """Return where the party keeps it, in words: a path where the party is in this process and keeps a file."""
+        """Return where the party keeps the scores: a path if the party is in this process and keeps a file."""
         path = self.federation.delivery_path(self.to, self.plan_, self.plan_.steps[0].name)
-        return "beside its ledger" if path is None else str(path)
+        return "in the folder of its ledger" if path is None else str(path)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.read().to_numpy(), dtype=dtype, copy=True if copy is None else copy)
@@ -143,7 +148,7 @@ class Delivery(Papers):
 
 @dataclass(frozen=True)
 class EvaluationTerms:
-    """How an evaluation was asked for: for whom ε is promised, at which level intervals hold, which draw, of how many people."""
+    """Terms of an evaluation: the unit that ε protects, the level of intervals, the draw, and the number of people."""
 
     unit: Unit
     level: float
@@ -153,22 +158,22 @@ class EvaluationTerms:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Papers):
-    """How good a model is on a federation, privately.
+    """A private measurement of how good a model is on a federation.
 
     Parameters
     ----------
     title
-        Of which model.
+        The name of the model's estimator.
     metrics
-        The figures, in order.
+        The metrics, in order.
     level
-        How often an interval covers the figure that the exact scores of the same people would give.
+        The probability with which an interval covers the metric of the exact scores of the same people.
     findings
-        The papers of the study.
+        Statement, transcript, plan and receipt of the study.
     schema_
         What is public about the columns that entered.
     tables
-        Figures that are tables, such as calibration, by name.
+        Results that are tables, such as calibration, by name.
 
     Examples
     --------
@@ -195,12 +200,12 @@ class Evaluation(Papers):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What was measured."""
+        """The names of the metrics."""
         return tuple(metric.name for metric in self.metrics)
 
     @property
     def method(self) -> str:
-        """Which model, by its estimator's name."""
+        """The name of the model's estimator."""
         return self.plan_.method
 
     def get_params(self, *, deep: bool = False) -> dict[str, object]:  # noqa: ARG002  # as an estimator's
@@ -208,7 +213,7 @@ class Evaluation(Papers):
         return {"level": self.level, "repeat": self.plan_.repeat}
 
     def table(self) -> pd.DataFrame:
-        """Return the figures as a table, one row a metric."""
+        """Return the metrics as a table, one row per metric."""
         rows = [
             {"metric": m.name, "value": m.value, "low": m.low, "high": m.high, "kind": m.kind} for m in self.metrics
         ]
@@ -222,7 +227,7 @@ class Evaluation(Papers):
             + ("" if m.kind == "exact" else f"  {m.kind}")
             for m in self.metrics
         ]
-        lines.append(f"  intervals at {self.level:.0%}, for noise and rounding on these very people")
+        lines.append(f"  intervals at {self.level:.0%}, for noise and rounding, on the same people")
         lines.append(f"  {self.receipt_}")
         return "\n".join(lines)
 

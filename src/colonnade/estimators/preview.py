@@ -1,4 +1,4 @@
-"""What a study would cost and how good it would be, before anything is spent."""
+"""`Preview`: the price and the expected error of a study, before anything is spent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ __all__ = ["FACTORS", "Preview", "general_warnings"]
 FEW_PEOPLE = 500
 LARGEST_ORDINARY, SMALLEST_ORDINARY = 10.0, 0.01
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Which other ε a preview shows, relative to the one that was asked for."""
+"""The other ε that a preview shows, relative to the study's."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,21 @@ class Preview:
     statement
         The guarantee that the study would have.
     charges
-        What each party's ledger would be debited; zero where the release is already paid for.
+        The loss that each party's ledger would be debited. Zero if the release is already paid for.
     budget
         The parties' accounts now.
     expected
-        The expected error, in words by figure.
+        What to expect: names of figures, and what to say about them.
     warnings
-        What a careful colleague would point out.
+        Warnings to the user.
     errors
-        The expected errors as numbers, the one that people care for first; none where a method cannot say.
+        The expected errors as numbers, the most important one first. Empty if a method does not predict its error.
     traffic
-        Rounds and bytes, if they can be foreseen.
+        Rounds and bytes, if they can be predicted.
     others
-        What other ε would give: one row an ε, with the expected error of the first quantity.
+        The expected error of the first quantity at other ε, one row per ε.
     epsilon
-        The ε that was asked for; none where the method has no price.
+        The ε of the study; None if the method has no price.
 
     Examples
     --------
@@ -70,11 +70,11 @@ class Preview:
 
     @property
     def expected_error(self) -> float | None:
-        """The expected error of the result itself, in its own units; ``None`` where a method cannot say."""
+        """The expected error of the result, in its own units; ``None`` if the method does not predict it."""
         return self.errors[0].value if self.errors else None
 
     def table(self) -> pd.DataFrame:
-        """Return one row a party: the charge, and what remains before it."""
+        """Return one row per party: the charge, and the budget that remains before it."""
         delta = self.statement.study_delta
         rows = {
             party: {"charge": loss.epsilon(delta), "remaining": self.budget.loc[party, "remaining"]}
@@ -93,7 +93,7 @@ class Preview:
         lines = [f"{self.title}: a preview; nothing is spent."]
         whole, part = self.statement.epsilon(unit="person"), self.statement.epsilon(unit="party")
         lines.append(
-            f"  ε towards the coordinator: {whole:.4g} a person, {part:.4g} a party (δ = {self.statement.delta():.3g})"
+            f"  ε towards the coordinator: {whole:.4g} per person, {part:.4g} per party (δ = {self.statement.delta():.3g})"
         )
         for party, row in self.table().iterrows():
             lines.append(f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}")
@@ -111,16 +111,16 @@ class Preview:
 
 
 def general_warnings(plan: Plan) -> list[str]:
-    """Return what a careful colleague would say of any study like this: few people, an ε or δ out of the ordinary."""
+    """Return warnings that apply to any study: few people, or an unusual ε or δ."""
     warnings = []
     if plan.people < FEW_PEOPLE:
-        warnings.append(f"{plan.people} people are few: noise that hides one of them hides much of the rest.")
+        warnings.append(f"{plan.people} people are few: noise that hides one of them also hides much of the result.")
     if plan.price is None:
-        return ["NOT PRIVATE: exact values leave the parties, and no budget measures them.", *warnings]
+        return ["NOT PRIVATE: exact values leave the parties, and they are not covered by the budget.", *warnings]
     if plan.price.epsilon > LARGEST_ORDINARY:
-        warnings.append("An epsilon above 10 promises little.")
+        warnings.append("An epsilon above 10 gives little protection.")
     if plan.price.epsilon < SMALLEST_ORDINARY:
-        warnings.append("An epsilon below 0.01 is out of the ordinary: expect little but noise.")
+        warnings.append("An epsilon below 0.01 is unusually small: the result will be mostly noise.")
     if plan.price.delta * plan.people >= 1:
         warnings.append("A delta of 1/people or more would allow a whole record to be published: choose a smaller one.")
     return warnings

@@ -1,4 +1,8 @@
-"""`LinearRegression` and `LogisticRegression`: a column of one party, explained by columns of all parties."""
+"""`LinearRegression` and `LogisticRegression`: a column of one party, explained by columns of all parties.
+
+The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/references.md#primitives), *Functional mechanism
+across parties* (docs/references.md#functional) and *Coresets* (docs/references.md#coresets).
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -34,36 +38,35 @@ __all__ = ["LinearRegression", "LogisticRegression"]
 
 
 class LinearRegression(MomentStudy):
-    """Linear or ridge regression across parties.
+    """Linear or ridge regression on columns that different parties hold.
 
     Parameters
     ----------
     target
         The numeric column to explain, ``"party.column"``.
     columns
-        The features' columns; all but the target by default. Categories enter as indicators of all their levels.
+        The explaining columns; all but the target by default. A category enters as one indicator per level.
     method
-        ``"secure"``: one noisy Gram matrix computed on secret shares, then a solve that takes its noise into account;
-        ``"sketch"``: each party perturbs a random projection of its rows (*Primitives*, Theorem E.4: one message, no peers, error
-        in √people), then the same solve;
-        ``"functional"``: pure ε, δ = 0 (*Functional mechanism across parties*): Laplace noise in shares on the
-        coefficients of the objective, then the same solve with weak correlations pulled towards none;
+        ``"secure"``: one noisy Gram matrix computed on secret shares, then a solve that takes its noise into account. Options:
+        `cn.methods.Secure`.
+        ``"sketch"``: each party perturbs a random projection of its rows (*Primitives*, Theorem E.4), then the same solve. One
+        message per party and no peers; the error grows with √people. Options: `cn.methods.Sketch`.
+        ``"functional"``: pure ε by Laplace noise in shares on the coefficients of the objective (*Functional mechanism across
+        parties*), then the same solve with weak correlations pulled towards zero. Options: `cn.methods.Functional`.
         ``"coreset"``: **not differentially private**: scikit-learn on a weighted sample of exact rows that all parties draw
-        together (*Coresets*). It takes ``allow_nonprivate=True`` and no ε, and each party's policy must allow it by name.
-        Options of a method are given on its object: `cn.methods.Secure`, `cn.methods.Sketch`, `cn.methods.Functional` (such as
-        ``budgets``), `cn.methods.Coreset`.
+        together (*Coresets*). It needs ``allow_nonprivate=True`` and takes no ε. Each party's policy must allow it by name.
+        Options: `cn.methods.Coreset`.
     ridge
-        Penalty on the squared weights of the coded columns (mapped to [−1, 1]), in sums over people as in scikit-learn.
+        Penalty on the squared weights after scaling each column to [−1, 1], for sums over people as in scikit-learn.
     epsilon, delta
-        The price; δ must be positive, except that ``"functional"`` is pure and spends none, whatever ``delta`` says. There is no
-        default for ε.
+        The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
-        For whom ε is promised: ``"person"`` or ``"party"``.
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: one person's record at any one party.
     penalty
-        With ``method="coreset"``: ``None``, ``"l2"``, ``"l1"`` or ``"elasticnet"``; its strength and mixture are options of
-        `cn.methods.Coreset`.
+        With ``method="coreset"``: ``None``, ``"l2"``, ``"l1"`` or ``"elasticnet"``. Its strength and mixture are on
+        `cn.methods.Coreset` (``alpha``, ``l1_ratio``).
     size
-        With ``method="coreset"``: how many rows to draw.
+        With ``method="coreset"``: the number of rows to draw.
     allow_nonprivate
         Your consent to ``method="coreset"``.
 
@@ -74,21 +77,21 @@ class LinearRegression(MomentStudy):
     intercept_ : float
         The intercept.
     coef_stderr_ : array
-        Standard errors that the privacy noise causes; the sampling of people is not in them.
+        Standard errors that the privacy noise causes. They do not include the sampling of people.
     feature_names_in_ : array
-        What the coefficients belong to.
+        The names that the coefficients belong to.
     privacy_, transcript_, receipt_
-        The statement, what was said, and a line to keep.
+        Privacy statement, message log and one-line receipt.
 
     Privacy
     -------
-    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix as a whole;
-    ``"functional"``: (ε, 0) by discrete Laplace noise on the objective's coefficients.
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) for everything that is released
+    together. ``"functional"``: (ε, 0) by discrete Laplace noise on the objective's coefficients. ``"coreset"``: none. Which rows
+    were drawn leaves the parties, and their exact values or residuals.
     Neighbours: zero-out.
-    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (``"sketch"``).
+    Adversary: the coordinator together with up to `collusion` parties, or with any set of parties (``"sketch"``).
     Spends: once at every party whose columns enter.
-    Not released: residuals, fitted values, any moment without noise.
-    ``"coreset"`` guarantees nothing of this: which rows were drawn leaves the parties, and their exact values or residuals.
+    Not released: residuals, fitted values, any moment without noise (except with ``"coreset"``).
 
     Examples
     --------
@@ -98,7 +101,7 @@ class LinearRegression(MomentStudy):
     >>> model.fit(federation).coef_.shape
     (2,)
 
-    Pure ε, and prices that the parties name themselves:
+    Pure ε, at prices that the parties name themselves:
 
     >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0))
     >>> budgets = {"bank": 2.0, "telco": 1.0}
@@ -108,7 +111,7 @@ class LinearRegression(MomentStudy):
     >>> [model.privacy_.epsilon(unit="party", party=party) for party in budgets], model.privacy_.delta()
     ([2.0, 1.0], 0.0)
 
-    Not private, for parties that trust each other with rows:
+    Not private, for parties that trust each other with individual rows:
 
     >>> model = cn.LinearRegression(
     ...     "bank.income", columns=["bank.age", "telco.minutes"], method="coreset", size=1_000, allow_nonprivate=True
@@ -168,14 +171,14 @@ class LinearRegression(MomentStudy):
         Parameters
         ----------
         X
-            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
         to
-            With a federation: the party to which they are opened, where every party's policy allows it.
+            With a federation: the party that they are opened to. Every party's policy must allow it.
 
         Returns
         -------
         array, or Delivery
-            For a federation, the papers of what that party now holds.
+            For a federation, a handle of the scores that the party now holds.
         """
         if isinstance(X, Federation):
             return self._deliver(X, to, "numbers")
@@ -184,7 +187,7 @@ class LinearRegression(MomentStudy):
         return np.asarray(design(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
 
     def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
-        """Return R² of the predictions for such rows."""
+        """Return R² of the predictions for rows with these targets."""
         return float(r2_score(y, self.predict(X)))
 
     def to_sklearn(self) -> Pipeline:
@@ -235,54 +238,52 @@ class LinearRegression(MomentStudy):
 
 
 class LogisticRegression(MomentStudy):
-    """Logistic regression across parties, for two classes or more.
+    """Logistic regression on columns that different parties hold, for two or more classes.
 
     Parameters
     ----------
     target
         The category to predict, ``"party.column"``.
     columns
-        The features' columns; all but the target by default. Categories enter as indicators of all their levels.
+        The explaining columns; all but the target by default. A category enters as one indicator per level.
     method
-        ``"secure"``: one noisy Gram matrix computed on secret shares; the direction by a solve that takes the noise into
-        account, scale and intercept from the same moments;
-        ``"functional"``: pure ε, δ = 0 (*Functional mechanism across parties*): Laplace noise in shares on the
-        coefficients of the objective's expansion to second order, each pair once, then the same with weak correlations
-        pulled towards none;
+        ``"secure"``: one noisy Gram matrix computed on secret shares. A solve that takes its noise into account gives the
+        direction; scale and intercept come from the same moments. Options: `cn.methods.Secure`.
+        ``"functional"``: pure ε by Laplace noise in shares on the coefficients of the objective's second-order expansion
+        (*Functional mechanism across parties*), then the same with weak correlations pulled towards zero. Options:
+        `cn.methods.Functional`.
         ``"gradient"``: noisy gradient steps on secret batches (*Secure PCA*, SLR), for a target of two levels. Its ε is promised
-        against the coordinator alone; what parties learn, who know the batches, is in ``privacy_``.
-        Options of a method are given on its object: `cn.methods.Secure`, `cn.methods.Functional` (such as ``budgets``),
-        `cn.methods.Gradient` (such as ``steps`` and ``rate``).
+        against the coordinator alone. Parties know the batches; their ε is in ``privacy_``. Options: `cn.methods.Gradient`.
     ridge
-        Penalty on the squared weights of the coded columns in the solve.
+        Penalty on the squared weights in the solve, after scaling each column to [−1, 1].
     epsilon, delta
-        The price; δ must be positive, except that ``"functional"`` is pure and spends none, whatever ``delta`` says. There is no
-        default for ε.
+        The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
-        For whom ε is promised: ``"person"`` or ``"party"``.
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: one person's record at any one party.
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features) for two classes, else one row a class
+    coef_ : array of shape (1, n_features) for two classes, else one row per class
         Coefficients in the columns' own units.
     intercept_ : array
         The intercepts.
     classes_ : array
         The target's levels, in schema order.
     coef_stderr_ : array
-        Standard errors that the privacy noise causes; the sampling of people is not in them. Not known (NaN) for ``"gradient"``.
+        Standard errors that the privacy noise causes. They do not include the sampling of people. NaN for
+        ``"gradient"``.
     feature_names_in_ : array
-        What the columns of ``coef_`` belong to.
+        The names that the columns of ``coef_`` belong to.
     privacy_, transcript_, receipt_
-        The statement, what was said, and a line to keep.
+        Privacy statement, message log and one-line receipt.
 
     Privacy
     -------
-    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix as a whole;
-    ``"functional"``: (ε, 0) by discrete Laplace noise on the objective's coefficients; ``"gradient"``: (ε, δ) by the Rényi
-    curve of all steps on secret samples.
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix.
+    ``"functional"``: (ε, 0) by discrete Laplace noise on the objective's coefficients. ``"gradient"``: (ε, δ) by the Rényi curve
+    of all steps on secret samples.
     Neighbours: zero-out.
-    Adversary: the coordinator together with up to `collusion` parties; for ``"gradient"`` with Poisson batches the coordinator
+    Adversary: the coordinator together with up to `collusion` parties. For ``"gradient"`` with Poisson batches the coordinator
     alone.
     Spends: once at every party whose columns enter.
     Not released: scores of people, any moment without noise.
@@ -296,14 +297,14 @@ class LogisticRegression(MomentStudy):
     >>> model.coef_.shape, list(model.classes_)
     ((1, 3), ['no', 'yes'])
 
-    Pure ε, with what it means for each party's part of a record:
+    Pure ε for a whole record, and the smaller one for a party's part of it:
 
     >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0))
     >>> model = cn.LogisticRegression("bank.default", columns=columns, method="functional", epsilon=2.0).fit(federation)
     >>> model.privacy_.epsilon(), model.privacy_.delta(), model.privacy_.epsilon(unit="party", party="telco") < 2.0
     (2.0, 0.0, True)
 
-    Gradient steps on secret batches, and what a peer learns who knows them:
+    Gradient steps on secret batches. A peer knows the batches, so its ε is larger:
 
     >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
     >>> model = cn.LogisticRegression(
@@ -365,14 +366,14 @@ class LogisticRegression(MomentStudy):
         Parameters
         ----------
         X
-            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
         to
-            With a federation: the party to which they are opened, where every party's policy allows it.
+            With a federation: the party that they are opened to. Every party's policy must allow it.
 
         Returns
         -------
         array, or Delivery
-            For a federation, the papers of what that party now holds.
+            For a federation, a handle of the scores that the party now holds.
         """
         if isinstance(X, Federation):
             return self._deliver(X, to, "chances")
@@ -381,19 +382,19 @@ class LogisticRegression(MomentStudy):
         return self._model.probabilities(design(X, self._coded, self._columns, coded=False))
 
     def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return the likeliest class.
+        """Return the most probable class.
 
         Parameters
         ----------
         X
-            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
         to
-            With a federation: the party to which it is opened, where every party's policy allows it.
+            With a federation: the party that they are opened to. Every party's policy must allow it.
 
         Returns
         -------
         array, or Delivery
-            For a federation, the papers of what that party now holds.
+            For a federation, a handle of the scores that the party now holds.
         """
         if isinstance(X, Federation):
             return self._deliver(X, to, "classes")
@@ -402,7 +403,7 @@ class LogisticRegression(MomentStudy):
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
 
     def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
-        """Return the accuracy of the predictions for such rows."""
+        """Return the accuracy of the predictions for rows of these classes."""
         return float(np.mean(self.predict(X) == np.asarray(y, dtype=object)))
 
     def to_sklearn(self) -> Pipeline:

@@ -39,7 +39,7 @@ MOST_NAMED = 6
 
 
 class MomentStudy(Study):
-    """What estimators on second moments share: which columns are asked for, and fitting on a release that is already there."""
+    """The base of estimators on second moments: their columns, and fitting on a release of moments."""
 
     columns: Sequence[str] | None
 
@@ -48,30 +48,30 @@ class MomentStudy(Study):
         raise NotImplementedError
 
     def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
-        """Return what noise does to the result, on typical columns."""
+        """Return how far noise moves the result, for typical columns."""
         raise NotImplementedError
 
     def _check(self, columns: Mapping[str, Column]) -> None:
-        """Refuse what the fit would refuse about the columns, before anything is paid for it."""
+        """Refuse columns that the fit cannot use, before anything is spent."""
 
     def _targets(self) -> tuple[str, ...]:
         """Return the column to explain, if the study has one."""
         return ()
 
-    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:  # noqa: ARG002  # a classifier signs its target
+    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:  # noqa: ARG002  # a classifier has such a target
         """Return two-level categories that are coded as one column of signs."""
         return ()
 
     def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
-        """Run the study, or fit on a release of moments at no further price.
+        """Run the study, or fit on a release of moments without spending again.
 
         Parameters
         ----------
         federation
-            Where to run it; or what `Federation.moments` returned, and then ``epsilon`` and ``delta`` are not used.
+            The federation on which to run it; or what `Federation.moments` returned, which takes no ``epsilon``.
         repeat
-            1 asks for the study's first draw: asking again returns the same release and debits nothing. 2 is a new draw at a
-            new price, and so on.
+            Which draw of the study. 1 is the first: asking for it again returns the same release and debits nothing. 2 is a new
+            draw at a new price, and so on.
 
         Returns
         -------
@@ -80,15 +80,18 @@ class MomentStudy(Study):
         if not isinstance(federation, MomentsRelease):
             return super().fit(federation, *rows, repeat=repeat)
         if self.epsilon is not None:
-            raise BadInput("Fitting on a release takes no epsilon: it was paid for before.")
+            raise BadInput(
+                "Fitting on a release takes no epsilon: the release was paid for when it was made.",
+                remedy="Leave out epsilon.",
+            )
         if repeat != 1:
             raise BadInput(
-                "Fitting on a release takes no repeat: the draw is the release's.",
-                remedy="Ask for another draw where it is made: federation.moments(..., repeat=2).",
+                "Fitting on a release takes no repeat: a release is one draw.",
+                remedy="Make a release of another draw: federation.moments(..., repeat=2).",
             )
-        asked = self._checked()
-        columns = asked._chosen(federation.columns)
-        self._adopt(asked._learn_from_moments(federation.moments, columns))
+        checked_study = self._checked()
+        columns = checked_study._chosen(federation.columns)
+        self._adopt(checked_study._learn_from_moments(federation.moments, columns))
         self.privacy_ = federation.privacy_
         self.transcript_ = federation.transcript_
         self.plan_ = federation.plan_
@@ -97,18 +100,18 @@ class MomentStudy(Study):
         return self
 
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
-        """Return the study's columns in the federation's order, the target among them."""
+        """Return the study's columns in the federation's order, including the target."""
         targets = self._targets()
         features = [name for name in available if name not in targets] if self.columns is None else self.columns
         wanted = [*features, *targets]
         unknown = [name for name in wanted if name not in available]
         if unknown:
             raise SchemaMismatch(
-                f"{unknown[0]!r} does not name a column that is available here.",
+                f"There is no column {unknown[0]!r} here.",
                 remedy=f"The columns are {', '.join(available)}.",
             )
         if len(set(wanted)) != len(wanted):
-            raise BadInput("The target is also among the columns.", remedy="Leave it out of columns.")
+            raise BadInput(f"The target {targets[0]!r} is also among the columns.", remedy="Leave it out of columns.")
         chosen = {name: available[name] for name in available if name in set(wanted)}
         self._check(chosen)
         return chosen
@@ -120,7 +123,7 @@ class MomentStudy(Study):
 def expected_deviations(
     study: MomentStudy, algorithm: Any, federation: Federation, fit: Fit, spread: float
 ) -> tuple[Array, Array]:
-    """Return by how much noise moves the figures of a fit on typical columns, one row per draw; and these columns' covariance."""
+    """Return how far noise moves the result of a fit on typical columns, one row per draw, and the columns' covariance."""
     features, people = algorithm.features, federation.people
     target = next(iter(study._targets()), None)
     matrix = moment_estimation.typical_matrix(features, people, target=target, spread=spread, unequal=target is None)
@@ -134,16 +137,16 @@ def expected_deviations(
 def expected_regression(
     study: MomentStudy, algorithm: Any, federation: Federation, coefficients: Fit, *, unit: str, each: str = ""
 ) -> Expectation:
-    """Return the expected error of every coefficient, and that of predictions for people like those who took part.
+    """Return the expected errors of the coefficients, and of predictions for people like those in the study.
 
     Parameters
     ----------
     study, algorithm, federation
-        What would run, and where.
+        What would run, and on which federation.
     coefficients
-        From moments to the coefficients of the features, in own units, one for each name of the model.
+        The function from moments to coefficients in own units, one for each name of the model.
     unit, each
-        In what predictions are measured, and what to say after the errors of coefficients.
+        The unit of predictions, and the words to put after the errors of coefficients.
     """
     (target,) = study._targets()
     explaining = [one for one in algorithm.features[1:] if one.column != target]
@@ -166,13 +169,13 @@ def expected_regression(
 
 
 def _one_name_each(features: Sequence[Feature]) -> NDArray[np.intp]:
-    """Return which of a model's names stand for a coded column: of the two levels of a sign, the second."""
+    """Return the places of the names that stand for one coded column. A sign has two levels; the second is taken."""
     named = [flag for feature in features for flag in ((False, True) if feature.kind == "sign" else (True,))]
     return np.flatnonzero(named)
 
 
 def _coefficient_errors(names: Sequence[str], errors: Array, unit: str) -> str:
-    """Return predicted standard errors in words: some by name, and the rest as a number."""
+    """Return predicted standard errors in words: the first few by name, the others as a number."""
     listed = [f"{name} {value:.2g}" for name, value in zip(names, errors, strict=True)]
     rest = f", and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
     return f"about {', '.join(listed[:MOST_NAMED])}{rest}{unit}, for typical columns"
@@ -181,42 +184,48 @@ def _coefficient_errors(names: Sequence[str], errors: Array, unit: str) -> str:
 class PCA(MomentStudy):
     """Principal components of columns that different parties hold.
 
+    Columns are scaled first: numbers from their bounds to [−1, 1], categories to one indicator per level.
+
     Parameters
     ----------
     n_components
-        How many components.
+        The number of components.
     columns
-        Which columns; all by default. Numbers are mapped from their bounds to [−1, 1], categories to indicators.
+        The columns; all by default.
     method
-        ``"secure"``: one noisy Gram matrix computed on secret shares; ``"sketch"``: each party perturbs a random
-        projection of its rows (*Primitives*, Algorithm 4: one message, no peers, error in √people); ``"local"``: each party
-        perturbs its rows themselves (the baseline of *Secure PCA*: far more noise still). Options of a method are given on its
-        object: `cn.methods.Secure`, `cn.methods.Sketch`, `cn.methods.Local`.
+        ``"secure"``: one noisy Gram matrix, computed on secret shares (*Secure PCA*, docs/references.md#secure-pca). Options:
+        `cn.methods.Secure`.
+        ``"sketch"``: each party perturbs a random projection of its rows (*Primitives*, Algorithm 4,
+        docs/references.md#primitives). It takes one message per party and no peers; its error grows with √people. Options:
+        `cn.methods.Sketch`.
+        ``"local"``: each party perturbs its rows themselves, with far more noise (the baseline of *Secure PCA*). Option:
+        `cn.methods.Local`.
     epsilon, delta
-        The price; δ must be positive. There is no default for ε.
+        The price. There is no default for ε, and δ must be positive.
     unit
-        For whom ε is promised: ``"person"`` or ``"party"``.
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: one person's record at any one party.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        Unit rows, in coded columns.
+        Rows of length 1, after scaling.
     explained_variance_, explained_variance_stderr_ : arrays
-        Variance along each component, in coded units, corrected for the noise; and its standard error from the noise.
+        Variance along each component, after scaling and corrected for the noise; and the standard error that the noise causes.
     mean_ : array
-        Column means in own units (shares, for levels).
+        Column means in own units; shares of people, for levels.
     feature_names_in_ : array
         What the columns of ``components_`` belong to.
     n_significant_ : int
-        How many components stand out from the noise.
+        The number of components whose variance exceeds the noise floor.
     noise_floor_ : float
-        The variance, in coded units, below which noise alone explains a component.
+        The variance, after scaling, below which noise alone explains a component.
     privacy_, transcript_, receipt_
-        The statement, what was said, and a line to keep.
+        Privacy statement, message log and one-line receipt.
 
     Privacy
     -------
-    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix as a whole.
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) for everything that is released
+    together.
     Neighbours: zero-out.
     Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (otherwise).
     Spends: once at every party whose columns enter.
@@ -278,14 +287,14 @@ class PCA(MomentStudy):
         Parameters
         ----------
         X
-            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
         to
-            With a federation: the party to which they are opened, where every party's policy allows it.
+            With a federation: the party that the scores are opened to. Every party's policy must allow it.
 
         Returns
         -------
         array, or Delivery
-            For a federation, the papers of what that party now holds.
+            For a federation, a handle of the scores that the party now holds.
         """
         if isinstance(X, Federation):
             return self._deliver(X, to, "components")
@@ -321,7 +330,7 @@ class PCA(MomentStudy):
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         coded = len(features_of(columns)) - 1
-        remedy = f"There are {coded} coded columns: a category has as many as levels."
+        remedy = f"There are {coded} columns after coding: a category has one per level."
         checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
@@ -350,14 +359,19 @@ class PCA(MomentStudy):
         variance = self.method.entry_variance(self, algorithm, federation)[1:, 1:]
         floor = moment_estimation.operator_norm(variance) / federation.people
         words = {
-            "noise floor": f"components with less variance than {floor:.3g} (coded units) drown in the noise",
-            "captured variance lost": f"at most {2 * self.n_components * floor:.3g} (coded units) against the best components; "
+            "noise floor": f"components with less variance than {floor:.3g} (after scaling to [−1, 1]) are lost in the noise",
+            "captured variance lost": f"at most {2 * self.n_components * floor:.3g} (after scaling) against the best components; "
             "far less where their variances are far apart",
         }
         warnings = (
             ("The noise floor is above the variance of a typical column.",) if floor > moment_estimation.SPREAD else ()
         )
         error = ExpectedError(
-            "explained_variance_", errors[0], "coded units", min(errors), max(errors), moment_estimation.TYPICAL
+            "explained_variance_",
+            errors[0],
+            "after scaling to [−1, 1]",
+            min(errors),
+            max(errors),
+            moment_estimation.TYPICAL,
         )
         return Expectation(words, warnings, (error,))

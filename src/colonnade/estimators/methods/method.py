@@ -1,4 +1,4 @@
-"""What every method is: options, a guarantee in words, and how it plans, predicts its error and learns.
+"""`Method`, the base of all methods: options, a guarantee in words, and how it plans, predicts its error and learns.
 
 An estimator names its method (``method="gradient"``) or is given one as an object with options of its own
 (``method=cn.methods.Gradient(steps=500)``) or, as a study file writes it, as a mapping
@@ -32,23 +32,23 @@ Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
 class ExpectedError:
     """How far the privacy noise is expected to move one result, in the units of that result.
 
-    It is the root mean square of (what the study returns − what the same method would return without noise), over
-    draws of the noise and, for a result with many entries, over the entries. How few people there are, and what a
-    method assumes about them, is not in it.
+    It is the root mean square of (what the study returns − what the same method would return without noise), over draws of the
+    noise and, for a result with many entries, over the entries. It does not include the error of sampling people or of what a
+    method assumes about them.
 
     Parameters
     ----------
     quantity
-        The fitted attribute, or what it is the error of, in a few words: ``"counts_"``.
+        The result that it is the error of: a fitted attribute such as ``"counts_"``, or a few words.
     value
         The expected error; positive.
     unit
-        What it is measured in: ``"people"``.
+        The unit of the error, such as ``"people"``.
     low, high
-        The least and the largest it may be over data that fit the schema as well as anybody can say before looking;
-        both are ``value`` where the noise does not depend on data at all.
+        The smallest and the largest expected error over plausible data of this schema. Both are ``value`` if the noise does not
+        depend on data.
     assumes
-        What the data were assumed to look like for ``value``.
+        The assumption about data that ``value`` rests on.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class ExpectedError:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The least and the largest expected error."""
+        """The smallest and the largest expected error."""
         return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
 
     def __repr__(self) -> str:
@@ -76,16 +76,16 @@ class ExpectedError:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a method says before it runs, from public facts alone.
+    """What a method predicts before it runs, from public facts alone.
 
     Parameters
     ----------
     words
-        What to expect, by figure.
+        What to expect: names of figures, and what to say about them.
     warnings
-        What a careful colleague would point out.
+        Warnings to the user.
     errors
-        The expected errors as numbers, the one that people care for first; none where a method cannot say.
+        The expected errors as numbers, the most important one first. Empty if a method does not predict its error.
     """
 
     words: Mapping[str, str]
@@ -96,48 +96,48 @@ class Expectation:
 class Method(BaseEstimator, Generic[Of]):
     """How an estimator gets its result.
 
-    The parameters of a method's constructor are the options that only this method has. It never sees data: it plans what the
-    parties are asked, and reads what was opened. The study it is given has plain, checked parameters, and its ``method`` is this
-    object.
+    The parameters of a method's constructor are the options that only this method has. A method never sees data: it plans what
+    the parties are asked, and reads what was opened. The study that it is given has plain, checked parameters, and its
+    ``method`` is this object.
     """
 
     name: ClassVar[str]
-    """What ``method=`` calls it, and what stands in the plan."""
+    """The name that ``method=`` takes, and that the plan holds."""
     does: ClassVar[str]
     """What it does, in one line."""
     guarantee: ClassVar[str]
-    """What is promised, in one line."""
+    """The guarantee, in one line."""
     trust: ClassVar[str]
-    """Against whom it is promised, in one line."""
+    """The adversary that the guarantee is against, in one line."""
     delta: ClassVar[Literal["not used", "optional", "needed"]]
     """Whether it takes a positive δ."""
     reference: ClassVar[str] = ""
-    """The paper that it follows, by its anchor in ``docs/references.md``."""
+    """The paper that it follows, as an anchor of ``docs/references.md``."""
     private: ClassVar[bool] = True
     """Whether it is differentially private."""
     constraints: ClassVar[Mapping[str, Constraint]] = {}
     """What its options may be."""
     unused: ClassVar[Mapping[str, str]] = {}
-    """Parameters of the estimator that it has no use for, and what to do instead."""
+    """Parameters of the estimator that it does not use, and what to type instead."""
 
     def task(self, study: Of) -> str:
-        """Return the name by which policies allow the study."""
+        """Return the name of the task, by which policies allow the study."""
         return study.task
 
     def price(self, study: Of) -> Price | None:
-        """Return what the study offers to pay for its unit; ``None`` where no budget can measure it."""
+        """Return the price of the study for its unit; ``None`` for a study that is not private."""
         return Price.of(study.epsilon, study.delta)
 
     def unit(self, study: Of) -> Unit:
-        """Return for whom the price is promised."""
+        """Return the unit that the price protects."""
         return study.unit
 
     def relation(self, study: Of) -> str:
-        """Return which tables count as neighbours for the promise."""
+        """Return the neighbouring relation of the guarantee."""
         return RELATION
 
     def parameters(self, study: Of) -> dict[str, Parameter]:
-        """Return what identifies the study besides its steps."""
+        """Return the parameters that identify the study besides its steps."""
         return {}
 
     def is_local(self, study: Of) -> bool:
@@ -145,14 +145,14 @@ class Method(BaseEstimator, Generic[Of]):
         return False
 
     def protocol(self, study: Of, federation: Federation, price: Price, repeat: int) -> Algorithm:
-        """Return what the coordinator runs."""
+        """Return the algorithm that the coordinator runs."""
         raise NotImplementedError
 
     def expect(self, study: Of, algorithm: Any, federation: Federation) -> Expectation:
         """Return what to expect before anything runs, from public facts alone.
 
-        It is asked again at other ε, so it depends on nothing but its arguments. An expected error that is given is held to: a
-        test compares it with errors measured on the demonstration's data, within a factor of 1.5.
+        It is called again for other ε, so it depends on nothing but its arguments. A test compares expected errors with errors
+        measured on the demonstration's data; they agree within a factor of 1.5.
         """
         raise NotImplementedError
 
@@ -161,17 +161,17 @@ class Method(BaseEstimator, Generic[Of]):
         raise NotImplementedError
 
     def receipt(self, study: Of, findings: Findings) -> str:
-        """Return the line to keep."""
+        """Return the one-line receipt."""
         return findings.receipt
 
     def checked(self) -> "Method[Of]":
-        """Return the same method with plain options; refuse options that are not allowed."""
+        """Return the same method with plain options. Refuse options that are not allowed."""
         return type(self)(**checked_parameters(self.get_params(deep=False), self.constraints))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.get_params() == other.get_params()
 
-    __hash__ = None  # type: ignore[assignment]  # options can be set anew
+    __hash__ = None  # type: ignore[assignment]  # options can be changed
 
 
 GivenMethod = str | Mapping[str, Any] | Method[Any]
@@ -184,8 +184,8 @@ def method_from(given: object, study: "type[Study]") -> Method[Any]:
     Parameters
     ----------
     given
-        A name, an object of `colonnade.methods`, or a mapping with ``name`` and options. An object of the same name that another
-        estimator offers will do, as long as this one's method has the options that were set on it.
+        A name, an object of `colonnade.methods`, or a mapping with ``name`` and options. An object of another estimator's method
+        is accepted if this estimator has a method of that name with the options that were set.
     study
         The estimator's class.
 
@@ -200,7 +200,9 @@ def method_from(given: object, study: "type[Study]") -> Method[Any]:
     name, options = _name_and_options(given, study)
     kind = next((kind for kind in study.offers if kind.name == name), None)
     if kind is None:
-        raise BadInput(f"{study.__name__} has no method {name!r}.", remedy=f"Use one of {study.methods}.")
+        raise BadInput(
+            f"{study.__name__} has no method {name!r}.", remedy=f"Use one of {', '.join(map(repr, study.methods))}."
+        )
     if isinstance(given, kind):
         return given
     unknown = [option for option in options if option not in kind().get_params()]
@@ -219,6 +221,9 @@ def _name_and_options(given: object, study: "type[Study]") -> tuple[object, dict
         return given.name, {name: value for name, value in options.items() if value != defaults[name]}
     if isinstance(given, Mapping):
         if "name" not in given:
-            raise BadInput("A method given as a mapping needs a name.", remedy=f"One of {study.methods}.")
+            raise BadInput(
+                "A method given as a mapping needs a name.",
+                remedy=f"Add name = one of {', '.join(map(repr, study.methods))}.",
+            )
         return given["name"], {str(name): value for name, value in given.items() if name != "name"}
     return (str(given) if isinstance(given, str) else given), {}

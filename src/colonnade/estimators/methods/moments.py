@@ -1,6 +1,6 @@
-"""Methods of `PCA` and the regressions: where second moments come from, and gradient descent, which needs none.
+"""Methods of `PCA` and the regressions: four ways to get noisy second moments, and gradient descent, which needs none.
 
-The references are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/references.md#primitives) and *Functional
+The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/references.md#primitives) and *Functional
 mechanism across parties* (docs/references.md#functional).
 """
 
@@ -42,10 +42,10 @@ __all__ = ["SCALE", "Functional", "Gradient", "Local", "MomentMethod", "Secure",
 
 Array = NDArray[np.float64]
 SCALE = Optional(Whole(1, moment_releases.LARGEST_SCALE))
-"""A fixed-point scale, or the method's own."""
+"""A fixed-point scale, or None for the method's default."""
 ROW_NORMS = Optional(PerParty(Real(0, closed="neither")))
 NO_PENALTY = {"penalty": "Use ridge= instead.", "size": "Leave it out: everybody takes part."}
-"""What a regression has for coresets alone."""
+"""Parameters of a regression that only coresets use."""
 
 
 class MomentMethod(Method["MomentStudy"]):
@@ -54,43 +54,44 @@ class MomentMethod(Method["MomentStudy"]):
     unused = NO_PENALTY
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
-        """Return moments as the method reads them."""
+        """Return the moments that the model is computed from."""
         return moments
 
     def warnings(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> tuple[str, ...]:
-        """Return what a careful colleague would point out about the noise."""
+        """Return warnings about the noise."""
         return ()
 
     def noisy_moments(
         self, study: "MomentStudy", algorithm: Any, federation: Federation, exact: Moments, covariance: Array
     ) -> Iterator[Moments]:
-        """Yield releases of moments that are otherwise exact, each with noise of its own."""
+        """Yield noisy versions of exact moments, each with new noise."""
         raise NotImplementedError
 
     def entry_variance(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
-        """Return the variance of the noise in every entry of the moments, for typical columns where it depends on data."""
+        """Return the variance of the noise in every entry of the moments. If it depends on data, that of typical columns."""
         raise NotImplementedError
 
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
-        """By what noise does to the estimator's result on typical columns."""
+        """Return how far noise moves the estimator's result on typical columns."""
         return study._expect_on_moments(algorithm, federation)
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
-        """From the moments."""
+        """Return the attributes that follow from the moments."""
         return study._learn_from_moments(value, study._chosen(federation.describe()))
 
 
 class Secure(MomentMethod):
-    """One noisy Gram matrix of all parties' columns, computed on secret shares; only the noisy result is opened.
+    """One noisy Gram matrix of all parties' columns, computed on secret shares. Only the noisy result is opened.
 
     Parameters
     ----------
     noise
         ``"gaussian"`` or ``"skellam"`` (as in *Secure PCA*).
     scale
-        The fixed-point scale; by default 4,096, and 64 for Skellam noise.
+        The fixed-point scale. By default 4,096, and 64 for Skellam noise.
     row_norms
-        Party to the length to which it clips its coded rows; less noise, some bias.
+        For each party the length to which it clips its rows, after scaling each column to [−1, 1]. A shorter length gives less
+        noise and more bias.
     """
 
     name = "secure"
@@ -109,7 +110,7 @@ class Secure(MomentMethod):
         self.row_norms = row_norms
 
     def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> GramRelease:
-        """By shares of second moments; over a union where the federation is one."""
+        """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
         columns = study._chosen(federation.describe())
         kind = moment_releases.UnionRelease if federation.union else GramRelease
         return kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
@@ -117,23 +118,24 @@ class Secure(MomentMethod):
     def noisy_moments(
         self, study: "MomentStudy", algorithm: GramRelease, federation: Federation, exact: Moments, covariance: Array
     ) -> Iterator[Moments]:
-        """With noise that does not depend on data."""
+        """Yield moments with noise that does not depend on data."""
         return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
 
     def entry_variance(self, study: "MomentStudy", algorithm: GramRelease, federation: Federation) -> Array:
-        """As it will be opened."""
+        """Return the variance that opened entries will have."""
         return opened_variance(study, algorithm, federation)
 
 
 class Sketch(MomentMethod):
-    """Second moments of random projections of the parties' rows, which each party perturbs alone.
+    """Second moments of random projections of the parties' rows. Each party perturbs its own projection.
 
     Parameters
     ----------
     scale
         The fixed-point scale.
     row_norms
-        Party to the length to which it clips its coded rows; less noise, some bias.
+        For each party the length to which it clips its rows, after scaling each column to [−1, 1]. A shorter length gives less
+        noise and more bias.
     """
 
     name = "sketch"
@@ -149,7 +151,7 @@ class Sketch(MomentMethod):
         self.row_norms = row_norms
 
     def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> SketchedMoments:
-        """By one sketch per party, each at its share of the price."""
+        """Return a release of one sketch per party, each at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = sketched_moments.DEFAULT_SCALE if self.scale is None else self.scale
@@ -163,19 +165,19 @@ class Sketch(MomentMethod):
         exact: Moments,
         covariance: Array,
     ) -> Iterator[Moments]:
-        """With noise that depends on the columns' covariance."""
+        """Yield moments with noise that depends on the columns' covariance."""
         grams = moment_estimation.sketched_grams(
             federation.people * covariance[1:, 1:], algorithm.entry_noise(), algorithm.size
         )
         return (algorithm.moments(gram, exact.matrix[0, 1:]) for gram in grams)
 
     def entry_variance(self, study: "MomentStudy", algorithm: SketchedMoments, federation: Federation) -> Array:
-        """For typical columns."""
+        """Return the variance for typical columns."""
         return algorithm.typical_variance()
 
 
 class Local(MomentMethod):
-    """Second moments of rows that each party perturbs itself, person by person.
+    """Second moments of rows that each party perturbs, person by person.
 
     Parameters
     ----------
@@ -195,11 +197,11 @@ class Local(MomentMethod):
         self.scale = scale
 
     def is_local(self, study: "MomentStudy") -> bool:
-        """Every person's row is perturbed on its own."""
+        """Return True: every person's row is perturbed on its own."""
         return True
 
     def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> PerturbedRows:
-        """By rows with noise, each party at its share of the price."""
+        """Return a release of noisy rows, each party at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = moment_releases.ROWS_SCALE if self.scale is None else self.scale
@@ -208,16 +210,16 @@ class Local(MomentMethod):
     def noisy_moments(
         self, study: "MomentStudy", algorithm: PerturbedRows, federation: Federation, exact: Moments, covariance: Array
     ) -> Iterator[Moments]:
-        """With noise that depends on the moments themselves."""
+        """Yield moments with noise that depends on the moments themselves."""
         return moment_estimation.noisy_releases(exact, algorithm.variance(exact.matrix))
 
     def entry_variance(self, study: "MomentStudy", algorithm: PerturbedRows, federation: Federation) -> Array:
-        """For typical columns."""
+        """Return the variance for typical columns."""
         return algorithm.variance(moment_estimation.typical_matrix(algorithm.features, federation.people))
 
 
 def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
-    """Return the variance of what a joint step will open, from the plan alone."""
+    """Return the variance of the entries that a joint step will open, from the plan alone."""
     plan = federation.plan(
         algorithm,
         task=study.task,
@@ -231,25 +233,25 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
 
 
 ALL_NOISE = (
-    "With pure ε and so many features the noise is as large as the largest sum there can be: nothing would be learned. "
-    "Ask for fewer features or a larger epsilon, or use method='secure' with a positive delta."
+    "With pure ε and so many columns the noise is as large as the largest possible sum, so nothing would be learned. "
+    "Use fewer columns or a larger epsilon, or method='secure' with a positive delta."
 )
 
 
 class Functional(MomentMethod):
-    """Laplace noise in shares on the coefficients of the objective, each pair once; δ = 0.
+    """The functional mechanism: Laplace noise in shares on the coefficients of the objective, each pair once. δ = 0.
 
     Parameters
     ----------
     budgets
-        Instead of ``epsilon``: party to the ε that it names for its own part of a record ("bottom-up"). Each ledger is debited
-        exactly that; ``privacy_`` composes what it means for a whole record.
+        Instead of ``epsilon``: for each party the ε that it names for its own part of a record ("bottom-up"). Each ledger is
+        debited exactly that. ``privacy_`` has the composed ε of a whole record.
     scale
         The fixed-point scale.
     """
 
     name = "functional"
-    does = "the objective's coefficients, perturbed on shares before they are opened; weak correlations are pulled towards none"
+    does = "the objective's coefficients, perturbed on shares before they are opened; weak correlations are pulled towards zero"
     guarantee = "pure ε, one for all or one per party (`budgets`)"
     trust = "the coordinator and up to c colluding parties"
     delta = "not used"
@@ -261,21 +263,22 @@ class Functional(MomentMethod):
         self.scale = scale
 
     def price(self, study: "MomentStudy") -> Price:
-        """Return what is promised for the study's unit. The method is pure: ``delta`` is not spent, whatever it says."""
+        """Return the price for the study's unit. The method is pure: ``delta`` is not spent."""
         if self.budgets is None:
             return Price.of(study.epsilon)
         if study.epsilon is not None:
             raise BadInput(
-                "A study takes epsilon or budgets, not both.", remedy="Leave out epsilon: the parties name theirs."
+                "A study takes epsilon or budgets, not both.",
+                remedy="Leave out epsilon, or budgets of cn.methods.Functional.",
             )
         return max(_prices(self.budgets).values(), key=lambda price: price.nano)
 
     def unit(self, study: "MomentStudy") -> Unit:
-        """What parties name for themselves is for their own part of a record."""
+        """Return the study's unit. Budgets that parties name are for their own part of a record."""
         return study.unit if self.budgets is None else "party"
 
     def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> FunctionalRelease:
-        """By shares of the objective's coefficients."""
+        """Return a release of the objective's coefficients on shares."""
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
         if self.budgets is not None:
@@ -284,12 +287,12 @@ class Functional(MomentMethod):
         return FunctionalRelease(columns, target, dict.fromkeys(parties, price), "top_down", self.scale)
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
-        """Pull weak correlations towards none."""
+        """Return the moments with weak correlations pulled towards zero."""
         (target,) = study._targets()
         return moment_estimation.pooled_correlations(moments, target)
 
     def warnings(self, study: "MomentStudy", algorithm: FunctionalRelease, federation: Federation) -> tuple[str, ...]:
-        """Warn if sums of columns, at most the number of people, would have noise of that size."""
+        """Return a warning if the noise of a column's sum is a quarter of the number of people, or more."""
         variance = self.entry_variance(study, algorithm, federation)
         return () if float(np.sqrt(np.median(variance[0]))) < federation.people / 4 else (ALL_NOISE,)
 
@@ -301,11 +304,11 @@ class Functional(MomentMethod):
         exact: Moments,
         covariance: Array,
     ) -> Iterator[Moments]:
-        """With noise that does not depend on data."""
+        """Yield moments with noise that does not depend on data."""
         return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
 
     def entry_variance(self, study: "MomentStudy", algorithm: FunctionalRelease, federation: Federation) -> Array:
-        """As it will be opened."""
+        """Return the variance that opened entries will have."""
         return opened_variance(study, algorithm, federation)
 
 
@@ -319,27 +322,28 @@ POSITIVE = Optional(Real(0, closed="neither"))
 class Gradient(MomentMethod):
     """Mini-batch gradient steps for a target of two levels, each opened with noise in shares.
 
-    Its ε is promised against the coordinator alone, who does not know the batches. What the parties learn, who know them, is in
+    Its ε is promised against the coordinator alone, which does not know the batches. The parties know them; their ε is in
     ``privacy_``.
 
     Parameters
     ----------
     steps
-        How many steps.
+        The number of steps.
     rate
-        With what probability a person takes part in a step: the expected share of people in a batch.
+        The probability with which a person takes part in a step. It is the expected share of people in a batch.
     sampling
-        ``"poisson"``: secret batches, accounted with amplification towards the coordinator; ``"balanced"``: everyone takes part
-        equally often, accounted without.
+        ``"poisson"``: secret batches, with amplification by sampling towards the coordinator. ``"balanced"``: everybody takes
+        part equally often, without amplification.
     score_bound
-        What the parties' parts of a score are clipped to, in sum. Too small a bound biases, too large a bound is noise.
+        The bound that the parties' parts of a score are clipped to, in sum. A small bound adds bias, a large one noise.
     optimiser, learning_rate
-        ``"sgd"`` (with momentum) or ``"adam"``, and the length of a step; by default as long as the noise allows.
+        ``"sgd"`` (with momentum) or ``"adam"``, and the length of a step. By default the length follows from the noise.
     weight_norm
-        The length to which the weights of the coded columns are clipped after every step; by default they are not.
+        The length to which the weights are clipped after every step, after scaling each column to [−1, 1]. By default they are
+        not clipped.
     tolerance
-        Stop once the averaged weights have moved by less than this in a tenth of the steps; 0 never stops early. What was paid
-        for steps that are not taken is not returned.
+        Stop once the averaged weights have moved by less than this in a tenth of the steps. 0 never stops early. The price of
+        steps that are not taken is not returned.
     scale
         The fixed-point scale of rows and weights.
     """
@@ -387,11 +391,11 @@ class Gradient(MomentMethod):
         self.scale = scale
 
     def parameters(self, study: "MomentStudy") -> dict[str, Parameter]:
-        """Return what makes this descent another study than a second one: its steps ask what its optimiser makes them ask."""
+        """Return the schedule: two descents with different schedules are different studies."""
         return {name: value for name, value in asdict(self._schedule()).items() if value is not None}
 
     def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> GradientDescent:
-        """By steps on shares."""
+        """Return a descent by steps on shares."""
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
         scale = gradient_descent.SCALE if self.scale is None else self.scale
@@ -400,7 +404,7 @@ class Gradient(MomentMethod):
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: gradient_descent.Descent
     ) -> dict[str, Any]:
-        """From the weights; how noise moved them is not known coefficient by coefficient."""
+        """Return the model of the final weights. Their standard errors are not known."""
         columns = study._chosen(federation.describe())
         names, into = coefficients_to_own_units(value.features[1:])
         values = into @ np.append(value.weights[1:], value.weights[0])
@@ -410,7 +414,7 @@ class Gradient(MomentMethod):
         return study._learned(model, value.features[1:], columns)
 
     def expect(self, study: "MomentStudy", algorithm: GradientDescent, federation: Federation) -> Expectation:
-        """Say how noisy a step is, who sees how much, and how far noise moves predictions."""
+        """Return how noisy a step is, the ε of a peer, and how far noise moves predictions."""
         plan = federation.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
@@ -424,7 +428,7 @@ class Gradient(MomentMethod):
             "ε towards a peer": "∞" if peers is None else f"{peers.epsilon(algorithm.price.delta):.3g}",
         }
         small = terms.rate * terms.people < 1
-        warnings = ("An average batch has less than one person: raise rate.",) if small else ()
+        warnings = ("An average batch has fewer than one person: raise rate.",) if small else ()
         return Expectation(words, warnings, _errors(algorithm, terms))
 
     def _schedule(self) -> gradient_descent.Schedule:
@@ -433,7 +437,7 @@ class Gradient(MomentMethod):
 
 
 def _errors(algorithm: GradientDescent, terms: gradient.GradientTerms) -> tuple[ExpectedError, ...]:
-    """Return the expected error of a prediction; none for an optimiser whose steps are not linear."""
+    """Return the expected error of a prediction. There is none for an optimiser whose steps are not linear."""
     optimiser = optimiser_of(algorithm.schedule.optimiser, algorithm.learning_rate(terms))
     if not isinstance(optimiser, Sgd):
         return ()
