@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
+    from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
-    from colonnade.estimators.fitted import NotFittedError
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.second_moments import PCA
@@ -104,7 +104,7 @@ _HOMES = {
         "SchemaMismatch",
     ),
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
-    "estimators.fitted": ("NotFittedError",),
+    "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from colonnade.audit import distinguish as shared_keys
+from colonnade.audit import distinguish as audits
 from colonnade.audit.distinguish import ColonnadeSketches, PaperSketches, attack, largest_common, loss_bounds
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import sketches
@@ -90,7 +90,7 @@ def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_
                 patch.setattr(sketches.PartitionSketches, "release", half)
                 return super().release(samples, randomness, present=present)
 
-    monkeypatch.setattr(shared_keys, "largest_common", only_the_first_has)
+    monkeypatch.setattr(audits, "largest_common", only_the_first_has)
     ours = attack(Partial(PRICE), randomness=kit.source("partial"), samples=4_000, alpha=kit.ALPHA)
     monkeypatch.setattr(sketches, "phantom_values", none_for_partial_records)
     lacking = attack(Partial(PRICE), randomness=kit.source("partial, lacking"), samples=4_000, alpha=kit.ALPHA)

@@ -11,7 +11,7 @@ import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.estimation.descent import Adam, Average, Settling, Sgd, clipped, optimiser_of
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
@@ -204,7 +204,7 @@ def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
     with data.federation(budget=cn.Budget(epsilon=9_000.0, delta=1e-3), test_key=TEST_KEY) as f:
         expected = asked(0.5).preview(f).expected_error
         quiet = asked(2_000.0).fit(f)
-        rows = design(data.joined(), quiet._coded, quiet._columns, coded=False)
+        rows = design_matrix(data.joined(), quiet._coded, quiet._columns, coded=False)
         moved = [np.var(rows @ (asked(0.5).fit(f, repeat=draw).coef_ - quiet.coef_)[0]) for draw in range(1, 6)]
     assert 1 / 1.5 < math.sqrt(np.mean(moved)) / expected < 1.5
 

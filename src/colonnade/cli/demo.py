@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from colonnade.cli.demo_studies import Comparison, DemoStudy
     from colonnade.coordinator.federation import Federation
     from colonnade.datasets.synthetic import Federated
-    from colonnade.estimators.fitted import Evaluation
+    from colonnade.estimators.answers import Evaluation
     from colonnade.estimators.regression import LogisticRegression
     from colonnade.estimators.study import Study
 

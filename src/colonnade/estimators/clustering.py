@@ -14,12 +14,11 @@ from sklearn.pipeline import Pipeline
 from colonnade.coding.columns import Feature, coded_widths, consecutive_places, to_coded_units
 from colonnade.constraints import ColumnList, Constraint, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.clustering_metrics import ClusteringEvaluation, LocalCells, best_guesser
-from colonnade.coordinator.protocols.score_releases import Prediction
+from colonnade.coordinator.protocols import clustering_metrics, score_releases
 from colonnade.errors import BadInput
 from colonnade.estimation.scoring import party_scores
-from colonnade.estimators.export import design, nearest_pipeline
-from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.export import design_matrix, nearest_pipeline
 from colonnade.estimators.methods import clusters, coresets
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
@@ -115,22 +114,24 @@ class ClusteringStudy(Study):
             return self._deliver(X, to, "clusters")
         refuse_recipient(to)
         require_fitted(self)
-        coded = design(X, self._coded, self._columns, coded=True)
+        coded = design_matrix(X, self._coded, self._columns, coded=True)
         labels = np.empty(len(coded), dtype=np.intp)
         for start in range(0, len(coded), 4_096):
             gaps = np.linalg.norm(coded[start : start + 4_096, None] - self._coded_centres, axis=2)
             labels[start : start + 4_096] = gaps.argmin(axis=1)
         return labels
 
-    def _prediction(self, to: str, reading: str) -> Prediction:
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
         """Score every centre c but the first, a: c is nearer than a where x·(c − a) > (‖c‖² − ‖a‖²)/2."""
         if len(self._coded_centres) == 1:
             raise BadInput("There is only one cluster: everybody is in it.", remedy="Fit with n_clusters=2 or more.")
         centres = self._coded_centres
         offsets = (np.sum(centres[0] ** 2) - np.sum(centres[1:] ** 2, axis=1)) / 2
-        return Prediction(party_scores(self._columns, centres[1:] - centres[0]), offsets, to, reading, ())
+        return score_releases.Prediction(
+            party_scores(self._columns, centres[1:] - centres[0]), offsets, to, reading, ()
+        )
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ClusteringEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> clustering_metrics.ClusteringEvaluation:
         if len(self._coded_centres) == 1:
             raise BadInput(
                 "A model with one cluster is not evaluated: its loss is a variance.",
@@ -138,7 +139,7 @@ class ClusteringStudy(Study):
             )
         local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
         party, points, guesses, within = _guesser(self._coded_centres, self._coded, local, weights)
-        return ClusteringEvaluation(
+        return clustering_metrics.ClusteringEvaluation(
             columns=self._columns,
             centres=self._coded_centres,
             guesser=party,
@@ -178,8 +179,8 @@ def _guesser(
         return party, centres[:, places[party]], np.arange(len(centres), dtype=np.intp), TYPICAL
     coded = {party: to_coded_units(own, [features[place] for place in places[party]]) for party, own in local.items()}
     levels = [weights.index.get_level_values(level) for level in range(weights.index.nlevels)]
-    cells = LocalCells(coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float))
-    party, guesses, within = best_guesser(cells, centres, places)
+    cells = clustering_metrics.LocalCells(coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float))
+    party, guesses, within = clustering_metrics.best_guesser(cells, centres, places)
     return party, coded[party], guesses, within
 
 

@@ -17,13 +17,13 @@ from colonnade.coding.columns import Feature, coded_block
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Category, Column, Numeric
 
-__all__ = ["components_pipeline", "design", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
+__all__ = ["components_pipeline", "design_matrix", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
 
 
 Array = NDArray[np.float64]
 
 
-def design(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, Column], *, coded: bool) -> Array:
+def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, Column], *, coded: bool) -> Array:
     """Turn a frame with the federation's column names into a matrix, one column per name of the model.
 
     Parameters

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from colonnade.coordinator.federation import Federation
-    from colonnade.estimators.preview import Preview
+    from colonnade.estimators.answers import Preview
     from colonnade.estimators.study import Study
 
 __all__ = ["Presenter", "present_with", "presenter"]

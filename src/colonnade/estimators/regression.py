@@ -17,18 +17,15 @@ from sklearn.pipeline import Pipeline
 from colonnade.coding.columns import Feature
 from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.evaluation import ClassifierEvaluation, RegressionEvaluation
-from colonnade.coordinator.protocols.score_releases import Prediction, ScoreHistogramRelease, bins_for
+from colonnade.coordinator.protocols import evaluation, score_releases
 from colonnade.errors import SchemaMismatch
+from colonnade.estimation import regression, scoring
 from colonnade.estimation.coresets import Penalty
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression import LogisticFit, linear_from_moments, logistic_from_moments
-from colonnade.estimation.scoring import coded_weights, histogram_price, party_scores
-from colonnade.estimators.export import design, linear_pipeline, logistic_pipeline
-from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.methods.coresets import Coreset
+from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
+from colonnade.estimators.methods import coresets, moments
 from colonnade.estimators.methods.method import Expectation, GivenMethod
-from colonnade.estimators.methods.moments import Functional, Gradient, Secure, Sketch
 from colonnade.estimators.second_moments import MomentStudy, expected_regression
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
@@ -121,7 +118,7 @@ class LinearRegression(MomentStudy):
     """
 
     task: ClassVar[str] = "moments"
-    offers = (Secure, Sketch, Functional, Coreset)
+    offers = (moments.Secure, moments.Sketch, moments.Functional, coresets.Coreset)
     constraints = {
         **COMMON,
         "target": OneColumn(),
@@ -184,7 +181,7 @@ class LinearRegression(MomentStudy):
             return self._deliver(X, to, "numbers")
         refuse_recipient(to)
         require_fitted(self)
-        return np.asarray(design(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
+        return np.asarray(design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
 
     def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
         """Return R² of the predictions for rows with these targets."""
@@ -195,15 +192,17 @@ class LinearRegression(MomentStudy):
         require_fitted(self)
         return linear_pipeline(self._columns, self.coef_, self.intercept_)
 
-    def _prediction(self, to: str, reading: str) -> Prediction:
-        weights, intercept = coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return Prediction(party_scores(self._columns, weights), intercept, to, reading, ("prediction",))
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercept, to, reading, ("prediction",)
+        )
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> RegressionEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.RegressionEvaluation:
         target = str(self.target)
         columns = {**self._columns, target: self.schema_[target]}
-        weights, intercept = coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return evaluation.RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.coef_, (len(self.feature_names_in_),))
@@ -220,7 +219,7 @@ class LinearRegression(MomentStudy):
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
         features = self._features(columns)
         repaired = self.method.repaired(self, moments)
-        fit = linear_from_moments(repaired, self.target, columns=features, ridge=self.ridge)
+        fit = regression.linear_from_moments(repaired, self.target, columns=features, ridge=self.ridge)
         return {
             "coef_": fit.coefficients,
             "intercept_": float(fit.intercept),
@@ -232,7 +231,9 @@ class LinearRegression(MomentStudy):
 
     def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
         def fit(moments: Moments) -> NDArray[np.float64]:
-            return linear_from_moments(self.method.repaired(self, moments), self.target, ridge=self.ridge).coefficients
+            return regression.linear_from_moments(
+                self.method.repaired(self, moments), self.target, ridge=self.ridge
+            ).coefficients
 
         return expected_regression(self, algorithm, federation, fit, unit=f"in the unit of {self.target}")
 
@@ -315,7 +316,7 @@ class LogisticRegression(MomentStudy):
     """
 
     task: ClassVar[str] = "moments"
-    offers = (Secure, Functional, Gradient)
+    offers = (moments.Secure, moments.Functional, moments.Gradient)
     constraints = {
         **COMMON,
         "target": OneColumn(),
@@ -379,7 +380,7 @@ class LogisticRegression(MomentStudy):
             return self._deliver(X, to, "chances")
         refuse_recipient(to)
         require_fitted(self)
-        return self._model.probabilities(design(X, self._coded, self._columns, coded=False))
+        return self._model.probabilities(design_matrix(X, self._coded, self._columns, coded=False))
 
     def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the most probable class.
@@ -411,31 +412,33 @@ class LogisticRegression(MomentStudy):
         require_fitted(self)
         return logistic_pipeline(self._columns, self.coef_, self.intercept_, self.classes_.tolist())
 
-    def _prediction(self, to: str, reading: str) -> Prediction:
-        weights, intercepts = coded_weights(self._columns, self.coef_, self.intercept_)
-        return Prediction(party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist())
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist()
+        )
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ClassifierEvaluation:
-        weights, intercepts = coded_weights(self._columns, self.coef_, self.intercept_)
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ClassifierEvaluation:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
         if len(weights) == 1:
             weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
         pairs = list(combinations(range(len(weights)), 2))
-        share = histogram_price(price, len(pairs))
+        share = scoring.histogram_price(price, len(pairs))
         histograms = tuple(
-            ScoreHistogramRelease(
+            score_releases.ScoreHistogramRelease(
                 f"{k}-{m}",
-                party_scores(self._columns, (weights[m] - weights[k])[None]),
+                scoring.party_scores(self._columns, (weights[m] - weights[k])[None]),
                 float(intercepts[m] - intercepts[k]),
                 str(self.target),
                 (k, m),
                 share,
                 terms.repeat,
-                bins_for(terms.people),
+                score_releases.bins_for(terms.people),
             )
             for k, m in pairs
         )
         whole = Price(price.nano, price.delta if share.delta else 0.0)
-        return ClassifierEvaluation(histograms, tuple(map(str, self.classes_)), whole, terms.level)
+        return evaluation.ClassifierEvaluation(histograms, tuple(map(str, self.classes_)), whole, terms.level)
 
     def _check_learned(self) -> None:
         rows = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -461,10 +464,14 @@ class LogisticRegression(MomentStudy):
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
         repaired = self.method.repaired(self, moments)
-        model = logistic_from_moments(repaired, self.target, columns=self._features(columns), ridge=self.ridge)
+        model = regression.logistic_from_moments(
+            repaired, self.target, columns=self._features(columns), ridge=self.ridge
+        )
         return self._learned(model, moments.features, columns)
 
-    def _learned(self, model: LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]) -> dict[str, Any]:
+    def _learned(
+        self, model: regression.LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]
+    ) -> dict[str, Any]:
         features = self._features(columns)
         return {
             "_model": model,
@@ -479,7 +486,7 @@ class LogisticRegression(MomentStudy):
 
     def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
         def fit(moments: Moments) -> NDArray[np.float64]:
-            model = logistic_from_moments(self.method.repaired(self, moments), self.target, ridge=self.ridge)
+            model = regression.logistic_from_moments(self.method.repaired(self, moments), self.target, ridge=self.ridge)
             return np.asarray(model.coefficients[-1])
 
         return expected_regression(self, algorithm, federation, fit, unit="in log-odds", each=" in log-odds")

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
-from colonnade.estimators.methods.coresets import CORESET_TASK, Importance, Uniform
-from colonnade.estimators.methods.counts import Independent, LocalPowers, Response, SecureTables, SketchedPowers
+from colonnade.estimators.methods import coresets, counts
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
 from colonnade.plan import Unit
@@ -65,7 +64,7 @@ class PatternCount(Study):
     """
 
     task: ClassVar[str] = "pattern-count"
-    offers = (SecureTables, Response, Independent)
+    offers = (counts.SecureTables, counts.Response, counts.Independent)
     constraints = {**COMMON, "columns": ColumnList()}
     learned: ClassVar[tuple[str, ...]] = ("counts_", "stderr_", "unbiased_")
     essential: ClassVar[tuple[str, ...]] = ("counts_",)
@@ -140,7 +139,7 @@ class Moment(Study):
     """
 
     task: ClassVar[str] = "moment"
-    offers = (LocalPowers, SketchedPowers)
+    offers = (counts.LocalPowers, counts.SketchedPowers)
     constraints = {
         **COMMON,
         "columns": ColumnList(),
@@ -239,8 +238,8 @@ class Coreset(Study):
     (500, inf)
     """
 
-    task: ClassVar[str] = CORESET_TASK  # the user's task= is set on the instance
-    offers = (Importance, Uniform)
+    task: ClassVar[str] = coresets.CORESET_TASK  # the user's task= is set on the instance
+    offers = (coresets.Importance, coresets.Uniform)
     constraints = {
         "size": Either(Whole(1), OneOf(("auto",))),
         "task": OneOf(("regression", "kmeans")),

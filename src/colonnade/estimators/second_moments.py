@@ -15,15 +15,13 @@ from colonnade.coding.columns import Feature, coefficients_to_own_units, feature
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
-from colonnade.coordinator.protocols.evaluation import ComponentsEvaluation
-from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.score_releases import Prediction
+from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import party_scores
-from colonnade.estimators.export import components_pipeline, design
-from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.export import components_pipeline, design_matrix
 from colonnade.estimators.methods.method import Expectation, ExpectedError, GivenMethod
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
@@ -300,7 +298,7 @@ class PCA(MomentStudy):
             return self._deliver(X, to, "components")
         refuse_recipient(to)
         require_fitted(self)
-        coded = design(X, self._coded, self._columns, coded=True)
+        coded = design_matrix(X, self._coded, self._columns, coded=True)
         return np.asarray((coded - self._coded_means) @ self.components_.T)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002  # as scikit-learn's
@@ -313,16 +311,16 @@ class PCA(MomentStudy):
         require_fitted(self)
         return components_pipeline(self._columns, self.components_, self._coded_means, self.explained_variance_)
 
-    def _prediction(self, to: str, reading: str) -> Prediction:
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
         parts = party_scores(self._columns, self.components_)
-        return Prediction(parts, -self.components_ @ self._coded_means, to, reading, self._score_names())
+        return score_releases.Prediction(parts, -self.components_ @ self._coded_means, to, reading, self._score_names())
 
     def _score_names(self) -> list[str]:
         return [f"component_{place + 1}" for place in range(len(self.components_))]
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ComponentsEvaluation:
-        gram = GramRelease(self._columns, price)
-        return ComponentsEvaluation(gram, self.components_, self._coded_means, terms.level)
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ComponentsEvaluation:
+        gram = moment_releases.GramRelease(self._columns, price)
+        return evaluation.ComponentsEvaluation(gram, self.components_, self._coded_means, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))

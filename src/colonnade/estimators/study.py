@@ -17,11 +17,19 @@ from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.scoring import Measured
-from colonnade.estimators.fitted import Delivery, Evaluation, EvaluationTerms, require_fitted, require_same_schema
+from colonnade.estimators.answers import (
+    FACTORS,
+    Delivery,
+    Evaluation,
+    EvaluationTerms,
+    Preview,
+    general_warnings,
+    require_fitted,
+    require_same_schema,
+)
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
-from colonnade.estimators.preview import FACTORS, Preview, general_warnings
 from colonnade.plan import Plan, Step, Unit
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Algorithm, Rounds

@@ -15,7 +15,7 @@ from colonnade._version import __version__
 from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimators.fitted import Delivery, Evaluation
+from colonnade.estimators.answers import Delivery, Evaluation
 from colonnade.estimators.study import Study
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NANO, Loss
@@ -227,7 +227,7 @@ def ledgers_section(studies: Sequence[Reported], federation: Federation | None) 
             for study in studies
             for party in study.plan_.parties
         ]
-        note = "The federation was closed when this was written. These are the costs that the studies' own statements give."
+        note = "The federation's ledgers could not be read when this was written. This is what the studies' statements say."
         return join([heading, tag("p", note, klass="soft"), table(["study", "party", "ε", "δ"], rows)])
     budget = federation.budget()
     person = federation.budget(unit="person")

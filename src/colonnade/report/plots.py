@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.estimators.answers import Preview
 from colonnade.estimators.methods.method import ExpectedError
-from colonnade.estimators.preview import Preview
 from colonnade.report.markup import Html, figure, join, table, tag
 from colonnade.result import PrivacyStatement
 

@@ -14,7 +14,6 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput, NonPrivateRefused, SchemaMismatch
 from colonnade.estimation import coresets as estimation
-from colonnade.estimation.coresets import CodedModel
 from colonnade.estimators.methods.clusters import learned_centres
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.estimators.methods.moments import MomentMethod
@@ -139,7 +138,9 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
             "_columns": {name: columns[name] for name in study._features(columns)},
         }
 
-    def _gathered(self, study: "LinearRegression", value: CoresetFindings, people: int, target: int) -> CodedModel:
+    def _gathered(
+        self, study: "LinearRegression", value: CoresetFindings, people: int, target: int
+    ) -> estimation.CodedModel:
         assert value.gathered is not None
         return estimation.sampled_regression(
             np.delete(value.gathered, target, axis=1),
@@ -294,7 +295,7 @@ def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[
     return federation.describe([*study.columns, study.target])
 
 
-def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feature) -> CodedModel:
+def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feature) -> estimation.CodedModel:
     """Join the parties' blocks of coefficients. The block of the target's party starts with the intercept."""
     assert findings.coefficients is not None
     intercept, parts = 0.0, []
@@ -303,4 +304,4 @@ def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feat
         if party == target.party:
             intercept, block = float(block[0]), block[1:]
         parts.append(block)
-    return CodedModel(np.concatenate(parts), intercept)
+    return estimation.CodedModel(np.concatenate(parts), intercept)

@@ -14,16 +14,11 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import gradient_descent, moment_releases, sketched_moments
-from colonnade.coordinator.protocols.functional_release import FunctionalRelease
-from colonnade.coordinator.protocols.gradient_descent import GradientDescent
-from colonnade.coordinator.protocols.moment_releases import GramRelease, PerturbedRows
-from colonnade.coordinator.protocols.sketched_moments import SketchedMoments
+from colonnade.coordinator.protocols import functional_release, gradient_descent, moment_releases, sketched_moments
 from colonnade.errors import BadInput
+from colonnade.estimation import descent, regression
 from colonnade.estimation import moments as moment_estimation
-from colonnade.estimation.descent import OptimiserName, Sgd, expected_prediction_error, optimiser_of
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression import LogisticFit
 from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
@@ -109,19 +104,28 @@ class Secure(MomentMethod):
         self.scale = scale
         self.row_norms = row_norms
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> GramRelease:
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> moment_releases.GramRelease:
         """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
         columns = study._chosen(federation.describe())
-        kind = moment_releases.UnionRelease if federation.union else GramRelease
+        kind = moment_releases.UnionRelease if federation.union else moment_releases.GramRelease
         return kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
 
     def noisy_moments(
-        self, study: "MomentStudy", algorithm: GramRelease, federation: Federation, exact: Moments, covariance: Array
+        self,
+        study: "MomentStudy",
+        algorithm: moment_releases.GramRelease,
+        federation: Federation,
+        exact: Moments,
+        covariance: Array,
     ) -> Iterator[Moments]:
         """Yield moments with noise that does not depend on data."""
         return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
 
-    def entry_variance(self, study: "MomentStudy", algorithm: GramRelease, federation: Federation) -> Array:
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: moment_releases.GramRelease, federation: Federation
+    ) -> Array:
         """Return the variance that opened entries will have."""
         return opened_variance(study, algorithm, federation)
 
@@ -150,17 +154,19 @@ class Sketch(MomentMethod):
         self.scale = scale
         self.row_norms = row_norms
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> SketchedMoments:
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> sketched_moments.SketchedMoments:
         """Return a release of one sketch per party, each at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = sketched_moments.DEFAULT_SCALE if self.scale is None else self.scale
-        return SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
+        return sketched_moments.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
 
     def noisy_moments(
         self,
         study: "MomentStudy",
-        algorithm: SketchedMoments,
+        algorithm: sketched_moments.SketchedMoments,
         federation: Federation,
         exact: Moments,
         covariance: Array,
@@ -171,7 +177,9 @@ class Sketch(MomentMethod):
         )
         return (algorithm.moments(gram, exact.matrix[0, 1:]) for gram in grams)
 
-    def entry_variance(self, study: "MomentStudy", algorithm: SketchedMoments, federation: Federation) -> Array:
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: sketched_moments.SketchedMoments, federation: Federation
+    ) -> Array:
         """Return the variance for typical columns."""
         return algorithm.typical_variance()
 
@@ -200,20 +208,29 @@ class Local(MomentMethod):
         """Return True: every person's row is perturbed on its own."""
         return True
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> PerturbedRows:
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> moment_releases.PerturbedRows:
         """Return a release of noisy rows, each party at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = moment_releases.ROWS_SCALE if self.scale is None else self.scale
-        return PerturbedRows(columns, share, federation.people, scale)
+        return moment_releases.PerturbedRows(columns, share, federation.people, scale)
 
     def noisy_moments(
-        self, study: "MomentStudy", algorithm: PerturbedRows, federation: Federation, exact: Moments, covariance: Array
+        self,
+        study: "MomentStudy",
+        algorithm: moment_releases.PerturbedRows,
+        federation: Federation,
+        exact: Moments,
+        covariance: Array,
     ) -> Iterator[Moments]:
         """Yield moments with noise that depends on the moments themselves."""
         return moment_estimation.noisy_releases(exact, algorithm.variance(exact.matrix))
 
-    def entry_variance(self, study: "MomentStudy", algorithm: PerturbedRows, federation: Federation) -> Array:
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: moment_releases.PerturbedRows, federation: Federation
+    ) -> Array:
         """Return the variance for typical columns."""
         return algorithm.variance(moment_estimation.typical_matrix(algorithm.features, federation.people))
 
@@ -277,21 +294,27 @@ class Functional(MomentMethod):
         """Return the study's unit. Budgets that parties name are for their own part of a record."""
         return study.unit if self.budgets is None else "party"
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> FunctionalRelease:
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> functional_release.FunctionalRelease:
         """Return a release of the objective's coefficients on shares."""
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
         if self.budgets is not None:
-            return FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
+            return functional_release.FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
         parties = parties_of(columns)
-        return FunctionalRelease(columns, target, dict.fromkeys(parties, price), "top_down", self.scale)
+        return functional_release.FunctionalRelease(
+            columns, target, dict.fromkeys(parties, price), "top_down", self.scale
+        )
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
         """Return the moments with weak correlations pulled towards zero."""
         (target,) = study._targets()
         return moment_estimation.pooled_correlations(moments, target)
 
-    def warnings(self, study: "MomentStudy", algorithm: FunctionalRelease, federation: Federation) -> tuple[str, ...]:
+    def warnings(
+        self, study: "MomentStudy", algorithm: functional_release.FunctionalRelease, federation: Federation
+    ) -> tuple[str, ...]:
         """Return a warning if the noise of a column's sum is a quarter of the number of people, or more."""
         variance = self.entry_variance(study, algorithm, federation)
         return () if float(np.sqrt(np.median(variance[0]))) < federation.people / 4 else (ALL_NOISE,)
@@ -299,7 +322,7 @@ class Functional(MomentMethod):
     def noisy_moments(
         self,
         study: "MomentStudy",
-        algorithm: FunctionalRelease,
+        algorithm: functional_release.FunctionalRelease,
         federation: Federation,
         exact: Moments,
         covariance: Array,
@@ -307,7 +330,9 @@ class Functional(MomentMethod):
         """Yield moments with noise that does not depend on data."""
         return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
 
-    def entry_variance(self, study: "MomentStudy", algorithm: FunctionalRelease, federation: Federation) -> Array:
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: functional_release.FunctionalRelease, federation: Federation
+    ) -> Array:
         """Return the variance that opened entries will have."""
         return opened_variance(study, algorithm, federation)
 
@@ -374,7 +399,7 @@ class Gradient(MomentMethod):
         rate: float = 0.01,
         sampling: Sampling = "poisson",
         score_bound: float | None = None,
-        optimiser: OptimiserName = "sgd",
+        optimiser: descent.OptimiserName = "sgd",
         learning_rate: float | None = None,
         weight_norm: float | None = None,
         tolerance: float = 0.0,
@@ -394,12 +419,14 @@ class Gradient(MomentMethod):
         """Return the schedule: two descents with different schedules are different studies."""
         return {name: value for name, value in asdict(self._schedule()).items() if value is not None}
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> GradientDescent:
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> gradient_descent.GradientDescent:
         """Return a descent by steps on shares."""
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
         scale = gradient_descent.SCALE if self.scale is None else self.scale
-        return GradientDescent(columns, target, price, self._schedule(), federation.people, scale)
+        return gradient_descent.GradientDescent(columns, target, price, self._schedule(), federation.people, scale)
 
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: gradient_descent.Descent
@@ -410,10 +437,12 @@ class Gradient(MomentMethod):
         values = into @ np.append(value.weights[1:], value.weights[0])
         unknown: NDArray[np.float64] = np.full((1, len(names)), np.nan)
         levels = tuple(str(level) for level in study._category(columns).levels)
-        model = LogisticFit(levels, names, values[None, :-1], values[-1:], unknown, np.full(2, np.nan))
+        model = regression.LogisticFit(levels, names, values[None, :-1], values[-1:], unknown, np.full(2, np.nan))
         return study._learned(model, value.features[1:], columns)
 
-    def expect(self, study: "MomentStudy", algorithm: GradientDescent, federation: Federation) -> Expectation:
+    def expect(
+        self, study: "MomentStudy", algorithm: gradient_descent.GradientDescent, federation: Federation
+    ) -> Expectation:
         """Return how noisy a step is, the ε of a peer, and how far noise moves predictions."""
         plan = federation.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
@@ -436,13 +465,13 @@ class Gradient(MomentMethod):
         return gradient_descent.Schedule(**{name: value for name, value in options.items() if name != "scale"})
 
 
-def _errors(algorithm: GradientDescent, terms: gradient.GradientTerms) -> tuple[ExpectedError, ...]:
+def _errors(algorithm: gradient_descent.GradientDescent, terms: gradient.GradientTerms) -> tuple[ExpectedError, ...]:
     """Return the expected error of a prediction. There is none for an optimiser whose steps are not linear."""
-    optimiser = optimiser_of(algorithm.schedule.optimiser, algorithm.learning_rate(terms))
-    if not isinstance(optimiser, Sgd):
+    optimiser = descent.optimiser_of(algorithm.schedule.optimiser, algorithm.learning_rate(terms))
+    if not isinstance(optimiser, descent.Sgd):
         return ()
     errors = [
-        expected_prediction_error(
+        descent.expected_prediction_error(
             algorithm.features,
             terms.people,
             steps=terms.steps,
