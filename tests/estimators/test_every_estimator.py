@@ -517,7 +517,7 @@ def test_every_reference_is_where_the_table_points_to():
 def test_a_method_says_what_it_does_what_it_guarantees_and_whether_it_needs_a_delta(kind, method, federation):
     assert method.does
     assert method.guarantee
-    assert method.trust
+    assert method.adversary
     assert inspect.getdoc(method)
     assert method.private == ("not private" not in method.guarantee)
     study = made(kind, method)

@@ -117,7 +117,7 @@ class MethodRow:
             f'`"{method.name}"`' + (" (default)" if self.default else ""),
             method.does,
             method.guarantee,
-            method.trust,
+            method.adversary,
             method.delta,
             follows,
         )

@@ -242,8 +242,8 @@ def _check_study_attributes(attributes: Mapping[str, Any], plan_hash: object) ->
     if not isinstance(plan, Plan) or codec.digest(plan).hex() != plan_hash:
         raise PlanMismatch("The model's plan is not the one whose hash it carries.")
     described = isinstance(schema, dict) and all(isinstance(column, Numeric | Category) for column in schema.values())
-    asked = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
-    if not described or not asked >= set(schema) or not schema:
+    entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
+    if not described or not entering >= set(schema) or not schema:
         raise SchemaMismatch("The model's schema does not describe the columns of its plan.")
     if not isinstance(attributes["privacy_"], PrivacyStatement) or attributes["privacy_"].parties != plan.parties:
         raise PlanMismatch("The model's statement belongs to another plan.")

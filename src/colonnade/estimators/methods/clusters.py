@@ -102,20 +102,20 @@ class ClusterMethod(Method["ClusteringStudy"]):
         noise = clustering_budget.weight_noise(
             self.weights, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
         )
-        blur = {block.party: _blur(block, people, local, prices.centres) for block in algorithm.blocks}
+        centre_noise = {block.party: _centre_noise(block, people, local, prices.centres) for block in algorithm.blocks}
         paired = len(algorithm.blocks) > 1 and clustering_budget.RULES[self.weights].paired
         cells = local ** (2 if paired else 1)
         cell = people / cells
         words = {
             "local clusters": f"{local} per party, so the grid has {local ** len(algorithm.blocks):,} points",
-            "noise of a local centre": ", ".join(f"{party} {share:.1%}" for party, share in blur.items())
+            "noise of a local centre": ", ".join(f"{party} {share:.1%}" for party, share in centre_noise.items())
             + " of its columns' spread, if clusters are of one size",
             "noise of a weight": f"about {noise:,.1f} people on each of {cells} cells "
             + ("of a pair of parties" if paired else "of a party"),
             **self.not_covered(),
         }
         warnings = []
-        if max(blur.values()) > 1:
+        if max(centre_noise.values()) > 1:
             warnings.append(
                 "Local centres are mostly noise: raise epsilon, or lower the number of columns or n_local_clusters."
             )
@@ -148,7 +148,7 @@ class SecureClusters(ClusterMethod):
     name = weights = "secure"
     does = "private local centres, weighted by pair tables from secret shares"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and up to c colluding parties"
+    adversary = "the coordinator and up to c colluding parties"
     delta = "optional"
 
 
@@ -158,7 +158,7 @@ class SketchedClusters(ClusterMethod):
     name = weights = "sketch"
     does = "private local centres, weighted by sketches of memberships: no compute nodes"
     guarantee = "(ε, δ)"
-    trust = "the coordinator alone, since parties share a key"
+    adversary = "the coordinator alone, since parties share a key"
     delta = "needed"
 
 
@@ -168,7 +168,7 @@ class ResponseClusters(ClusterMethod):
     name = weights = "response"
     does = "private local centres, weighted by randomised memberships: for many people or a large ε"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "optional"
 
     def cell_error(self, noise: float, cell: float) -> float:
@@ -186,7 +186,7 @@ class IndependentClusters(ClusterMethod):
     name = weights = "independent"
     does = "private local centres, weighted as if parties' columns were independent"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "optional"
 
     def not_covered(self) -> dict[str, str]:
@@ -213,6 +213,6 @@ def _blocks(study: "ClusteringStudy", federation: Federation) -> tuple[Clusterin
     return tuple(ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described))
 
 
-def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
+def _centre_noise(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
     sweep = clustering_schedule(block.width, people, clusters, price).sweep
     return displacement_noise(block.width, price, sweep) * clusters / people

@@ -4,7 +4,7 @@ The paper is *Coresets* (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStu
 from colonnade.errors import BadInput, NonPrivateRefused, SchemaMismatch
 from colonnade.estimation import coresets as estimation
 from colonnade.estimators.methods.clusters import learned_centres
-from colonnade.estimators.methods.method import Expectation, Method
+from colonnade.estimators.methods.method import Expectation, Method, StudyType
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column, Numeric
@@ -31,28 +31,27 @@ __all__ = ["CORESET_TASK", "ClusterCoreset", "Coreset", "Importance", "Uniform",
 CORESET_TASK = "coreset"
 """The name by which a party's policy allows coresets, and models trained on them."""
 NO_PRICE = {"epsilon": "Leave it out: no budget can measure what leaves.", "delta": "Leave it out."}
-Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
 
 
-class NonPrivateMethod(Method[Of], Generic[Of]):
+class NonPrivateMethod(Method[StudyType], Generic[StudyType]):
     """A method that is not private. It needs consent, has no price, and has a task of its own."""
 
     guarantee = "**not private**; by consent (`allow_nonprivate=True`) and by name in every policy"
-    trust = "nobody: everybody learns which rows were drawn"
+    adversary = "nobody: everybody learns which rows were drawn"
     delta = "not used"
     reference = "coresets"
     private = False
     unused = NO_PRICE
 
-    def task(self, study: Of) -> str:
+    def task(self, study: StudyType) -> str:
         """Return one name for every estimator, because the same values leave the parties."""
         return CORESET_TASK
 
-    def price(self, study: Of) -> None:
+    def price(self, study: StudyType) -> None:
         """Return None, after checking that the user has consented."""
         require_consent(study, self)
 
-    def expect(self, study: Of, algorithm: CoresetStudy, federation: Federation) -> Expectation:
+    def expect(self, study: StudyType, algorithm: CoresetStudy, federation: Federation) -> Expectation:
         """Return what would leave the parties, and how much."""
         width, parties, size = len(algorithm.features), len(algorithm.parties), algorithm.size
         share = size / federation.people
@@ -68,12 +67,12 @@ class NonPrivateMethod(Method[Of], Generic[Of]):
             + (" and two per iteration, row and party" if algorithm.training == "saga" else "")
             + f"; gathering everything would move {federation.people * width:,}",
         }
-        few = (
+        warnings = (
             ("There are fewer rows than columns: the model will not be determined. Raise size.",)
             if size <= width
             else ()
         )
-        return Expectation(words, few)
+        return Expectation(words, warnings)
 
 
 class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
@@ -111,7 +110,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
         return CoresetStudy(
             columns=study._chosen(federation.describe()),
             task="regression",
-            size=_rows(study.size, federation.people),
+            size=_row_count(study.size, federation.people),
             people=federation.people,
             target=study.target,
             training="rows" if self.gather else "saga",
@@ -173,7 +172,7 @@ class ClusterCoreset(NonPrivateMethod["KMeans"]):
 
     def protocol(self, study: "KMeans", federation: Federation, price: Price | None, repeat: int) -> CoresetStudy:
         """Return an algorithm that draws rows, and then gathers them or clusters where they are."""
-        size = _rows(study.size, federation.people)
+        size = _row_count(study.size, federation.people)
         if size < study.n_clusters:
             raise BadInput(f"size={size} is smaller than n_clusters={study.n_clusters}.", remedy="Raise size.")
         return CoresetStudy(
@@ -225,7 +224,9 @@ class Importance(NonPrivateMethod["CoresetEstimator"]):
         )
 
     def _size(self, study: "CoresetEstimator", columns: Mapping[str, Column], people: int, clusters: int) -> int:
-        return _proved_size(study, columns, people, clusters) if study.size == "auto" else _rows(study.size, people)
+        return (
+            _proved_size(study, columns, people, clusters) if study.size == "auto" else _row_count(study.size, people)
+        )
 
     def learn(self, study: "CoresetEstimator", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
         """Return the sample."""
@@ -249,7 +250,7 @@ def require_consent(study: "Study", method: Method[Any]) -> None:
         )
 
 
-def _rows(size: object, people: int) -> int:
+def _row_count(size: object, people: int) -> int:
     """Return the number of rows to draw. Refuse more than there are people."""
     rows: int = checked("size", size, Whole(1), remedy="For example size=2_000, the number of rows to draw.")
     if rows > people:

@@ -93,7 +93,7 @@ class SecureTables(CountMethod):
     name = "secure"
     does = "pair tables with the noise of a single count; more than two parties: a fit to all pairs, not a count"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and up to c colluding parties"
+    adversary = "the coordinator and up to c colluding parties"
     delta = "optional"
 
     def protocol(
@@ -139,7 +139,7 @@ class Response(CountMethod):
     name = "response"
     does = "unbiased counts from randomised categories, with standard errors, and counts made consistent"
     guarantee = "pure ε, local differential privacy"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "not used"
     reference = "primitives"
     constraints = {"sample": Real(0, 1, closed="right")}
@@ -173,7 +173,7 @@ class Independent(CountMethod):
     name = "independent"
     does = "products of noisy histograms: right only where parties' columns are independent"
     guarantee = "pure ε"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "not used"
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> IndependentCounts:
@@ -239,7 +239,7 @@ class LocalPowers(PowerMethod):
     name = "local"
     does = "noise on every value (p = 1: on each party's sum), then an unbiased estimate for any p > 0"
     guarantee = 'pure ε, local differential privacy (p = 1: not local); event level unless `change="bounds"`'
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "not used"
     reference = "primitives"
 
@@ -265,7 +265,7 @@ class SketchedPowers(PowerMethod):
     name = "sketch"
     does = "p = 2: the same from one perturbed random projection per party"
     guarantee = '(ε, δ); event level unless `change="bounds"`'
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "needed"
     reference = "primitives"
 

@@ -22,9 +22,9 @@ from colonnade.protocol.messages import Algorithm
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
 
-__all__ = ["Expectation", "ExpectedError", "GivenMethod", "Method", "method_from"]
+__all__ = ["Expectation", "ExpectedError", "GivenMethod", "Method", "StudyType", "method_from"]
 
-Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
+StudyType = TypeVar("StudyType", bound="Study", contravariant=True)  # noqa: PLC0105
 """The estimators that offer a method."""
 
 
@@ -93,7 +93,7 @@ class Expectation:
     errors: tuple[ExpectedError, ...] = ()
 
 
-class Method(BaseEstimator, Generic[Of]):
+class Method(BaseEstimator, Generic[StudyType]):
     """How an estimator gets its result.
 
     The parameters of a method's constructor are the options that only this method has. A method never sees data: it plans what
@@ -107,7 +107,7 @@ class Method(BaseEstimator, Generic[Of]):
     """What it does, in one line."""
     guarantee: ClassVar[str]
     """The guarantee, in one line."""
-    trust: ClassVar[str]
+    adversary: ClassVar[str]
     """The adversary that the guarantee is against, in one line."""
     delta: ClassVar[Literal["not used", "optional", "needed"]]
     """Whether it takes a positive δ."""
@@ -120,35 +120,35 @@ class Method(BaseEstimator, Generic[Of]):
     unused: ClassVar[Mapping[str, str]] = {}
     """Parameters of the estimator that it does not use, and what to type instead."""
 
-    def task(self, study: Of) -> str:
+    def task(self, study: StudyType) -> str:
         """Return the name of the task, by which policies allow the study."""
         return study.task
 
-    def price(self, study: Of) -> Price | None:
+    def price(self, study: StudyType) -> Price | None:
         """Return the price of the study for its unit; ``None`` for a study that is not private."""
         return Price.of(study.epsilon, study.delta)
 
-    def unit(self, study: Of) -> Unit:
+    def unit(self, study: StudyType) -> Unit:
         """Return the unit that the price protects."""
         return study.unit
 
-    def relation(self, study: Of) -> str:
+    def relation(self, study: StudyType) -> str:
         """Return the neighbouring relation of the guarantee."""
         return RELATION
 
-    def parameters(self, study: Of) -> dict[str, Parameter]:
+    def parameters(self, study: StudyType) -> dict[str, Parameter]:
         """Return the parameters that identify the study besides its steps."""
         return {}
 
-    def is_local(self, study: Of) -> bool:
+    def is_local(self, study: StudyType) -> bool:
         """Return whether local differential privacy holds."""
         return False
 
-    def protocol(self, study: Of, federation: Federation, price: Price, repeat: int) -> Algorithm:
+    def protocol(self, study: StudyType, federation: Federation, price: Price, repeat: int) -> Algorithm:
         """Return the algorithm that the coordinator runs."""
         raise NotImplementedError
 
-    def expect(self, study: Of, algorithm: Any, federation: Federation) -> Expectation:
+    def expect(self, study: StudyType, algorithm: Any, federation: Federation) -> Expectation:
         """Return what to expect before anything runs, from public facts alone.
 
         It is called again for other ε, so it depends on nothing but its arguments. A test compares expected errors with errors
@@ -156,15 +156,15 @@ class Method(BaseEstimator, Generic[Of]):
         """
         raise NotImplementedError
 
-    def learn(self, study: Of, federation: Federation, value: Any) -> dict[str, Any]:
+    def learn(self, study: StudyType, federation: Federation, value: Any) -> dict[str, Any]:
         """Return the fitted attributes, from what the protocol returned."""
         raise NotImplementedError
 
-    def receipt(self, study: Of, findings: Findings) -> str:
+    def receipt(self, study: StudyType, findings: Findings) -> str:
         """Return the one-line receipt."""
         return findings.receipt
 
-    def checked(self) -> "Method[Of]":
+    def checked(self) -> "Method[StudyType]":
         """Return the same method with plain options. Refuse options that are not allowed."""
         return type(self)(**checked_parameters(self.get_params(deep=False), self.constraints))
 

@@ -92,7 +92,7 @@ class Secure(MomentMethod):
     name = "secure"
     does = "one noisy Gram matrix on secret shares; the model is computed from it, with its noise taken into account"
     guarantee = "(ε, δ)"
-    trust = "the coordinator and up to c colluding parties"
+    adversary = "the coordinator and up to c colluding parties"
     delta = "needed"
     reference = "secure-pca"
     constraints = {"noise": OneOf(("gaussian", "skellam")), "scale": SCALE, "row_norms": ROW_NORMS}
@@ -145,7 +145,7 @@ class Sketch(MomentMethod):
     name = "sketch"
     does = "one perturbed random projection per party, in one message: error in √people"
     guarantee = "(ε, δ)"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "needed"
     reference = "primitives"
     constraints = {"scale": SCALE, "row_norms": ROW_NORMS}
@@ -196,7 +196,7 @@ class Local(MomentMethod):
     name = "local"
     does = "every row perturbed at its party: the baseline, with far more noise"
     guarantee = "(ε, δ), local differential privacy"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "needed"
     reference = "secure-pca"
     constraints = {"scale": SCALE}
@@ -270,7 +270,7 @@ class Functional(MomentMethod):
     name = "functional"
     does = "the objective's coefficients, perturbed on shares before they are opened; weak correlations are pulled towards zero"
     guarantee = "pure ε, one for all or one per party (`budgets`)"
-    trust = "the coordinator and up to c colluding parties"
+    adversary = "the coordinator and up to c colluding parties"
     delta = "not used"
     reference = "functional"
     constraints = {"budgets": Optional(PerParty(Real(0, closed="neither"))), "scale": SCALE}
@@ -376,7 +376,7 @@ class Gradient(MomentMethod):
     name = "gradient"
     does = "mini-batch descent, SGD or Adam, opened step by step with noise in shares"
     guarantee = "(ε, δ) for all steps together"
-    trust = "the coordinator alone, since parties know the batches; with balanced batches also c colluding parties"
+    adversary = "the coordinator alone, since parties know the batches; with balanced batches also c colluding parties"
     delta = "needed"
     reference = "secure-pca"
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
