@@ -28,7 +28,7 @@ from colonnade.coding.columns import (
     to_own_units,
 )
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimators.export import design, linear_pipeline
+from colonnade.estimators.export import design_matrix, linear_pipeline
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema import Category, Column, Numeric, Schema
@@ -88,7 +88,7 @@ def table_rows(values: pd.Series, column: Column) -> np.ndarray:
 
 def scored_rows(values: pd.Series, column: Column) -> np.ndarray:
     columns = {"a.x": column}
-    return design(pd.DataFrame({"a.x": values}), features_of(columns)[1:], columns, coded=True)
+    return design_matrix(pd.DataFrame({"a.x": values}), features_of(columns)[1:], columns, coded=True)
 
 
 def exported_rows(values: pd.Series, column: Column) -> np.ndarray:
@@ -138,7 +138,7 @@ def test_a_frame_is_refused_where_a_party_would_refuse_its_column():
     columns = {"a.x": Numeric(0, 1)}
     twice = pd.DataFrame([[0.5, 0.5]], columns=["a.x", "a.x"])
     with pytest.raises(SchemaMismatch, match="more than one column"):
-        design(twice, features_of(columns)[1:], columns, coded=True)
+        design_matrix(twice, features_of(columns)[1:], columns, coded=True)
 
 
 def test_a_sparse_frame_is_scored_as_a_dense_one():

@@ -45,7 +45,7 @@ from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.datasets.public import PublicData, adult, kc_house
 from colonnade.estimation.moments import pooled_correlations
 from colonnade.estimation.regression import linear_from_moments, logistic_from_moments
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Column
 from colonnade.steps.registry import read_joint
@@ -127,7 +127,7 @@ class Coded:
         parts = [np.ones((len(frame), 1))]
         for name in dict.fromkeys(feature.column for feature in self.features[1:]):
             own = [feature for feature in self.features if feature.column == name]
-            block = design(self.frame, own, {name: self.columns[name]}, coded=True)
+            block = design_matrix(self.frame, own, {name: self.columns[name]}, coded=True)
             parts.append(block[:, 1:] - block[:, :1] if own[0].kind == "sign" else block)
         self.whole = np.hstack(parts)
 
@@ -215,7 +215,7 @@ def central(held: Coded, left: Coded, epsilon: float) -> float:
     released = BASELINES.central_moments(held.whole, held.columns, held.target, epsilon)
     moments = pooled_correlations(released, held.target)
     columns = {name: column for name, column in held.columns.items() if name != held.target}
-    rows = design(left.frame, [f for f in held.features[1:] if f.column != held.target], columns, coded=False)
+    rows = design_matrix(left.frame, [f for f in held.features[1:] if f.column != held.target], columns, coded=False)
     if isinstance(held.columns[held.target], Category):
         chosen = logistic_from_moments(moments, held.target).probabilities(rows).argmax(axis=1)
         return float(np.mean(chosen == left.answers))

@@ -35,7 +35,7 @@ import colonnade as cn
 from colonnade.coding.columns import coefficients_to_own_units, features_of
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
 from colonnade.estimation.moments import Moments
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 
 HERE = Path(__file__).parent
 SEED = 20_000
@@ -112,7 +112,7 @@ def _scikit_learn(data: PublicData) -> float:
     columns = {f"{p}.{c}": column for p, schema in data.schemas.items() for c, column in schema.items()}
     columns.pop(data.target)
     features = features_of(columns)[1:]
-    code = lambda frame: design(named(data, frame), features, columns, coded=True)  # noqa: E731
+    code = lambda frame: design_matrix(named(data, frame), features, columns, coded=True)  # noqa: E731
     target = data.target.partition(".")[2]
     model = LogisticRegression(max_iter=3_000, C=10).fit(code(train), train[target])
     return float(model.score(code(test), test[target]))
@@ -160,7 +160,7 @@ def linear(data: PublicData, target: str, epsilons: Sequence[float], runs: int) 
             bounds = parties.column(target)[2]
             truth = rows[target].clip(bounds.low, bounds.high)
             features = features_of(columns)[1:]
-            code = lambda frame: design(frame, features, columns, coded=False)  # noqa: B023, E731
+            code = lambda frame: design_matrix(frame, features, columns, coded=False)  # noqa: B023, E731
             plain.append(float(LinearRegression().fit(code(held), held[target]).score(code(rows), truth)))
             for epsilon in epsilons:
                 release = parties.moments(epsilon=epsilon, delta=1 / len(data.frame))

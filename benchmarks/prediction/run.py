@@ -32,7 +32,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 import colonnade as cn
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 
 HERE = Path(__file__).parent
 PARTIES = ("bank", "telco", "insurer")
@@ -117,7 +117,7 @@ def exact_classification(model: Any, rows: pd.DataFrame) -> dict[str, float]:
 
 
 def coded_rows(model: Any, rows: pd.DataFrame) -> np.ndarray:
-    return design(rows, model._coded, model._columns, coded=True)  # noqa: SLF001  # as the model itself codes them
+    return design_matrix(rows, model._coded, model._columns, coded=True)  # noqa: SLF001  # as the model itself codes them
 
 
 def exact_components(model: Any, rows: pd.DataFrame) -> dict[str, float]:

@@ -10,7 +10,7 @@ import pandas as pd
 import colonnade as cn
 from colonnade.coding.columns import features_of
 from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 
 SEED = 2026
 DELTA = 1e-5
@@ -88,7 +88,7 @@ class Matrix:
         columns = {f"{p}.{c}": column for p, schema in data.schemas.items() for c, column in schema.items()}
         target = columns.pop(data.target)
         features = features_of(columns)
-        rows = design(named(data, frame), features[1:], columns, coded=True)
+        rows = design_matrix(named(data, frame), features[1:], columns, coded=True)
         self.rows = np.column_stack([np.ones(len(rows)), rows])
         self.labels = np.where(named(data, frame)[data.target] == target.levels[1], 1.0, -1.0)
         self.bound = len(columns) + 1  # squared length of a row, by the schema

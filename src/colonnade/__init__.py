@@ -6,14 +6,14 @@
 >>> study.privacy_.epsilon(observer="coordinator", unit="person")
 2.0
 
-Names are imported when they are first used: ``import colonnade`` alone takes a few milliseconds, whoever only needs an error
-class or the command line's help does not wait for numerical libraries, and type-checkers see everything.
+Names are imported when they are first used. ``import colonnade`` alone takes a few milliseconds, so an error class or the command
+line's help does not wait for numerical libraries. Type-checkers see all names.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import colonnade.report  # noqa: F401  # enters itself as what shows results; light until something is shown
+import colonnade.report  # noqa: F401  # registers what shows results; loads little until something is shown
 from colonnade._version import __version__
 
 if TYPE_CHECKING:
@@ -35,13 +35,12 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
+    from colonnade.estimators.answers import NotFittedError
+    from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
-    from colonnade.estimators.fitted import NotFittedError
-    from colonnade.estimators.linear_regression import LinearRegression
-    from colonnade.estimators.loading import load
-    from colonnade.estimators.logistic_regression import LogisticRegression
-    from colonnade.estimators.pca import PCA
+    from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
+    from colonnade.estimators.second_moments import PCA
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.privacy.accounting import Budget
@@ -105,12 +104,11 @@ _HOMES = {
         "SchemaMismatch",
     ),
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
-    "estimators.fitted": ("NotFittedError",),
+    "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
-    "estimators.linear_regression": ("LinearRegression",),
-    "estimators.loading": ("load",),
-    "estimators.logistic_regression": ("LogisticRegression",),
-    "estimators.pca": ("PCA",),
+    "estimators.regression": ("LinearRegression", "LogisticRegression"),
+    "estimators.catalogue": ("load",),
+    "estimators.second_moments": ("PCA",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "privacy.accounting": ("Budget",),
@@ -121,7 +119,7 @@ _HOME_OF = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for (PEP 562)."""
+    """Import a public name when it is first used (PEP 562)."""
     if name in ("datasets", "methods"):
         return import_module(f"colonnade.{name}")
     if name not in _HOME_OF:

@@ -1,11 +1,11 @@
-"""Constraints on parameters, as data: one class for each kind of constraint, one wording for each kind of mistake.
+"""Constraints on parameters as data: one class for each kind of constraint, with the wording of its error.
 
 An estimator or a method declares what its parameters may be::
 
     constraints = {"ridge": Real(0, closed="left"), "columns": Optional(ColumnList())}
 
-and `checked_parameters` checks them all in one place, before anything else happens. What it returns are plain values: a column
-name given as ``numpy.str_`` becomes a ``str``, a ``numpy.int64`` an ``int``, so that whatever is written into a plan can travel.
+and `checked_parameters` checks them all in one place, before anything else happens. It returns plain values, which can be written
+into a plan: ``numpy.str_`` becomes ``str``, and ``numpy.int64`` becomes ``int``.
 """
 
 from abc import ABC, abstractmethod
@@ -37,17 +37,17 @@ LONGEST_SHOWN = 40
 
 
 class Constraint(ABC):
-    """What a parameter may be."""
+    """A constraint on the value of a parameter."""
 
     @property
     @abstractmethod
     def words(self) -> str:
-        """What is allowed, to be read after "must be"."""
+        """What is allowed, in words that follow "must be"."""
 
     @property
     @abstractmethod
     def example(self) -> str:
-        """A value that is allowed, as it would be typed."""
+        """An allowed value, as it would be typed."""
 
     @abstractmethod
     def allows(self, value: Any) -> bool:
@@ -63,7 +63,7 @@ class Constraint(ABC):
 
 
 def checked(name: str, value: Any, constraint: Constraint, *, remedy: str | None = None) -> Any:
-    """Return a parameter as a plain value; refuse one that its constraint does not allow.
+    """Return a parameter as a plain value. Refuse a value that its constraint does not allow.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def checked(name: str, value: Any, constraint: Constraint, *, remedy: str | None
 
 
 def checked_parameters(given: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> dict[str, Any]:
-    """Return all parameters, those with a constraint as plain values; refuse the first that is not allowed."""
+    """Return all parameters, those with a constraint as plain values. Refuse the first that is not allowed."""
     return {
         name: checked(name, value, constraints[name]) if name in constraints else value for name, value in given.items()
     }
@@ -87,7 +87,7 @@ def checked_parameters(given: Mapping[str, Any], constraints: Mapping[str, Const
 
 @dataclass(frozen=True)
 class Whole(Constraint):
-    """A whole number between two bounds, both included; there may be no upper one."""
+    """A whole number between two bounds, both included. The upper bound is optional."""
 
     low: int
     high: int | None = None
@@ -105,19 +105,19 @@ class Whole(Constraint):
         return str(self.low)
 
     def allows(self, value: Any) -> bool:
-        """A truth value is no number."""
+        """Return whether the value is a whole number within the bounds. A truth value is not a number."""
         if isinstance(value, bool) or not isinstance(value, Integral):
             return False
         return self.low <= int(value) and (self.high is None or int(value) <= self.high)
 
     def plain(self, value: Any) -> int:
-        """As an ``int``."""
+        """Return the value as an ``int``."""
         return int(value)
 
 
 @dataclass(frozen=True)
 class Real(Constraint):
-    """A finite number between two bounds, which are themselves allowed as ``closed`` says; there may be no upper one."""
+    """A finite number between two bounds. ``closed`` says which bounds are included. The upper bound is optional."""
 
     low: float
     high: float | None = None
@@ -134,11 +134,11 @@ class Real(Constraint):
 
     @property
     def example(self) -> str:
-        """Halfway, or a little above the lowest."""
+        """A number between the bounds."""
         return f"{(self.low + (self.low + 2 if self.high is None else self.high)) / 2:g}"
 
     def allows(self, value: Any) -> bool:
-        """A truth value is no number; neither is NaN."""
+        """Return whether the value is a number within the bounds. A truth value is not a number, nor is NaN."""
         if isinstance(value, bool) or not isinstance(value, RealNumber) or not isfinite(value):
             return False
         number = float(value)
@@ -148,7 +148,7 @@ class Real(Constraint):
         return above and (number <= self.high if self.closed in ("both", "right") else number < self.high)
 
     def plain(self, value: Any) -> int | float:
-        """As an ``int`` or a ``float``."""
+        """Return the value as an ``int`` or a ``float``."""
         return int(value) if isinstance(value, Integral) else float(value)
 
 
@@ -170,11 +170,11 @@ class OneOf(Constraint):
         return repr(self.options[0])
 
     def allows(self, value: Any) -> bool:
-        """By the word itself."""
+        """Return whether the value is one of the options."""
         return (value is None or isinstance(value, str)) and value in self.options
 
     def plain(self, value: Any) -> str | None:
-        """As a ``str``."""
+        """Return the value as a ``str``."""
         return None if value is None else str(value)
 
 
@@ -186,23 +186,23 @@ class Boolean(Constraint):
     example = "True"
 
     def allows(self, value: Any) -> bool:
-        """Nothing else will do."""
+        """Return whether the value is a truth value."""
         return isinstance(value, bool)
 
 
 @dataclass(frozen=True)
 class OneColumn(Constraint):
-    """The name of one column. Whether the federation has it is known to the federation alone."""
+    """The name of one column. The federation checks whether there is such a column."""
 
     words = "the name of a column, 'party.column'"
     example = "'bank.income'"
 
     def allows(self, value: Any) -> bool:
-        """Any text."""
+        """Return whether the value is text."""
         return isinstance(value, str)
 
     def plain(self, value: Any) -> str:
-        """As a ``str``."""
+        """Return the value as a ``str``."""
         return str(value)
 
 
@@ -214,15 +214,15 @@ class ColumnList(Constraint):
     example = "['bank.age', 'telco.minutes']"
 
     def allows(self, value: Any) -> bool:
-        """A single text is no list."""
+        """Return whether the value is a list of different names. A single text is not a list."""
         return self._is_list(value) and len(set(value)) == len(value)
 
     def plain(self, value: Any) -> list[str]:
-        """As a list of ``str``."""
+        """Return the value as a list of ``str``."""
         return [str(name) for name in value]
 
     def problem(self, name: str, value: Any) -> str:
-        """Name the column that is there twice."""
+        """Return what is wrong; it names a column that is listed twice."""
         if not self._is_list(value):
             return super().problem(name, value)
         twice = next(one for one in value if list(value).count(one) > 1)
@@ -241,22 +241,22 @@ class PerParty(Constraint):
 
     @property
     def words(self) -> str:
-        """What each is."""
+        """What each value may be."""
         return f"a mapping of party to {self.each.words}"
 
     @property
     def example(self) -> str:
-        """Of one party."""
+        """A mapping of one party."""
         return f"{{'bank': {self.each.example}}}"
 
     def allows(self, value: Any) -> bool:
-        """At least one party."""
+        """Return whether the value maps at least one party, each to an allowed value."""
         if not isinstance(value, Mapping) or not value:
             return False
         return all(isinstance(party, str) and self.each.allows(entry) for party, entry in value.items())
 
     def plain(self, value: Any) -> dict[str, Any]:
-        """As a dictionary."""
+        """Return the value as a dictionary."""
         return {str(party): self.each.plain(entry) for party, entry in value.items()}
 
 
@@ -268,24 +268,24 @@ class Optional(Constraint):
 
     @property
     def words(self) -> str:
-        """What it is if it is given."""
+        """What is allowed besides None."""
         return f"{self.given.words}, or None"
 
     @property
     def example(self) -> str:
-        """One that is given."""
+        """A value other than None."""
         return self.given.example
 
     def allows(self, value: Any) -> bool:
-        """None, or what is given."""
+        """Return whether the value is None or allowed."""
         return value is None or self.given.allows(value)
 
     def plain(self, value: Any) -> Any:
-        """None, or as it is given."""
+        """Return None, or the plain value."""
         return None if value is None else self.given.plain(value)
 
     def problem(self, name: str, value: Any) -> str:
-        """Say more where the constraint itself can."""
+        """Return the inner constraint's own description of the problem, if it has one."""
         own = self.given.problem(name, value)
         return super().problem(name, value) if own.startswith(f"{name} must be ") else own
 
@@ -299,25 +299,25 @@ class Either(Constraint):
 
     @property
     def words(self) -> str:
-        """Both."""
+        """What either constraint allows."""
         return f"{self.first.words}, or {self.second.words}"
 
     @property
     def example(self) -> str:
-        """Of the first."""
+        """The first constraint's example."""
         return self.first.example
 
     def allows(self, value: Any) -> bool:
-        """By either."""
+        """Return whether either constraint allows the value."""
         return self.first.allows(value) or self.second.allows(value)
 
     def plain(self, value: Any) -> Any:
-        """As the one that allows it."""
+        """Return the plain value by the constraint that allows it."""
         return (self.first if self.first.allows(value) else self.second).plain(value)
 
 
 def _shown(value: Any) -> str:
-    """Return a value as it was typed, if that is short; otherwise its type."""
+    """Return a value as it was typed, or its type if that is long."""
     if value is None or isinstance(value, bool | int | float | str):
         typed = repr(value)
         if len(typed) <= LONGEST_SHOWN:

@@ -20,7 +20,7 @@ Each carries a stable ``code``, a ``remedy`` and ``spent``: what the failed call
 party to ε), or ``None`` when every ledger is unchanged. No message ever contains a value from a table.
 
 A model that is used before it is fitted raises a further `BadInput`, which is scikit-learn's error too and therefore lives where
-scikit-learn is imported: `colonnade.estimators.fitted.NotFittedError` (code "not-fitted").
+scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "not-fitted").
 """
 
 from collections.abc import Mapping

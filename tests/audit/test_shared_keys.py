@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from colonnade.audit import shared_keys
-from colonnade.audit.shared_keys import MendedSketches, PaperSketches, attack, certain_loss, largest_common
+from colonnade.audit import distinguish as audits
+from colonnade.audit.distinguish import ColonnadeSketches, PaperSketches, attack, largest_common, loss_bounds
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import sketches
 from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
@@ -29,7 +29,7 @@ PRICE = Price.of(0.49, 1e-5)
     ],
 )
 def test_the_papers_loss_is_at_least_what_the_table_says(gamma, others, delta, epsilon):
-    certain = certain_loss(PaperSketches(PRICE, 4_096, gamma), others=others)
+    certain = loss_bounds(PaperSketches(PRICE, 4_096, gamma), others=others)
     assert certain.delta == pytest.approx(delta, rel=0.05)
     assert certain.epsilon == pytest.approx(epsilon, abs=0.015)
 
@@ -52,7 +52,7 @@ def test_the_attack_succeeds_against_the_papers_composition():
 
 
 def test_the_attack_fails_against_ours():
-    found = attack(MendedSketches(PRICE), randomness=kit.source("ours attacked"), samples=8_000, alpha=kit.ALPHA)
+    found = attack(ColonnadeSketches(PRICE), randomness=kit.source("ours attacked"), samples=8_000, alpha=kit.ALPHA)
     assert not found.caught
 
 
@@ -63,7 +63,7 @@ def test_the_attack_succeeds_against_ours_with_phantoms_of_each_partys_own(monke
         return honest(law, sketches, clusters, source.spawn(next(parties)))
 
     monkeypatch.setattr(sketches, "phantom_values", own_phantoms)
-    found = attack(MendedSketches(PRICE), randomness=kit.source("own phantoms"), samples=8_000, alpha=kit.ALPHA)
+    found = attack(ColonnadeSketches(PRICE), randomness=kit.source("own phantoms"), samples=8_000, alpha=kit.ALPHA)
     assert found.caught
 
 
@@ -79,7 +79,7 @@ def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_
     def only_the_first_has(values):
         return np.where(values[..., 0] > values[..., 1], values[..., 0], 0).max(axis=1)
 
-    class Partial(MendedSketches):
+    class Partial(ColonnadeSketches):
         def release(self, samples, randomness, *, present):
             with pytest.MonkeyPatch.context() as patch:
                 honest_release = sketches.PartitionSketches.release
@@ -90,7 +90,7 @@ def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_
                 patch.setattr(sketches.PartitionSketches, "release", half)
                 return super().release(samples, randomness, present=present)
 
-    monkeypatch.setattr(shared_keys, "largest_common", only_the_first_has)
+    monkeypatch.setattr(audits, "largest_common", only_the_first_has)
     ours = attack(Partial(PRICE), randomness=kit.source("partial"), samples=4_000, alpha=kit.ALPHA)
     monkeypatch.setattr(sketches, "phantom_values", none_for_partial_records)
     lacking = attack(Partial(PRICE), randomness=kit.source("partial, lacking"), samples=4_000, alpha=kit.ALPHA)

@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
 import colonnade as cn
 from colonnade.coordinator.protocols.score_releases import ScoreMoments
 from colonnade.datasets import public
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Posted, Released
 from colonnade.transport.transcript import Recorded
@@ -50,7 +50,7 @@ def exact_accuracy(model, rows):
 
 
 def exact_components(model, rows):
-    coded, scores = design(rows, model._coded, model._columns, coded=True), model.transform(rows)
+    coded, scores = design_matrix(rows, model._coded, model._columns, coded=True), model.transform(rows)
     figures = {f"explained_variance_{place + 1}": value for place, value in enumerate(scores.var(axis=0))}
     left = ((coded - model._coded_means) ** 2).sum(axis=1).mean() - (scores**2).sum(axis=1).mean()
     share = scores.var(axis=0).sum() / coded.var(axis=0).sum()
@@ -58,7 +58,7 @@ def exact_components(model, rows):
 
 
 def exact_clusters(model, rows):
-    coded = design(rows, model._coded, model._columns, coded=True)
+    coded = design_matrix(rows, model._coded, model._columns, coded=True)
     squared = ((coded[:, None] - model._coded_centres) ** 2).sum(axis=2).min(axis=1)
     if isinstance(model, cn.KMeans):
         return {"loss": float(squared.mean())}

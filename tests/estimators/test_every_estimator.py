@@ -26,8 +26,8 @@ from colonnade.constraints import (
     Whole,
     checked,
 )
-from colonnade.estimators.loading import every_estimator as every_estimator_there_is
-from colonnade.estimators.methods.catalogue import BEGIN, END, REFERENCES, catalogue, method_table
+from colonnade.estimators.catalogue import BEGIN, END, REFERENCES, catalogue, method_table
+from colonnade.estimators.catalogue import every_estimator as every_estimator_there_is
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.study import Study
 from colonnade.party.policy import EXACT, STUDIES
@@ -503,7 +503,7 @@ def test_scores_have_names(fitted):
 def test_the_table_of_methods_is_the_one_that_the_methods_write(page, references):
     text = (ROOT / page).read_text(encoding="utf-8")
     shown = text[text.index(BEGIN) : text.index(END) + len(END)]
-    assert shown == method_table(references), "put colonnade.estimators.methods.catalogue.method_table(...) there"
+    assert shown == method_table(references), "put colonnade.estimators.catalogue.method_table(...) there"
 
 
 def test_every_reference_is_where_the_table_points_to():
@@ -517,7 +517,7 @@ def test_every_reference_is_where_the_table_points_to():
 def test_a_method_says_what_it_does_what_it_guarantees_and_whether_it_needs_a_delta(kind, method, federation):
     assert method.does
     assert method.guarantee
-    assert method.trust
+    assert method.adversary
     assert inspect.getdoc(method)
     assert method.private == ("not private" not in method.guarantee)
     study = made(kind, method)

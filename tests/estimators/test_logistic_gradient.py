@@ -10,8 +10,8 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.estimation.descent import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
-from colonnade.estimators.export import design
+from colonnade.estimation.descent import Adam, Average, Settling, Sgd, clipped, optimiser_of
+from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
@@ -204,7 +204,7 @@ def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
     with data.federation(budget=cn.Budget(epsilon=9_000.0, delta=1e-3), test_key=TEST_KEY) as f:
         expected = asked(0.5).preview(f).expected_error
         quiet = asked(2_000.0).fit(f)
-        rows = design(data.joined(), quiet._coded, quiet._columns, coded=False)
+        rows = design_matrix(data.joined(), quiet._coded, quiet._columns, coded=False)
         moved = [np.var(rows @ (asked(0.5).fit(f, repeat=draw).coef_ - quiet.coef_)[0]) for draw in range(1, 6)]
     assert 1 / 1.5 < math.sqrt(np.mean(moved)) / expected < 1.5
 
@@ -426,12 +426,12 @@ def test_plain_steps_and_adam_do_what_they_say() -> None:
 
 
 def test_weights_are_clipped_averaged_and_watched() -> None:
-    assert np.allclose(clip_to_length(np.array([3.0, 4.0]), 1.0), [0.6, 0.8])
-    assert np.allclose(clip_to_length(np.array([3.0, 4.0]), None), [3.0, 4.0])
-    average = IterateAverage()
+    assert np.allclose(clipped(np.array([3.0, 4.0]), 1.0), [0.6, 0.8])
+    assert np.allclose(clipped(np.array([3.0, 4.0]), None), [3.0, 4.0])
+    average = Average()
     for step in range(1, 401):
         found = average.add(np.array([1.0 if step > 200 else 0.0]))
     assert 0.9 < found[0] <= 1.0
-    still, moving = StoppingRule(0.1, 10), StoppingRule(0.0, 10)
+    still, moving = Settling(0.1, 10), Settling(0.0, 10)
     assert [still.has_settled(np.zeros(1)) for _ in range(3)] == [False, True, True]
     assert not any(moving.has_settled(np.zeros(1)) for _ in range(30))

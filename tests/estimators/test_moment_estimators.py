@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.coded_rows import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -270,7 +270,7 @@ def test_rows_are_coded_as_the_parties_code_them(cells):
     frame = pd.DataFrame({name: pd.Series([cell[name] for cell in cells], dtype=object) for name in CELLS})
     frame[["number", "whole", "code"]] = frame[["number", "whole", "code"]].astype(float)
     columns = {f"bank.{name}": column for name, column in ODD.items()}
-    ours = design(frame.add_prefix("bank."), features_of(columns)[1:], columns, coded=True)
+    ours = design_matrix(frame.add_prefix("bank."), features_of(columns)[1:], columns, coded=True)
     scale = 1 << 20
     coding = FixedPoint(tuple(ODD), ODD, scale=scale, row_bound=scale**2 * len(ODD))
     theirs = coded_rows(coding, PrivateTable(Source(frame), ODD), 0, len(frame)).T / scale
@@ -281,11 +281,11 @@ def test_rows_are_coded_as_the_parties_code_them(cells):
 def test_rows_of_any_frame_are_understood(dtype):
     values = {"Int64": [1, None, 0], "category": [1, 0, 1], "bool": [True, False, True], "string": ["1", "0", None]}
     frame = pd.DataFrame({"bank.code": pd.Series(values[dtype], dtype=dtype)})
-    category = design(frame, features_of({"bank.code": CODE})[1:], {"bank.code": CODE}, coded=False)
+    category = design_matrix(frame, features_of({"bank.code": CODE})[1:], {"bank.code": CODE}, coded=False)
     expected = {"Int64": [1, None, 0], "category": [1, 0, 1], "bool": [1, 0, 1], "string": [1, 0, None]}[dtype]
     np.testing.assert_array_equal(category, [[one == 0, one == 1] for one in expected])
     number = cn.Numeric(0, 4)
-    own = design(frame, features_of({"bank.code": number})[1:], {"bank.code": number}, coded=False)
+    own = design_matrix(frame, features_of({"bank.code": number})[1:], {"bank.code": number}, coded=False)
     np.testing.assert_array_equal(own[:, 0], [2 if one is None else one for one in expected])
 
 

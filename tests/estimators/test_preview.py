@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.estimators.preview import FACTORS
+from colonnade.estimators.answers import FACTORS
 from tests import federations
 
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-5}
@@ -87,11 +87,11 @@ def test_the_expected_error_lies_in_its_interval(name, federation):
     [
         (300, {"epsilon": 1.0}, "300 people are few"),
         (3_000, {"epsilon": 0.005}, "below 0.01"),
-        (3_000, {"epsilon": 11.0}, "promises little"),
+        (3_000, {"epsilon": 11.0}, "gives little protection"),
         (3_000, {"epsilon": 1.0, "delta": 1e-3}, "1/people or more"),
     ],
 )
-def test_what_a_careful_colleague_would_point_out(people, parameters, words):
+def test_a_preview_warns_of_few_people_and_of_an_unusual_price(people, parameters, words):
     with federations.federation(people, epsilon=20.0, delta=1e-3) as f:
         warnings = cn.PatternCount(["bank.segment", "telco.plan"], **parameters).preview(f).warnings
         assert any(words in warning for warning in warnings)

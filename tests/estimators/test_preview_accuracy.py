@@ -9,7 +9,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.datasets.synthetic import Federated, three_organisations
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 from colonnade.estimators.study import Study
 from tests import kit
 
@@ -70,7 +70,7 @@ def _explained(study: Any, exact: Any, _: Federated) -> float:
 
 
 def _predictions(study: Any, exact: Any, data: Federated) -> float:
-    rows = design(data.joined(), exact._coded, exact._columns, coded=False)
+    rows = design_matrix(data.joined(), exact._coded, exact._columns, coded=False)
     moved = rows @ np.ravel(study.coef_) - rows @ np.ravel(exact.coef_)
     return float(np.var(moved))
 

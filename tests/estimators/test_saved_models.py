@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
 import colonnade as cn
-from colonnade.estimators.model_file import PAPERS, restored, stored
+from colonnade.estimators.model_file import STUDY_ATTRIBUTES, restored, stored
 from colonnade.estimators.study import Study
 from tests.federations import SCHEMAS, federation, frames, joined
 
@@ -82,7 +82,7 @@ def test_a_loaded_model_is_the_saved_one_to_the_last_bit(name, fitted, tmp_path)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_estimator_declares_whatever_it_learns(name, fitted):
     model = fitted[name]
-    learned = set(vars(model)) - set(model.get_params()) - set(PAPERS) - {"_fitted_on"}
+    learned = set(vars(model)) - set(model.get_params()) - set(STUDY_ATTRIBUTES) - {"_fitted_on"}
     assert learned <= set(model.learned)
     assert set(model.essential) <= learned
 

@@ -14,7 +14,7 @@ from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
-from colonnade.estimators.export import design
+from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.coded_rows import bounded_scores, partial_scores
 from colonnade.party.steps.local import PrivateSquaredLength
 from colonnade.party.steps.products import PrivateScoreHistogram
@@ -61,7 +61,7 @@ def test_a_partial_score_is_the_models_own_product_on_the_coded_columns(records,
     frame = pd.DataFrame(
         {f"bank.{name}": [record[place] for record in records] for place, name in enumerate(COLUMNS)}, dtype=object
     )
-    expected = design(frame, features_of(columns)[1:], columns, coded=False) @ own + intercept
+    expected = design_matrix(frame, features_of(columns)[1:], columns, coded=False) @ own + intercept
     found = partial_scores(scores, table(records), 0, len(records), 0) + shifted[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
 
@@ -151,7 +151,7 @@ def test_a_sum_of_squares_is_the_squared_distance_from_a_point():
     records = [("gold", 60.0, 3.0, "no"), ("basic", 20.0, 9.0, "no"), (None, 95.0, 0.0, "no")]
     columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
     frame = pd.DataFrame(records, columns=[*columns, "default"])
-    exact = ((design(frame, features_of(columns)[1:], columns, coded=True) - point) ** 2).sum()
+    exact = ((design_matrix(frame, features_of(columns)[1:], columns, coded=True) - point) ** 2).sum()
     statistic = squared(3, (-2 * point).tolist(), height=10**6)
     found = statistic.compute(table(records))[0] * 20.0 / 10**6 + 3 * point @ point
     assert found == pytest.approx(exact, abs=1e-4)

@@ -21,7 +21,7 @@ from colonnade.report.dashboard.views import (
     MOST_COLUMNS,
     PALETTE,
     ReleaseLine,
-    columns_over_time,
+    bars_over_time,
     party_view,
     segments,
 )
@@ -163,7 +163,7 @@ def test_a_party_sees_what_it_spent_on_what(client, sources):
     text = client.get("/party/bank").text
     assert "pattern-count/response" in text
     assert "budget-exceeded" in text
-    assert "a peer&#39;s has gone back" in text
+    assert "a peer&#39;s ledger has gone back" in text
 
 
 def test_the_coordinator_sees_parties_steps_bytes_and_reports(client):
@@ -190,7 +190,7 @@ def test_a_ledger_that_does_not_check_shows_its_trouble_and_no_figures(client, s
     data[len(data) // 2] ^= 255
     path.write_bytes(bytes(data))
     text = client.get("/party/bank").text
-    assert "cannot be trusted" in text
+    assert "failed its check" in text
     assert "remaining" not in text
 
 
@@ -205,7 +205,7 @@ def test_a_bar_is_as_long_as_what_was_spent_and_colours_stay_with_their_study():
     bar = segments({"a": 1.0, "b": 0.5}, 3.0)
     assert [round(part.start + part.width, 6) for part in bar] == [33.333333, 50.0]
     lines = [ReleaseLine(str(n), "x", "ab"[n % 2], 0.01, 0.01 * n, True) for n in range(500)]
-    columns = columns_over_time(lines, 10.0)
+    columns = bars_over_time(lines, 10.0)
     assert len(columns) <= MOST_COLUMNS
     assert columns[-1].when == "499"
     assert all([part.colour for part in column.segments] == list(PALETTE[:2]) for column in columns)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.report import plots as charts
+from colonnade.report import plots
 
 HOSTILE = [
     "an extraordinarily long name of a level that nobody would ever choose, and yet somebody has chosen it",
@@ -82,12 +82,12 @@ def test_a_figure_shows_itself_in_a_notebook_and_no_label_is_read_as_mathematics
     figure = fitted[name].plot()
     assert "<svg" in figure._repr_svg_()
     assert not any(text.get_parse_math() for axes in figure.axes for text in axes.get_yticklabels())
-    assert b"<b>bold</b>" not in charts.svg(figure, drawn=False)
+    assert b"<b>bold</b>" not in plots.svg(figure, drawn=False)
 
 
 def test_colours_can_be_told_apart_by_people_who_see_no_red_or_no_green():
     """Simulated with the matrices of Viénot, Brettel and Mollon (1999), in linear light."""
-    codes = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in charts.COLOURS]
+    codes = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in plots.COLOURS]
     linear = np.array(codes) ** 2.2
     protan = np.array([[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]])
     deutan = np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]])

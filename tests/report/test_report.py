@@ -13,9 +13,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.protocol import codec
-from colonnade.report import document
-from colonnade.report import markup as promise
-from colonnade.report.document import noises
+from colonnade.report import document, markup
+from colonnade.report.document import noise_words_of
 from colonnade.report.markup import Html, join, table, tag
 from tests import federations
 from tests.cli.studies import call
@@ -108,7 +107,7 @@ def test_a_report_is_one_small_file_that_fetches_nothing_and_runs_nothing(name, 
 def test_it_says_what_was_promised_to_whom_at_what_price_and_where_the_proof_is(name, studies, federation, reports):
     study = studies[name]
     page = read(reports[name])
-    assert promise.PROMISE in page.text
+    assert markup.PROMISE in page.text
     assert study.receipt_ in page.text
     assert codec.digest(study.plan_).hex() in page.text
     for assumption in study.privacy_.assumptions:
@@ -132,7 +131,7 @@ def test_it_says_what_was_promised_to_whom_at_what_price_and_where_the_proof_is(
 
 
 def test_sensitivity_and_scale_are_those_of_the_mechanism_that_drew_the_noise(studies):
-    found = {name: noises(study.plan_, study.schema_) for name, study in studies.items()}
+    found = {name: noise_words_of(study.plan_, study.schema_) for name, study in studies.items()}
     assert found["secure"][0].scale.startswith("standard deviation 1.919")
     assert "1 cell of the tables" in found["secure"][0].sensitivity
     assert all(noise.sensitivity == "Δ₁ = 1 (whole numbers released)" for noise in found["independent"])
@@ -146,12 +145,12 @@ def test_secure_studies_show_a_signature_of_every_member_and_local_ones_say_that
     assert set(studies["secure"].transcript_.signatures) == {"bank", "telco", "insurer"}
     assert studies["response"].transcript_.signatures == {}
     page = read(reports["response"])
-    assert "no run was signed" in page.text
+    assert "No run was signed" in page.text
 
 
 def test_the_promise_is_the_readmes_word_for_word():
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert promise.PROMISE in readme
+    assert markup.PROMISE in readme
 
 
 def test_what_a_party_calls_itself_cannot_become_markup(tmp_path):
@@ -212,7 +211,7 @@ def test_a_study_that_is_not_private_says_so_loudly(tmp_path):
         ).fit(f)
         page = read(study.report(tmp_path / "study.html"))
         source = (tmp_path / "study.html").read_text()
-    assert promise.NONPRIVATE in page.text
+    assert markup.NONPRIVATE in page.text
     assert source.index('class="alarm"') < source.index("The promise")
     assert "NO NOISE" in page.text
     assert "∞" in page.text
@@ -237,10 +236,10 @@ def test_a_saved_model_has_a_report_without_the_federation(studies, tmp_path):
     assert result.exit_code == 0, result.output
     page = read(tmp_path / "model.html")
     assert codec.digest(studies["logistic"].plan_).hex() in page.text
-    assert "The federation was not at hand" in page.text
+    assert "ledgers could not be read" in page.text
 
 
 def test_a_closed_federation_does_not_spoil_a_report(tmp_path):
     with federations.federation(600, epsilon=1.0) as f:
         study = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f)
-    assert "not at hand" in read(study.report(tmp_path / "study.html")).text
+    assert "ledgers could not be read" in read(study.report(tmp_path / "study.html")).text

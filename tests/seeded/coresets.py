@@ -149,7 +149,7 @@ BUGS = [
     Bug(
         "a theoretical size that is cut down in silence",
         wrapped(
-            methods,
+            importance_sampling,
             "regression_size",
             lambda honest, *rest, **more: min(honest(*rest, **more), 400),
         ),

@@ -8,7 +8,6 @@ import colonnade as cn
 from colonnade.coordinator.protocols import power_moments
 from colonnade.party.gate import Gate
 from colonnade.report import markup
-from colonnade.report import markup as promise
 from tests.estimators import test_preview as previews
 from tests.report import test_report as reports
 from tests.seeded.bug import Bug, replaced, wrapped
@@ -29,7 +28,7 @@ BUGS = [
     ),
     Bug(
         "the report's promise is another than the README's",
-        replaced(promise, "PROMISE", promise.PROMISE.replace("no larger", "hardly larger")),
+        replaced(markup, "PROMISE", markup.PROMISE.replace("no larger", "hardly larger")),
         reports.test_the_promise_is_the_readmes_word_for_word,
     ),
     Bug(

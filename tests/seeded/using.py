@@ -10,8 +10,7 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.coordinator.protocols.score_releases import ScoreMoments
-from colonnade.estimators import export as design
-from colonnade.estimators import loading, model_file, study
+from colonnade.estimators import catalogue, export, model_file, study
 from colonnade.party import row_orders as deliveries
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
@@ -127,7 +126,7 @@ def _reads_numbers_its_own_way(honest, values, name, column):
 BUGS = [
     Bug(
         "a frame is read in another way than a party's table",
-        wrapped(design, "encoded", _reads_numbers_its_own_way),
+        wrapped(export, "encoded", _reads_numbers_its_own_way),
         coding.test_true_in_a_column_of_numbers_is_one_everywhere,
     ),
     Bug(
@@ -237,14 +236,14 @@ BUGS = [
     ),
     _model_bug(
         "a model's plan is not compared with its hash",
-        replaced(model_file, "_check_papers", lambda papers, plan_hash: None),
+        replaced(model_file, "_check_study_attributes", lambda attributes, plan_hash: None),
         saved.test_a_forged_file_with_a_right_digest_is_refused_by_its_structure,
         "another plan under the old hash",
         folder=True,
     ),
     _model_bug(
         "a model file may set any attribute",
-        replaced(loading, "PAPERS", (*loading.PAPERS, "predict")),
+        replaced(catalogue, "STUDY_ATTRIBUTES", (*catalogue.STUDY_ATTRIBUTES, "predict")),
         saved.test_a_forged_file_with_a_right_digest_is_refused_by_its_structure,
         "an attribute that hides a method",
         folder=True,

@@ -1,1 +1,1 @@
-"""Distinguishing audits and second opinions, for users and for our own tests alike."""
+"""Audits that try to refute a privacy claim, and a second computation of a ledger's total."""

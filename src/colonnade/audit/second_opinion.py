@@ -1,14 +1,13 @@
-"""A ledger's total by other means: privacy loss distributions, composed by dp-accounting.
+"""A second computation of a ledger's total: privacy loss distributions, composed by dp-accounting.
 
-The ledger adds Rényi curves and pure ε. A privacy loss distribution describes the same rows more finely: a pure row by
-its worst case, binary randomised response; a zCDP row by the Gaussian of the same ρ. Where both apply the second
-figure is at most the ledger's and rarely more than a tenth below it, so one above the ledger's means that the ledger
-shows less than was released. At δ = 0, and for rows of any other curve, there is no such second opinion. Measured
-(tests/audit/test_accountant.py):
+The ledger adds Rényi curves and pure ε. A privacy loss distribution describes the same rows more finely: a pure row by its
+worst case, binary randomised response; a zCDP row by the Gaussian of the same ρ. Its ε is at most the ledger's, and rarely more
+than a tenth below. A larger one would mean that the ledger shows less than was released. At δ = 0, and for rows of any other
+curve, there is no second opinion. Measured (tests/audit/test_accountant.py):
 
-* δ ≤ 1e-5 and ε ≥ 0.5: the ledger is at most 10 % above, for Gaussian releases, pure ones and mixtures; nothing where the
-  plain sum of pure losses is the best bound;
-* larger δ or smaller ε: more, up to 16 % (Gaussian, ε = 0.1 at δ = 1e-4). The conversion from Rényi loses there.
+* δ ≤ 1e-5 and ε ≥ 0.5: the ledger is at most 10 % above, for Gaussian releases, pure ones and mixtures. It is equal if the plain
+  sum of pure losses is the best bound.
+* larger δ or smaller ε: up to 16 % above (Gaussian, ε = 0.1 at δ = 1e-4). The conversion from Rényi loses there.
 
 dp-accounting's event for randomised response is not used: under its zero-out relation (``REPLACE_SPECIAL``) it measures the
 distance to an even coin, 0.62 for ε = 1, which does not stand for an arbitrary pure mechanism.
@@ -25,14 +24,14 @@ from colonnade.privacy.accounting import NANO, ORDERS, Loss, total
 __all__ = ["SLACK", "distribution_epsilon"]
 
 SLACK = 0.01
-"""How far above the ledger's ε the distribution's may lie, relatively: what its grid may add."""
+"""How far the distribution's ε may lie above the ledger's, as a share of it, because of its grid."""
 
 _FINEST = 1e-4
 _LARGEST_GRID = 1_000_000
 
 
 def distribution_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
-    """Return ε at this δ by privacy loss distributions, or ``None`` where they do not apply.
+    """Return ε at this δ by privacy loss distributions, or ``None`` if they do not apply.
 
     Examples
     --------
@@ -73,7 +72,7 @@ def _distribution(kind: tuple[str, float], interval: float) -> Any:
 
 
 def _interval(losses: Sequence[Loss], delta: float) -> float:
-    """Return a grid so fine that rounding each row up adds less than half of `SLACK`, and yet of bounded size."""
+    """Return the spacing of the grid: rounding each row up adds less than half of `SLACK`, and the size is bounded."""
     wanted = total(losses).epsilon(delta) * SLACK / (2 * len(losses))
     widest = sum((loss.pure or 0) / NANO for loss in losses)
     return max(min(_FINEST, wanted), 2 * widest / _LARGEST_GRID, 1e-9)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from colonnade.cli.demo_studies import Comparison, DemoStudy
     from colonnade.coordinator.federation import Federation
     from colonnade.datasets.synthetic import Federated
-    from colonnade.estimators.fitted import Evaluation
-    from colonnade.estimators.logistic_regression import LogisticRegression
+    from colonnade.estimators.answers import Evaluation
+    from colonnade.estimators.regression import LogisticRegression
     from colonnade.estimators.study import Study
 
 __all__ = ["demo"]
@@ -154,8 +154,8 @@ def _show_alignment(data: "Federated") -> None:
 def _show_round_trip(data: "Federated") -> None:
     """Split, fit, evaluate, save, load, predict; parties with policies of their own, which allow scores for the bank alone."""
     from colonnade.errors import NonPrivateRefused
-    from colonnade.estimators.loading import load
-    from colonnade.estimators.logistic_regression import LogisticRegression
+    from colonnade.estimators.catalogue import load
+    from colonnade.estimators.regression import LogisticRegression
     from colonnade.party.policy import Policy
     from colonnade.privacy.accounting import Budget
 

@@ -14,11 +14,10 @@ from sklearn.linear_model import LinearRegression as Exact
 from colonnade.coordinator.federation import Federation
 from colonnade.datasets.synthetic import Federated
 from colonnade.estimators.clustering import KMeans
-from colonnade.estimators.linear_regression import LinearRegression
-from colonnade.estimators.logistic_regression import LogisticRegression
-from colonnade.estimators.methods.regressions import Gradient
-from colonnade.estimators.pca import PCA
+from colonnade.estimators.methods.moments import Gradient
+from colonnade.estimators.regression import LinearRegression, LogisticRegression
 from colonnade.estimators.releases import Moment, PatternCount
+from colonnade.estimators.second_moments import PCA
 from colonnade.estimators.study import Study
 from colonnade.privacy.accounting import Budget
 from colonnade.schema import Numeric

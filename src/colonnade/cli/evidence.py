@@ -149,7 +149,7 @@ def _gaussian(epsilon: float, delta: float) -> Any:
 
 def _shared_keys(epsilon: float, delta: float, samples: int, alpha: float) -> "tuple[Finding, Finding]":
     """Look for maxima that two parties have in common; one release of sketches counts for fifty samples."""
-    from colonnade.audit.shared_keys import MendedSketches, PaperSketches, attack
+    from colonnade.audit.distinguish import ColonnadeSketches, PaperSketches, attack
     from colonnade.privacy.accounting import Price
     from colonnade.privacy.randomness import SystemRandomness
 
@@ -158,7 +158,7 @@ def _shared_keys(epsilon: float, delta: float, samples: int, alpha: float) -> "t
         raise BadInput("Sketches need a positive delta.", remedy="For example --delta 1e-5.")
     ours, theirs = (
         attack(one, randomness=SystemRandomness(), samples=max(samples // 50, 1_000), alpha=alpha)
-        for one in (MendedSketches(price), PaperSketches(price))
+        for one in (ColonnadeSketches(price), PaperSketches(price))
     )
     return ours, theirs
 

@@ -130,7 +130,7 @@ def _of_study_file(source: Path, target: Path) -> Path:
 
 
 def _of_model(source: Path, target: Path) -> Path:
-    from colonnade.estimators.loading import load
+    from colonnade.estimators.catalogue import load
     from colonnade.report import document
 
     return document.write([load(source)], target, title=f"Privacy report: {source.name}")

@@ -1,4 +1,4 @@
-"""Public data: synthetic federations, and the one generator of public choices."""
+"""Public data: synthetic federations, and the generator that makes them."""
 
 import numpy as np
 
@@ -14,18 +14,18 @@ __all__ = [
     "three_organisations",
 ]
 
-PublicGenerator = np.random.Generator  # noqa: TID251  # a name for annotations; see below for what it may serve
+PublicGenerator = np.random.Generator  # noqa: TID251  # a name for annotations
 
 
 def public_generator(seed: int) -> PublicGenerator:
-    """Return a seeded generator for public choices: synthetic data, and nothing that protects anybody.
+    """Return a seeded generator for synthetic data.
 
-    Its stream can be predicted from what it puts out, so noise, shares and masks never come from it: those take
+    Its stream can be predicted from its output. Noise, shares and masks never come from it; they use
     `colonnade.privacy.randomness`.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise BadInput("The seed of public choices is a whole number, zero or more.")
-    return np.random.default_rng(seed)  # noqa: TID251  # the only place: data made here is public by construction
+        raise BadInput("seed must be a whole number of at least 0.", remedy="For example seed=0.")
+    return np.random.default_rng(seed)  # noqa: TID251  # the only place: data made here are public
 
 
 # Last, because the module makes its data with the generator above.

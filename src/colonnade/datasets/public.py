@@ -1,10 +1,10 @@
-"""Public data sets as federations: what each party would hold, with bounds that are common knowledge.
+"""Public data sets divided between parties, with bounds that are common knowledge.
 
-The files themselves are not part of the library. Each loader takes the Parquet file, or the folder it lies in;
-without either the environment variable COLONNADE_DATA names the folder.
+The files are not part of the library. Each loader takes the path of the Parquet file or of its folder. Without a path, the
+environment variable COLONNADE_DATA names the folder.
 
-Bounds are declared, not taken from the rows: Adult, Letter and King County house sales are census, optical-character
-and county records with documented ranges; the NSL-KDD bounds are what an operator would declare for a connection log.
+Bounds are declared, not taken from the rows. Adult, Letter and King County house sales are census, optical-character and county
+records with documented ranges. The NSL-KDD bounds are what an operator would declare for a connection log.
 """
 
 import os
@@ -14,17 +14,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from colonnade.datasets._levels import (
-    ADULT_COUNTRY,
-    ADULT_EDUCATION,
-    ADULT_MARITAL,
-    ADULT_OCCUPATION,
-    ADULT_RACE,
-    ADULT_RELATIONSHIP,
-    ADULT_WORKCLASS,
-    KDD_FLAG,
-    KDD_SERVICE,
-)
 from colonnade.errors import BadInput
 from colonnade.schema import Category, Numeric, Schema
 
@@ -32,6 +21,179 @@ __all__ = ["DATA_VARIABLE", "PublicData", "adult", "kc_house", "letter", "nsl_kd
 
 DATA_VARIABLE = "COLONNADE_DATA"
 PERSON = "person"
+
+# The categories that the data sets document, in alphabetical order.
+ADULT_EDUCATION = (
+    "Preschool",
+    "1st-4th",
+    "5th-6th",
+    "7th-8th",
+    "9th",
+    "10th",
+    "11th",
+    "12th",
+    "HS-grad",
+    "Some-college",
+    "Assoc-voc",
+    "Assoc-acdm",
+    "Bachelors",
+    "Masters",
+    "Prof-school",
+    "Doctorate",
+)
+ADULT_WORKCLASS = (
+    "Federal-gov",
+    "Local-gov",
+    "Never-worked",
+    "Private",
+    "Self-emp-inc",
+    "Self-emp-not-inc",
+    "State-gov",
+    "Without-pay",
+)
+ADULT_MARITAL = (
+    "Divorced",
+    "Married-AF-spouse",
+    "Married-civ-spouse",
+    "Married-spouse-absent",
+    "Never-married",
+    "Separated",
+    "Widowed",
+)
+ADULT_OCCUPATION = (
+    "Adm-clerical",
+    "Armed-Forces",
+    "Craft-repair",
+    "Exec-managerial",
+    "Farming-fishing",
+    "Handlers-cleaners",
+    "Machine-op-inspct",
+    "Other-service",
+    "Priv-house-serv",
+    "Prof-specialty",
+    "Protective-serv",
+    "Sales",
+    "Tech-support",
+    "Transport-moving",
+)
+ADULT_RELATIONSHIP = ("Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife")
+ADULT_RACE = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
+ADULT_COUNTRY = (
+    "Cambodia",
+    "Canada",
+    "China",
+    "Columbia",
+    "Cuba",
+    "Dominican-Republic",
+    "Ecuador",
+    "El-Salvador",
+    "England",
+    "France",
+    "Germany",
+    "Greece",
+    "Guatemala",
+    "Haiti",
+    "Holand-Netherlands",
+    "Honduras",
+    "Hong",
+    "Hungary",
+    "India",
+    "Iran",
+    "Ireland",
+    "Italy",
+    "Jamaica",
+    "Japan",
+    "Laos",
+    "Mexico",
+    "Nicaragua",
+    "Outlying-US(Guam-USVI-etc)",
+    "Peru",
+    "Philippines",
+    "Poland",
+    "Portugal",
+    "Puerto-Rico",
+    "Scotland",
+    "South",
+    "Taiwan",
+    "Thailand",
+    "Trinadad&Tobago",
+    "United-States",
+    "Vietnam",
+    "Yugoslavia",
+)
+KDD_FLAG = ("OTH", "REJ", "RSTO", "RSTOS0", "RSTR", "S0", "S1", "S2", "S3", "SF", "SH")
+KDD_SERVICE = (
+    "IRC",
+    "X11",
+    "Z39_50",
+    "aol",
+    "auth",
+    "bgp",
+    "courier",
+    "csnet_ns",
+    "ctf",
+    "daytime",
+    "discard",
+    "domain",
+    "domain_u",
+    "echo",
+    "eco_i",
+    "ecr_i",
+    "efs",
+    "exec",
+    "finger",
+    "ftp",
+    "ftp_data",
+    "gopher",
+    "harvest",
+    "hostnames",
+    "http",
+    "http_2784",
+    "http_443",
+    "http_8001",
+    "imap4",
+    "iso_tsap",
+    "klogin",
+    "kshell",
+    "ldap",
+    "link",
+    "login",
+    "mtp",
+    "name",
+    "netbios_dgm",
+    "netbios_ns",
+    "netbios_ssn",
+    "netstat",
+    "nnsp",
+    "nntp",
+    "ntp_u",
+    "other",
+    "pm_dump",
+    "pop_2",
+    "pop_3",
+    "printer",
+    "private",
+    "red_i",
+    "remote_job",
+    "rje",
+    "shell",
+    "smtp",
+    "sql_net",
+    "ssh",
+    "sunrpc",
+    "supdup",
+    "systat",
+    "telnet",
+    "tftp_u",
+    "tim_i",
+    "time",
+    "urh_i",
+    "urp_i",
+    "uucp",
+    "uucp_path",
+    "vmnet",
+    "whois",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +203,7 @@ class PublicData:
     Parameters
     ----------
     name
-        The data set's name.
+        The name of the data set.
     frame
         All rows, with a ``person`` column that numbers them.
     schemas
@@ -100,7 +262,7 @@ def adult(path: str | os.PathLike[str] | None = None) -> PublicData:
 
 
 def nsl_kdd(path: str | os.PathLike[str] | None = None) -> PublicData:
-    """NSL-KDD connection records, training and test rows together, in four parties; ``attack`` says whether one was."""
+    """NSL-KDD connection records, training and test rows together, in four parties; the target is ``attack``."""
     frame = _read(path, "nsl_kdd.parquet").drop(columns=["difficulty", "split"])
     frame["attack"] = frame.pop("label").ne("normal").map({False: "no", True: "yes"})
     rate = Numeric(0, 1)
@@ -223,13 +385,15 @@ def _read(path: str | os.PathLike[str] | None, name: str) -> pd.DataFrame:
     try:
         return pd.read_parquet(place)
     except (OSError, ValueError) as error:
-        raise BadInput(f"The data file {name} cannot be read as Parquet.", remedy="Fetch it again.") from error
+        raise BadInput(f"The data file {name} cannot be read as Parquet.", remedy="Download it again.") from error
 
 
 def _numbered(name: str, frame: pd.DataFrame, schemas: Mapping[str, Schema], target: str) -> PublicData:
     missing = [column for schema in schemas.values() for column in schema if column not in frame.columns]
     if missing:
-        raise BadInput(f"The file of {name} lacks {len(missing)} of its columns.", remedy="Fetch it again.")
+        raise BadInput(
+            f"The file of {name} lacks {len(missing)} columns, such as {missing[0]!r}.", remedy="Download it again."
+        )
     numbered = frame.reset_index(drop=True)
     numbered.insert(0, PERSON, range(len(numbered)))
     return PublicData(name, numbered, schemas, target)

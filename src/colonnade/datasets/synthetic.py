@@ -1,7 +1,7 @@
-"""Synthetic federations: invented people whose columns, at different organisations, hang together.
+"""Synthetic federations: invented people whose columns at different organisations are correlated.
 
-All of it is made from a public seed, so true answers may be shown beside private ones. Every organisation also holds
-some people whom the others lack, and its rows are in an order of their own.
+All data are made from a public seed, so true answers may be shown next to private ones. Every organisation also has some people
+that the others do not have, and its rows are in an order of their own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ INSURER = Schema(
 
 @dataclass(frozen=True)
 class Organisation:
-    """One organisation's table and what is public about it."""
+    """One organisation's table and its public schema."""
 
     frame: pd.DataFrame = field(repr=False)
     schema: Schema
@@ -79,7 +79,7 @@ class Federated(Mapping[str, Organisation]):
         return len(self.organisations)
 
     def federation(self, **options: Any) -> Federation:
-        """Bring the organisations up as a federation in this process; takes what `Federation.simulate` takes but parties and id.
+        """Return the organisations as a federation in this process. Takes the options of `Federation.simulate`.
 
         Examples
         --------
@@ -91,14 +91,14 @@ class Federated(Mapping[str, Organisation]):
         return Federation.simulate(parties, id=self.id, **options)
 
     def joined(self) -> pd.DataFrame:
-        """Return what no organisation could see: everybody's columns side by side, as ``"party.column"``, by id."""
+        """Return all columns in one table, named ``"party.column"``, by id. No organisation could see it."""
         tables = [self[name].frame.set_index(self.id).add_prefix(f"{name}.") for name in self]
         return pd.concat(tables, axis=1, join="inner").sort_index()
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Points around known centres, their columns divided among parties.
+    """Points around known centres, with columns divided among parties.
 
     Attributes
     ----------
@@ -118,16 +118,16 @@ class Mixture:
 def three_organisations(people: int = 50_000, seed: int = 0) -> Federated:
     """Invent a bank, a telco and an insurer with ``people`` customers in common.
 
-    Three hidden traits of each person drive all columns: *wealth*, *caution* and *youth*; people come in three kinds.
-    Hence patterns and clusters across organisations, three strong principal components, and a default at the bank that
-    the other two help to predict.
+    All columns depend on three hidden traits of each person: *wealth*, *caution* and *youth*. People come in three kinds. So
+    there are patterns and clusters across organisations, three strong principal components, and a default at the bank that the
+    columns of the other two help to predict.
 
     Parameters
     ----------
     people
-        How many people all three have; each has a further 5 to 10 % whom the others lack.
+        The number of people that all three have. Each has a further 5 to 10 % that the others do not have.
     seed
-        Of the public generator.
+        The seed of the public generator.
     """
     _require_count("people", people)
     generator = public_generator(seed)
@@ -142,7 +142,7 @@ def three_organisations(people: int = 50_000, seed: int = 0) -> Federated:
 
 
 def _traits(people: int, generator: PublicGenerator) -> Vector:
-    """Wealth, caution and youth: the settled, the young and careless, the old and careful."""
+    """Return wealth, caution and youth of people of three kinds: settled, young and careless, old and careful."""
     kinds = np.array([[1.0, 0.4, -0.2], [-0.4, -0.9, 1.1], [-0.6, 0.6, -0.9]])
     return kinds[generator.integers(3, size=people)].T + 0.6 * generator.standard_normal((3, people))
 
@@ -190,7 +190,7 @@ def _insurer(traits: Vector, generator: PublicGenerator) -> pd.DataFrame:
 
 
 def _level(schema: Schema, name: str, score: Vector, cuts: tuple[float, ...]) -> NDArray[np.object_]:
-    """Name the interval of the cuts in which a score lies."""
+    """Return the level whose interval between cuts holds the score."""
     column = schema[name]
     assert isinstance(column, Category)
     levels: NDArray[np.object_] = np.array(column.levels, dtype=object)
@@ -216,20 +216,20 @@ def gaussian_mixture(
     Parameters
     ----------
     people
-        How many people all parties have; each party has a further 5 % whom the others lack.
+        The number of people that all parties have. Each has a further 5 % that the others do not have.
     clusters
-        How many centres, equally likely.
+        The number of centres, equally likely.
     columns, parties
-        How many columns each party has, and how many parties there are (``"party1"`` and so on).
+        The number of columns of each party, and of parties (``"party1"`` and so on).
     spread
-        The standard deviation about a centre, the same in all columns.
+        The standard deviation around a centre, the same in all columns.
     seed
-        Of the public generator.
+        The seed of the public generator.
     """
     for name, count in (("people", people), ("clusters", clusters), ("columns", columns), ("parties", parties)):
         _require_count(name, count)
     if not 0 < spread < 1:
-        raise BadInput("spread must lie between 0 and 1.")
+        raise BadInput(f"spread must be a number between 0 and 1, not {spread!r}.", remedy="For example spread=0.1.")
     generator = public_generator(seed)
     centers = generator.uniform(-0.8, 0.8, (clusters, columns * parties))
     extra = {f"party{number}": people // 20 for number in range(1, parties + 1)}
@@ -249,9 +249,9 @@ def _coordinates(points: Vector) -> Organisation:
 def _distributed(
     tables: Mapping[str, Organisation], people: int, extra: Mapping[str, int], generator: PublicGenerator
 ) -> Federated:
-    """Give each organisation the people in common and its own, with ids, in an order of its own.
+    """Give each organisation the common people and its own, with ids, in an order of its own.
 
-    Ids ascend in the order of the rows given, so that ``joined()`` keeps it.
+    Ids ascend in the order of the given rows, so ``joined()`` keeps that order.
     """
     steps = generator.integers(1, 10, size=people + sum(extra.values()))
     ids = 10_000_000 + np.cumsum(steps)
@@ -268,4 +268,4 @@ def _distributed(
 
 def _require_count(name: str, count: object) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise BadInput(f"{name} must be a whole number, one or more.")
+        raise BadInput(f"{name} must be a whole number of at least 1.", remedy=f"For example {name}=3.")

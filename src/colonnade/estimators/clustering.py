@@ -1,4 +1,7 @@
-"""`KMeans` and `KMedian`: clusters of people by columns of several parties."""
+"""`KMeans` and `KMedian`: clusters of people by columns of several parties.
+
+The method is that of *Private vertical clustering* (Li, Wang, Li, 2023; docs/references.md#clustering).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,19 +14,12 @@ from sklearn.pipeline import Pipeline
 from colonnade.coding.columns import Feature, coded_widths, consecutive_places, to_coded_units
 from colonnade.constraints import ColumnList, Constraint, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.clustering_metrics import ClusteringEvaluation, LocalCells, best_guesser
-from colonnade.coordinator.protocols.score_releases import Prediction
+from colonnade.coordinator.protocols import clustering_metrics, score_releases
 from colonnade.errors import BadInput
 from colonnade.estimation.scoring import party_scores
-from colonnade.estimators.export import design, nearest_pipeline
-from colonnade.estimators.fitted import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.methods.clusters import (
-    IndependentClusters,
-    ResponseClusters,
-    SecureClusters,
-    SketchedClusters,
-)
-from colonnade.estimators.methods.coresets import ClusterCoreset
+from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.export import design_matrix, nearest_pipeline
+from colonnade.estimators.methods import clusters, coresets
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
@@ -34,20 +30,20 @@ __all__ = ["LARGEST_SEED", "ClusteringStudy", "KMeans", "KMedian"]
 
 LARGEST_SEED = 2**31 - 1
 TYPICAL = 0.25
-"""Where the loss lies between what a guess leaves open, if nothing is known."""
+"""Where the loss is expected between its bounds if nothing is known: at a quarter of the way."""
 Array = NDArray[np.float64]
 Guesser = tuple[str, Array, NDArray[np.intp], float]
-"""Who guesses; its points, in its coded columns; the centre that each stands for; where the loss lies between its ends."""
+"""The party that guesses, its points after scaling, the centre of each point, and where the loss lies between its bounds."""
 
 
 class ClusteringStudy(Study):
-    """A study that clusters people by the columns of several parties; see `KMeans` and `KMedian`."""
+    """The base of `KMeans` and `KMedian`."""
 
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (
-        SecureClusters,
-        SketchedClusters,
-        ResponseClusters,
-        IndependentClusters,
+        clusters.SecureClusters,
+        clusters.SketchedClusters,
+        clusters.ResponseClusters,
+        clusters.IndependentClusters,
     )
     constraints: ClassVar[Mapping[str, Constraint]] = {
         **COMMON,
@@ -100,45 +96,50 @@ class ClusteringStudy(Study):
         self.random_state = random_state
 
     def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return the nearest centre.
+        """Return the place of the nearest centre.
 
         Parameters
         ----------
         X
-            Rows that the caller legitimately holds, in a frame with the federation's column names; or a federation.
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
         to
-            With a federation: the party to which it is opened, where every party's policy allows it.
+            With a federation: the party that they are opened to. Every party's policy must allow it.
 
         Returns
         -------
         array, or Delivery
-            For a federation, the papers of what that party now holds.
+            For a federation, a handle of the scores that the party now holds.
         """
         if isinstance(X, Federation):
             return self._deliver(X, to, "clusters")
         refuse_recipient(to)
         require_fitted(self)
-        coded = design(X, self._coded, self._columns, coded=True)
+        coded = design_matrix(X, self._coded, self._columns, coded=True)
         labels = np.empty(len(coded), dtype=np.intp)
         for start in range(0, len(coded), 4_096):
             gaps = np.linalg.norm(coded[start : start + 4_096, None] - self._coded_centres, axis=2)
             labels[start : start + 4_096] = gaps.argmin(axis=1)
         return labels
 
-    def _prediction(self, to: str, reading: str) -> Prediction:
-        """A centre c is nearer than the first one a where x·(c − a) > (‖c‖² − ‖a‖²)/2: one score less than there are centres."""
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        """Score every centre c but the first, a: c is nearer than a where x·(c − a) > (‖c‖² − ‖a‖²)/2."""
         if len(self._coded_centres) == 1:
-            raise BadInput("There is one cluster: everybody is in it.")
+            raise BadInput("There is only one cluster: everybody is in it.", remedy="Fit with n_clusters=2 or more.")
         centres = self._coded_centres
         offsets = (np.sum(centres[0] ** 2) - np.sum(centres[1:] ** 2, axis=1)) / 2
-        return Prediction(party_scores(self._columns, centres[1:] - centres[0]), offsets, to, reading, ())
+        return score_releases.Prediction(
+            party_scores(self._columns, centres[1:] - centres[0]), offsets, to, reading, ()
+        )
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ClusteringEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> clustering_metrics.ClusteringEvaluation:
         if len(self._coded_centres) == 1:
-            raise BadInput("The loss of one centre is a variance.", remedy="Use cn.PCA(...).evaluate, or moments.")
+            raise BadInput(
+                "A model with one cluster is not evaluated: its loss is a variance.",
+                remedy="Use federation.moments(...).",
+            )
         local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
         party, points, guesses, within = _guesser(self._coded_centres, self._coded, local, weights)
-        return ClusteringEvaluation(
+        return clustering_metrics.ClusteringEvaluation(
             columns=self._columns,
             centres=self._coded_centres,
             guesser=party,
@@ -161,15 +162,15 @@ class ClusteringStudy(Study):
 def _guesser(
     centres: Array, features: Sequence[Feature], local: Mapping[str, Array] | None, weights: pd.Series | None
 ) -> Guesser:
-    """Choose whose columns tell best which centre somebody is nearest to: from what a clustering holds, never from data.
+    """Choose the party whose columns best tell which centre a person is nearest to. Only the model is used, never data.
 
     Parameters
     ----------
     centres, features
-        The centres in coded columns, and what these are.
+        The centres after scaling each column to [−1, 1], and the coded columns.
     local, weights
-        Each party's local centres in own units and the weights of their combinations, where the clustering has them; without,
-        the party whose columns set the centres apart most guesses by its part of the centres themselves.
+        Each party's local centres in own units and the weights of their combinations, if the clustering has them. Without them,
+        the party whose columns vary most between centres guesses by its part of the centres.
     """
     places = consecutive_places(coded_widths(features))
     if not local or weights is None:
@@ -178,71 +179,77 @@ def _guesser(
         return party, centres[:, places[party]], np.arange(len(centres), dtype=np.intp), TYPICAL
     coded = {party: to_coded_units(own, [features[place] for place in places[party]]) for party, own in local.items()}
     levels = [weights.index.get_level_values(level) for level in range(weights.index.nlevels)]
-    cells = LocalCells(coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float))
-    party, guesses, within = best_guesser(cells, centres, places)
+    cells = clustering_metrics.LocalCells(coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float))
+    party, guesses, within = clustering_metrics.best_guesser(cells, centres, places)
     return party, coded[party], guesses, within
 
 
 class KMeans(ClusteringStudy):
     """k-means of columns that different parties hold.
 
-    Every party clusters its own columns privately; how many people are in each combination of local clusters is then found by
-    the method, and the weighted grid of local centres is clustered.
+    Columns are scaled first: numbers from their bounds to [−1, 1], categories to one indicator per level. Then every party
+    clusters its own columns privately. The method finds how many people are in each combination of local clusters. The
+    coordinator clusters this weighted grid of local centres.
 
     Parameters
     ----------
     n_clusters
-        k: how many centres.
+        The number of centres.
     columns
-        Which columns; all by default. Numbers are mapped from their bounds to [−1, 1], categories to indicators; distances are in
-        these coordinates.
+        The columns; all by default.
     method
-        How the weights of the grid are found: ``"secure"`` (pair tables computed on secret shares, and the table of greatest
-        entropy that fits them), ``"sketch"`` (sketches of local clusters under a key that the parties share and the coordinator
-        does not have; no compute nodes; needs a delta), ``"response"`` (each person's local cluster is randomised; no peers) or
-        ``"independent"`` (noisy histograms, as if parties' columns had nothing to do with each other).
+        How the weights of the grid are found.
+        ``"secure"``: tables of all pairs of parties, computed on secret shares, and the table of greatest entropy that agrees
+        with them.
+        ``"sketch"``: sketches of local clusters under a key that the parties share and the coordinator does not have. It needs
+        a positive ``delta`` and no compute nodes.
+        ``"response"``: each person's local cluster is randomised. No peers take part.
+        ``"independent"``: noisy histograms, as if the parties' columns were independent.
+        ``"coreset"``: **not differentially private**: k-means of a weighted sample of exact rows (*Coresets*,
+        docs/references.md#coresets). Option: `cn.methods.Coreset` (``gather``).
     n_local_clusters
-        k′: how many local clusters each party has. By default as many as the noise can bear, from public facts only.
+        The number of local clusters of each party. By default it is chosen from public facts, by how large the noise is.
     epsilon
         The price. There is no default.
     delta
-        0 for a pure guarantee; a positive δ takes Gaussian noise, far less of it in blocks of several columns.
+        0 for a pure guarantee. A positive δ selects Gaussian noise, which is far smaller if a party has several columns.
     unit
-        ``"person"``: ε covers one person's records at all parties together; ``"party"``: one person's record at any one party.
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: one person's record at any one party.
     split
-        The local centres' share of the budget (of ρ where δ > 0, else of ε); by default 0.8, with ``"sketch"`` 0.5,
+        The share of the price that is spent on local centres: of ρ if δ > 0, else of ε. By default 0.8, with ``"sketch"`` 0.5,
         with ``"response"`` 0.25.
     random_state
-        Seeds public choices (half-spaces, starting points), never noise.
+        The seed of public choices (half-spaces, starting points), never of noise.
     size
-        With ``method="coreset"`` (not differentially private; its options are on `cn.methods.Coreset`): how many rows to draw.
+        With ``method="coreset"``: the number of rows to draw.
     allow_nonprivate
         Your consent to ``method="coreset"``.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        In the columns' own units; shares, for levels.
+        The centres in the columns' own units; shares of people, for levels.
     n_local_clusters_ : int
-        k′.
+        The number of local clusters of each party.
     grid_weights_ : pandas.Series
-        How many people are estimated in each combination of local clusters, one level a party; the heaviest where there are many.
+        The estimated number of people in each combination of local clusters, with one index level per party. If there are many
+        combinations, only the heaviest.
     local_centers_ : dict
         Each party's own centres, in own units.
     feature_names_in_ : array
-        What the columns of ``cluster_centers_`` belong to.
+        The names that the columns of ``cluster_centers_`` belong to.
     privacy_, transcript_, receipt_
-        The statement, what was said, and a line to keep.
+        Privacy statement, message log and one-line receipt.
 
     Privacy
     -------
     Guarantee: ε (pure at δ = 0), composed over every party's centres and the weights, which use independent randomness.
+    ``"coreset"``: none. Which rows were drawn leaves the parties, and their exact values or local clusters.
     Neighbours: zero-out.
     Adversary: the coordinator together with up to `collusion` parties (``"secure"``), the coordinator alone (``"sketch"``: every
-    party has the key, so nothing is guaranteed towards one that sees sketches), or any set of parties (otherwise).
+    party has the key, so nothing is guaranteed towards a party that sees sketches), or any set of parties (otherwise).
     Spends: twice at every party whose columns enter: for its centres, and for its part in the weights.
-    Not released: who is in which cluster, the within-cluster distances, any exact mean or count.
-    ``"coreset"`` guarantees nothing of this: which rows were drawn leaves the parties, and their exact values or local clusters.
+    Not released: who is in which cluster, the within-cluster distances, any exact mean or count (except with ``"coreset"``).
 
     Examples
     --------
@@ -254,7 +261,7 @@ class KMeans(ClusteringStudy):
     """
 
     task: ClassVar[str] = "clustering"
-    offers = (*ClusteringStudy.offers, ClusterCoreset)
+    offers = (*ClusteringStudy.offers, coresets.ClusterCoreset)
     constraints = {**ClusteringStudy.constraints, "size": Optional(Whole(1))}
 
     def __init__(
@@ -293,31 +300,31 @@ class KMeans(ClusteringStudy):
 
 
 class KMedian(ClusteringStudy):
-    """Euclidean k-median of columns that different parties hold: the sum of distances is minimised, not of their squares.
+    """Euclidean k-median of columns that different parties hold: it minimises the sum of distances, not of their squares.
 
-    The releases are those of `KMeans` with the same parameters, and asking for both costs once; only what the coordinator makes
-    of the weighted grid differs.
+    The releases are those of `KMeans` with the same parameters, so that both together cost the price of one. Only the
+    coordinator's clustering of the weighted grid differs.
 
     Parameters
     ----------
     n_clusters
-        k: how many centres.
+        The number of centres.
     columns, method, n_local_clusters, epsilon, delta, unit, split, random_state
-        As in `KMeans`.
+        As in `KMeans`, without ``method="coreset"``.
 
     Attributes
     ----------
     cluster_centers_, n_local_clusters_, grid_weights_, local_centers_, feature_names_in_
         As in `KMeans`.
     privacy_, transcript_, receipt_
-        The statement, what was said, and a line to keep.
+        Privacy statement, message log and one-line receipt.
 
     Privacy
     -------
     Guarantee: ε (pure at δ = 0), composed over every party's centres and the weights, which use independent randomness.
     Neighbours: zero-out.
     Adversary: the coordinator together with up to `collusion` parties (``"secure"``), the coordinator alone (``"sketch"``: every
-    party has the key, so nothing is guaranteed towards one that sees sketches), or any set of parties (otherwise).
+    party has the key, so nothing is guaranteed towards a party that sees sketches), or any set of parties (otherwise).
     Spends: twice at every party whose columns enter: for its centres, and for its part in the weights.
     Not released: who is in which cluster, the within-cluster distances, any exact median or count.
 

@@ -1,4 +1,4 @@
-"""Models outside a federation: frames in coded columns, and fitted models as plain scikit-learn pipelines."""
+"""Fitted models outside a federation: frames in coded columns, and models as plain scikit-learn pipelines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,13 +17,13 @@ from colonnade.coding.columns import Feature, coded_block
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Category, Column, Numeric
 
-__all__ = ["components_pipeline", "design", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
+__all__ = ["components_pipeline", "design_matrix", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
 
 
 Array = NDArray[np.float64]
 
 
-def design(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, Column], *, coded: bool) -> Array:
+def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, Column], *, coded: bool) -> Array:
     """Turn a frame with the federation's column names into a matrix, one column per name of the model.
 
     Parameters
@@ -31,19 +31,22 @@ def design(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping[str, C
     X
         A frame with columns named ``"party.column"``, in their own units.
     features, columns
-        What to make of it. A category that was coded as one sign has a column for each of its two levels all the same, as
-        coefficients have.
+        The coded columns to return, and the schema of the frame's columns. A category that was coded as one sign gets a column
+        for each of its two levels, as coefficients have.
     coded
         Whether numbers are mapped to [−1, 1] or left in their own units.
     """
     if not isinstance(X, pd.DataFrame):
-        raise BadInput("Predictions take a pandas frame with the federation's column names.")
+        raise BadInput(
+            "Predictions take a pandas frame, not a value of another type.",
+            remedy="Give a frame with the federation's column names, 'party.column'.",
+        )
     missing = [name for name in columns if name not in X.columns]
     if missing:
         raise SchemaMismatch(f"The frame lacks the column {missing[0]!r}.", remedy="Name columns 'party.column'.")
     doubled = [name for name in columns if isinstance(X[name], pd.DataFrame)]
     if doubled:
-        raise SchemaMismatch(f"The frame has more than one column {doubled[0]!r}.")
+        raise SchemaMismatch(f"The frame has more than one column {doubled[0]!r}.", remedy="Keep one of them.")
     names = dict.fromkeys(feature.column for feature in features)
     blocks = [_block(X[name], name, columns[name], coded=coded) for name in names]
     return np.ascontiguousarray(np.concatenate(blocks).T)
@@ -61,7 +64,7 @@ WORDS = {
     r"(?ai)\A\s*false\s*\Z": "0",
     rf"(?as)\A(?!\s*{NUMBER.removeprefix('^').removesuffix('$')}\s*\Z).*\Z": "",
 }
-"""What text becomes before it is read as numbers: the two truths, and nothing where there is no number."""
+"""Replacements in text before it is read as numbers: true, false, and an empty text for anything that is no number."""
 
 TYPED = "{0.__class__.__name__} {0}".format
 TEXTS = ("str", "str_", "date")
@@ -113,7 +116,9 @@ def nearest_pipeline(columns: Mapping[str, Column], centres: Vector) -> Pipeline
     """Return k-means centres of columns mapped to [−1, 1]."""
     coding = _coding(columns, coded=True)
     model = cluster.KMeans(n_clusters=len(centres), n_init=1)
-    model.fit(np.tile(np.arange(len(centres), dtype=float)[:, None], centres.shape[1]))  # sets up; nothing is learned
+    model.fit(
+        np.tile(np.arange(len(centres), dtype=float)[:, None], centres.shape[1])
+    )  # sets private attributes; nothing is learned
     model.cluster_centers_ = centres.copy()
     del model.labels_, model.inertia_
     return Pipeline([("coding", coding), ("model", model)])
@@ -126,7 +131,7 @@ def _coding(columns: Mapping[str, Column], *, coded: bool) -> ColumnTransformer:
     ]
     coding = ColumnTransformer(steps, sparse_threshold=0.0).fit(_public_table(columns))
     for name, column in columns.items():
-        if coded and isinstance(column, Numeric):  # bounds of a whole number may lie between two whole numbers
+        if coded and isinstance(column, Numeric):  # bounds of whole numbers need not be whole
             scaler = coding.named_transformers_[name].named_steps["map"]
             scaler.mean_, scaler.scale_ = np.array([column.midpoint]), np.array([column.half_range])
             scaler.var_ = scaler.scale_**2
@@ -134,7 +139,7 @@ def _coding(columns: Mapping[str, Column], *, coded: bool) -> ColumnTransformer:
 
 
 def _number(column: Numeric, *, coded: bool) -> Pipeline:
-    """Read cells as numbers, then bound them: first as text, because that is how one column may hold several types."""
+    """Read cells as numbers, then clip them. They become text first, because one column may hold several types."""
     low, high = number_bounds(column)
     steps = [
         ("plain", _step(pd.DataFrame.astype, dtype=object)),
@@ -154,7 +159,7 @@ def _number(column: Numeric, *, coded: bool) -> Pipeline:
 
 
 def _levels(column: Category) -> Pipeline:
-    """Look cells up by their type and text, then code the levels; a cell that is not in the list is no level."""
+    """Look cells up by their type and text, then code the levels. An unlisted cell has no level."""
     levels = np.array([str(level) for level in column.levels], dtype=object)
     encoder = OneHotEncoder(categories=[levels], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
     steps = [
@@ -172,7 +177,7 @@ def _step(function: Callable[..., Any], **options: Any) -> FunctionTransformer:
 
 
 def _typed_spellings(column: Category) -> dict[str, str]:
-    """Return the level, as text, of every cell that has one; cells are written as `TYPED` writes them."""
+    """Return the level, as text, of every cell that has one. Keys are cells as `TYPED` writes them."""
     codes = spellings(column)
     wholes, floats = spelled_wholes(codes), spelled_floats(codes)
     cells: dict[str, int] = {}
@@ -187,7 +192,7 @@ def _typed_spellings(column: Category) -> dict[str, str]:
 
 
 def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
-    """Return rows whose bounds and levels are those of the schema; a number's mean and deviation are midpoint and half-width."""
+    """Return rows with the bounds and levels of the schema. A number's mean and deviation are midpoint and half-width."""
     rows = 2 * max([1, *(column.size for column in columns.values() if isinstance(column, Category))])
     table: dict[str, pd.Series] = {}
     for name, column in columns.items():

@@ -1,4 +1,4 @@
-"""Fitted models as files: JSON with statement, plan hash and schema inside, and nothing that runs when it is read."""
+"""Model files: fitted models as JSON with statement, plan hash and schema. Reading one runs no code from the file."""
 
 import dataclasses
 import hashlib
@@ -17,9 +17,6 @@ from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimators.methods import clusters, coresets, counts, moments
-from colonnade.estimators.methods import counts as powers
-from colonnade.estimators.methods import regressions as functional
-from colonnade.estimators.methods import regressions as gradient
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
@@ -28,17 +25,17 @@ from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Category, Column, Numeric
 from colonnade.transport.transcript import Transcript
 
-__all__ = ["PAPERS", "read_model", "restored", "stored", "write_model"]
+__all__ = ["STUDY_ATTRIBUTES", "read_model", "restored", "stored", "write_model"]
 
 
 RECORDS: Mapping[str, type] = {
     kind.__name__: kind for kind in (Feature, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
 }
-"""The classes that a file may name; each is rebuilt by its own constructor, which checks its fields."""
+"""The classes that a file may name. Each is rebuilt by its own constructor, which checks its fields."""
 
 METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (clusters, coresets, counts, functional, gradient, moments, powers)
+    for module in (clusters, coresets, counts, moments)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }
@@ -50,7 +47,7 @@ Json = Any
 
 
 def stored(value: object) -> Json:
-    """Return a value as JSON; refuse one that has no place in a model file."""
+    """Return a value as JSON. Refuse a value of a type that model files do not hold."""
     if value is None or type(value) in (bool, int, str):
         return value
     if isinstance(value, float | np.floating):
@@ -83,7 +80,7 @@ def _fields(value: Any) -> dict[str, Json]:
 def _stored_array(array: np.ndarray[Any, Any]) -> Json:
     kind = str(array.dtype)
     if kind != "object" and kind not in NUMBERS:
-        raise BadInput("A model file holds arrays of plain numbers and of words.")
+        raise BadInput(f"A model file cannot hold an array of {kind}: only of numbers and of text.")
     values = [stored(entry) for entry in array.ravel().tolist()]
     return {"kind": "array", "dtype": kind, "shape": list(array.shape), "values": values}
 
@@ -113,7 +110,7 @@ _STORE: Mapping[Any, Callable[[Any], Json]] = {
 
 
 def restored(value: Json) -> Any:
-    """Return what `stored` was given; refuse anything else."""
+    """Return the value that `stored` was given. Refuse anything else."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
@@ -170,24 +167,24 @@ _REBUILD: Mapping[str, Callable[[Json], Any]] = {
 FORMAT = "colonnade model"
 VERSION = 1
 LARGEST_FILE = 1 << 30
-PAPERS = ("schema_", "plan_", "privacy_", "transcript_", "receipt_")
-"""What every fitted estimator has besides what it learned."""
+STUDY_ATTRIBUTES = ("schema_", "plan_", "privacy_", "transcript_", "receipt_")
+"""The attributes of every fitted estimator besides what it learned: how and on what it was fitted."""
 FIELDS = frozenset(
-    {"format", "version", "library", "estimator", "parameters", "learned", "plan_hash", "digest", *PAPERS}
+    {"format", "version", "library", "estimator", "parameters", "learned", "plan_hash", "digest", *STUDY_ATTRIBUTES}
 )
 
 
 def write_model(path: str | Path, estimator: str, parameters: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
-    """Write a model; an existing file is replaced at once or not at all.
+    """Write a model file. An existing file is replaced at once or not at all.
 
     Parameters
     ----------
     path
-        Where to.
+        The file to write.
     estimator, parameters
-        The class by name, and how it was constructed.
+        The name of the class, and the parameters of its constructor.
     fitted
-        What it learned, and its papers.
+        The attributes that ``fit`` set.
     """
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -195,54 +192,60 @@ def write_model(path: str | Path, estimator: str, parameters: Mapping[str, Any],
         "library": __version__,
         "estimator": estimator,
         "parameters": {name: stored(value) for name, value in parameters.items()},
-        "learned": {name: stored(value) for name, value in fitted.items() if name not in PAPERS},
+        "learned": {name: stored(value) for name, value in fitted.items() if name not in STUDY_ATTRIBUTES},
         "plan_hash": codec.digest(fitted["plan_"]).hex(),
-        **{name: stored(fitted[name]) for name in PAPERS},
+        **{name: stored(fitted[name]) for name in STUDY_ATTRIBUTES},
     }
     document["digest"] = _digest(document)
     _replace(Path(path), msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=1))
 
 
 def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Read a model and check it; return the estimator's name, its parameters, and what was learned with its papers."""
+    """Read a model file and check it. Return the estimator's name, its parameters, and the attributes that ``fit`` set."""
     document = _document(Path(path))
     try:
         parameters = {name: restored(value) for name, value in document["parameters"].items()}
         learned = {name: restored(value) for name, value in document["learned"].items()}
     except AttributeError:
-        raise BadInput("The file is not a well-formed model.") from None
-    papers = {name: restored(document[name]) for name in PAPERS}
-    _check_papers(papers, document["plan_hash"])
-    return str(document["estimator"]), parameters, {**learned, **papers}
+        raise BadInput("The file is not a well-formed model.", remedy="Write one with est.save(...).") from None
+    attributes = {name: restored(document[name]) for name in STUDY_ATTRIBUTES}
+    _check_study_attributes(attributes, document["plan_hash"])
+    return str(document["estimator"]), parameters, {**learned, **attributes}
 
 
 def _document(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise BadInput("The file is too large for a model.")
+            raise BadInput(f"The file is larger than {LARGEST_FILE:,} bytes, the limit for a model.")
         document = msgspec.json.decode(path.read_bytes())
     except OSError:
         raise BadInput("The model file cannot be read.", remedy="Check the path and its permissions.") from None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        raise BadInput("The file is not a model of this library.", remedy="Save it anew with est.save(...).") from None
+        raise BadInput("The file is not a model of this library.", remedy="Write one with est.save(...).") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BadInput("The file is not a model of this library.", remedy="Save it anew with est.save(...).")
+        raise BadInput("The file is not a model of this library.", remedy="Write one with est.save(...).")
     if document.get("version") != VERSION:
-        raise BadInput("The model was written in another version of the format.", remedy="Use a version that reads it.")
+        raise BadInput(
+            "The model was written in another version of the format.",
+            remedy="Use the version of colonnade that wrote it.",
+        )
     if set(document) != FIELDS or document["digest"] != _digest(document):
-        raise BadInput("The model file was changed after it was written.", remedy="Ask for the file again.")
+        raise BadInput(
+            "The model file was changed after it was written.",
+            remedy="Ask for the file again, or save the model again.",
+        )
     return document
 
 
-def _check_papers(papers: Mapping[str, Any], plan_hash: object) -> None:
-    plan, schema = papers["plan_"], papers["schema_"]
+def _check_study_attributes(attributes: Mapping[str, Any], plan_hash: object) -> None:
+    plan, schema = attributes["plan_"], attributes["schema_"]
     if not isinstance(plan, Plan) or codec.digest(plan).hex() != plan_hash:
         raise PlanMismatch("The model's plan is not the one whose hash it carries.")
     described = isinstance(schema, dict) and all(isinstance(column, Numeric | Category) for column in schema.values())
-    asked = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
-    if not described or not asked >= set(schema) or not schema:
+    entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
+    if not described or not entering >= set(schema) or not schema:
         raise SchemaMismatch("The model's schema does not describe the columns of its plan.")
-    if not isinstance(papers["privacy_"], PrivacyStatement) or papers["privacy_"].parties != plan.parties:
+    if not isinstance(attributes["privacy_"], PrivacyStatement) or attributes["privacy_"].parties != plan.parties:
         raise PlanMismatch("The model's statement belongs to another plan.")
 
 
@@ -252,10 +255,10 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_bytes(data + b"\n")
-        beside.replace(path)
+        draft.write_bytes(data + b"\n")
+        draft.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise BadInput("The model file cannot be written.", remedy="Check the folder and its permissions.") from None

@@ -1,47 +1,48 @@
-"""Who draws results and writes reports: `colonnade.report`, which reads estimators and therefore stands above them.
+"""The presenter: what draws charts of results and writes reports.
 
-Estimators, previews and notebooks ask `presenter` for it. The report enters itself here when the package is imported, so that no
-estimator depends on how it is shown.
+`colonnade.report` reads estimators, so it stands above them. It registers itself here when the package is imported. Estimators
+and previews ask `presenter` for it, so no estimator depends on how it is shown.
 """
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from colonnade.coordinator.federation import Federation
+    from colonnade.estimators.answers import Preview
+    from colonnade.estimators.study import Study
 
 __all__ = ["Presenter", "present_with", "presenter"]
 
 
-class Presenter(Protocol):
-    """What can be shown, and how."""
+class Presenter(NamedTuple):
+    """The functions that show studies and previews."""
 
-    def plot(self, study: Any) -> Any:
-        """Return a chart of a fitted estimator, as a matplotlib figure."""
-        ...
-
-    def plot_preview(self, preview: Any) -> Any:
-        """Return a chart of expected error against ε, as a matplotlib figure."""
-        ...
-
-    def report(self, study: Any, path: str | Path, federation: Any) -> Path:
-        """Write the privacy report of a fitted estimator."""
-        ...
-
-    def study_html(self, study: Any) -> str:
-        """Return an estimator as a notebook shows it."""
-        ...
-
-    def preview_html(self, preview: Any) -> str:
-        """Return a preview as a notebook shows it."""
-        ...
+    plot: "Callable[[Study], Figure]"
+    """Returns a chart of a fitted estimator."""
+    plot_preview: "Callable[[Preview], Figure]"
+    """Returns a chart of the expected error against ε."""
+    report: "Callable[[Study, str | Path, Federation | None], Path]"
+    """Writes the privacy report of a fitted estimator."""
+    study_html: "Callable[[Study], str]"
+    """Returns an estimator as a notebook shows it."""
+    preview_html: "Callable[[Preview], str]"
+    """Returns a preview as a notebook shows it."""
 
 
-_entered: list[Presenter] = []
+_registered: list[Callable[[], Presenter]] = []
 
 
-def present_with(one: Presenter) -> None:
-    """Enter the presenter."""
-    _entered[:] = [one]
+def present_with(load: Callable[[], Presenter]) -> None:
+    """Register the function that returns the presenter. It is called when something is shown for the first time."""
+    _registered[:] = [load]
 
 
+@cache
 def presenter() -> Presenter:
     """Return the presenter."""
-    return _entered[0]
+    return _registered[0]()

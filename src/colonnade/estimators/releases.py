@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
-from colonnade.estimators.methods.coresets import CORESET_TASK, Importance, Uniform
-from colonnade.estimators.methods.counts import Independent, LocalPowers, Response, SecureTables, SketchedPowers
+from colonnade.estimators.methods import coresets, counts
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
 from colonnade.plan import Unit
@@ -15,45 +14,45 @@ __all__ = ["Coreset", "Moment", "PatternCount"]
 
 
 class PatternCount(Study):
-    """Count people by combination of categories, where the categories are held by different parties.
+    """Counts of people by combination of categories that different parties hold.
 
     Parameters
     ----------
     columns
-        Category columns such as ``["bank.segment", "telco.plan"]``, one or more a party.
+        Category columns such as ``["bank.segment", "telco.plan"]``, one or more per party.
     method
-        ``"secure"`` (pair tables computed on secret shares; with more than two parties, the table of greatest entropy
-        that fits them: a fit to pairs, not a count), ``"response"`` (each person's category is randomised at each
-        party; unbiased, local differential privacy; its options are on `cn.methods.Response`) or ``"independent"`` (products
-        of noisy one-way histograms).
+        ``"secure"``: tables of all pairs of parties, computed on secret shares. With more than two parties the result is the
+        table of greatest entropy that agrees with them: a fit to pairs, not a count.
+        ``"response"``: each person's category is randomised at each party. Unbiased, with local differential privacy
+        (*Primitives*, docs/references.md#primitives). Its option is on `cn.methods.Response` (``sample``).
+        ``"independent"``: products of noisy histograms of each party's columns.
     epsilon
         The price. There is no default.
     delta
-        0 for a pure guarantee; with ``"secure"``, a positive δ takes Gaussian noise instead of Laplace.
+        0 for a pure guarantee. With ``"secure"``, a positive δ selects Gaussian noise instead of Laplace noise.
     unit
-        ``"person"``: ε covers one person's records at all parties together, each party paying an equal part;
-        ``"party"``: ε covers one person's record at any one party.
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: ε covers one person's record at any
+        one party.
 
     Attributes
     ----------
     counts_ : pandas.Series
-        Non-negative counts that add up to the number of people, over every combination of levels, last column fastest.
+        Non-negative counts that add up to the number of people, one per combination of levels. The last column varies fastest.
     stderr_ : pandas.Series
-        The standard error that the noise gives the unbiased estimate of each count.
+        The standard error of each unbiased estimate that the noise causes.
     unbiased_ : pandas.Series
-        The estimate before it was made non-negative and consistent.
+        The estimates before they were made non-negative and consistent.
     privacy_, transcript_, receipt_
-        The statement, what was said, and a line to keep.
+        Privacy statement, message log and one-line receipt.
 
     Privacy
     -------
-    Guarantee: ``"secure"``: ε (pure at δ = 0) for the tables as a whole, against the coordinator and up to `collusion` parties.
-    Otherwise pure ε: each party's release is ε/v-DP (``unit="person"``, v parties) or ε-DP (``unit="party"``); parties use
-    independent randomness, so losses add.
-    Neighbours: zero-out; for ``"response"`` also replacement of a record, at the same price.
+    Guarantee: ``"secure"``: ε (pure at δ = 0) for all tables together. Otherwise pure ε: each party's release is ε/v-DP
+    (``unit="person"``, v parties) or ε-DP (``unit="party"``). Parties use independent randomness, so losses add.
+    Neighbours: zero-out. For ``"response"`` also replacement of a record, at the same price.
     Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (otherwise).
     Spends: once at every party whose columns are named.
-    Not released: any person's category; which people are missing a value.
+    Not released: any person's category, and who has a missing value.
 
     Examples
     --------
@@ -65,7 +64,7 @@ class PatternCount(Study):
     """
 
     task: ClassVar[str] = "pattern-count"
-    offers = (SecureTables, Response, Independent)
+    offers = (counts.SecureTables, counts.Response, counts.Independent)
     constraints = {**COMMON, "columns": ColumnList()}
     learned: ClassVar[tuple[str, ...]] = ("counts_", "stderr_", "unbiased_")
     essential: ClassVar[tuple[str, ...]] = ("counts_",)
@@ -87,45 +86,46 @@ class PatternCount(Study):
 
 
 class Moment(Study):
-    """Estimate Σ over people of (Σ over parties of a whole number)^p, without bias.
+    """An unbiased estimate of Σ over people of (Σ over parties of a whole number)^p.
 
     Parameters
     ----------
     columns
-        One column of whole numbers a party, such as ``["clinic.visits", "pharmacy.purchases"]``, declared with
+        One column of whole numbers per party, such as ``["clinic.visits", "pharmacy.purchases"]``, declared with
         ``cn.Numeric(lower, upper, integer=True)`` and never negative.
     p
         The order of the moment; any positive number.
     change
-        By how much neighbours may differ in a person's value at a party: a whole number (event level, as in the paper: ε hides
-        steps of that size, not the value), or ``"bounds"`` for the whole value.
+        By how much neighbours may differ in a person's value at a party. A whole number gives protection at event level, as in
+        *Primitives* (docs/references.md#primitives): ε hides changes of that size, not the value. ``"bounds"`` protects the
+        whole value.
     method
-        ``"local"``: each value has discrete Laplace noise of its own (for p = 1, each party's sum has); or ``"sketch"``
-        (p = 2): a short random projection with Gaussian noise.
+        ``"local"``: discrete Laplace noise on each value (for p = 1, on each party's sum).
+        ``"sketch"``: for p = 2, a short random projection with Gaussian noise. Neither has options of its own.
     epsilon
         The price. There is no default.
     delta
-        For ``"sketch"``: positive. Otherwise not used.
+        Positive for ``"sketch"``; not used by ``"local"``.
     unit
-        ``"person"``: ε covers one person's values at all parties together; ``"party"``: at any one party.
+        ``"person"``: ε covers one person's values at all parties together. ``"party"``: one person's value at any one party.
 
     Attributes
     ----------
     value_ : float
-        The estimate, without bias; it may be below 0 where the noise is large.
+        The unbiased estimate. It may be below 0 if the noise is large.
     stderr_ : float
-        The standard error that the noise gives it.
+        Its standard error that the noise causes.
     privacy_, transcript_, receipt_
-        The statement, what was said, and a line to keep.
+        Privacy statement, message log and one-line receipt.
 
     Privacy
     -------
-    Guarantee: ``"local"``: pure ε, for p other than 1 person by person (local differential privacy); ``"sketch"``: (ε, δ) by
-    zCDP of the discrete Gaussian. Parties use independent randomness, so losses add.
-    Neighbours: event (one value changes by at most ``change``); with ``change="bounds"`` zero-out, and replacement of the value.
+    Guarantee: ``"local"``: pure ε; for p other than 1 it is local differential privacy. ``"sketch"``: (ε, δ) by zCDP of the
+    discrete Gaussian. Parties use independent randomness, so losses add.
+    Neighbours: event (one value changes by at most ``change``). With ``change="bounds"`` zero-out, and replacement of a value.
     Adversary: the coordinator together with any set of parties.
     Spends: once at every party whose column is named.
-    Not released: any person's value; which people are missing one.
+    Not released: any person's value, and who has a missing value.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Moment(Study):
     """
 
     task: ClassVar[str] = "moment"
-    offers = (LocalPowers, SketchedPowers)
+    offers = (counts.LocalPowers, counts.SketchedPowers)
     constraints = {
         **COMMON,
         "columns": ColumnList(),
@@ -175,52 +175,57 @@ SHARE = Real(0, 1, closed="neither")
 
 
 class Coreset(Study):
-    """A weighted sample of people, chosen by all parties together, on which a model costs about what it costs on everybody.
+    """A weighted sample of people that all parties draw together, for training on it instead of on everybody.
+
+    The loss of a model on the sample is close to its loss on everybody (*Coresets*, docs/references.md#coresets).
 
     **Not differentially private.** It refuses to run without ``allow_nonprivate=True``, and each party's policy must allow
-    ``"coreset"`` by name. Prefer `LinearRegression` and `KMeans` with their private methods unless the parties trust each other
-    and the coordinator with individual rows.
+    ``"coreset"`` by name. Use `LinearRegression` and `KMeans` with their private methods unless the parties trust each other and
+    the coordinator with individual rows.
 
     Parameters
     ----------
     size
-        How many rows to draw (with replacement), or ``"auto"``: as many as the theory asks for at ``error`` and ``outliers``,
-        which usually exceeds any table; it then says so.
+        How many rows to draw, with replacement. ``"auto"`` draws as many as the theory asks for at ``error``, ``outliers`` and
+        ``failure``; it refuses where these are more than there are people.
     task
         ``"regression"`` (leverage scores of each party's columns) or ``"kmeans"`` (distances to local centres).
     columns
-        Which columns; all but the target by default.
+        The columns; all but the target by default.
     target
-        The explained column, for a regression.
+        The column to explain, for a regression.
     n_clusters
-        k, for k-means.
+        The number of clusters, for k-means.
     method
-        ``"importance"``, or ``"uniform"``: a public choice of rows with equal weights, for comparison.
+        ``"importance"``: rows are drawn by how much they matter. ``"uniform"``: a public choice of rows with equal weights, for
+        comparison. Neither has options of its own.
     error, outliers, failure
-        For ``size="auto"``: costs within this relative error, but for this share of people, except with this probability.
+        For ``size="auto"``: the relative error of the loss, the share of people that may be left out of it, and the probability
+        with which the bound may fail.
     allow_nonprivate
-        Your consent. There is no way without it.
+        Your consent. The study is refused without it.
     random_state
-        Seeds public choices (where local clustering starts).
+        The seed of public choices (where local clustering starts).
 
     Attributes
     ----------
     rows_ : array of int
-        Places in the agreed order of rows, each once, ascending. Ids never leave the parties.
+        Positions in the agreed order of rows, each once, ascending. Ids never leave the parties.
     weights_ : array of float
-        What each row stands for, all its occurrences together; about as many people as there are, in all.
+        How many people each row stands for. The weights add up to about the number of people.
     counts_ : array of int
         How often each row was drawn.
     privacy_, transcript_, receipt_
-        The statement (no guarantee), what was said, and a line to keep.
+        Privacy statement (it says that there is no guarantee), message log and one-line receipt.
 
     Privacy
     -------
-    Guarantee: none; ε is infinite towards everybody. Only the scores of a single party stay hidden, behind a secure sum.
-    Neighbours: not applicable; replacing one record can change its chance of being drawn by a factor of the number of people.
-    Adversary: nobody is kept from learning which rows were drawn, and the coordinator learns their summed scores. Who drew which
-    is hidden from the coordinator alone, and from a party alone if there are three or more.
-    Spends: no budget, which could not measure it; every party's ledger gets lines of its own kind, which `budget()` counts.
+    Guarantee: none; ε is infinite towards everybody. Only a secure sum hides the scores of a single party.
+    Neighbours: not applicable. Replacing one record can change its probability of being drawn by a factor of the number of
+    people.
+    Adversary: everybody learns which rows were drawn, and the coordinator learns their summed scores. Which party drew which row
+    is hidden from the coordinator alone, and from a single party if there are three parties or more.
+    Spends: no budget, because no budget can measure it. Every party's ledger records it as a non-private release.
     Not released: ids, a party's own scores (unless all other parties collude with the coordinator), rows that were not drawn.
 
     Examples
@@ -233,8 +238,8 @@ class Coreset(Study):
     (500, inf)
     """
 
-    task: ClassVar[str] = CORESET_TASK  # the user's task= is set on the instance
-    offers = (Importance, Uniform)
+    task: ClassVar[str] = coresets.CORESET_TASK  # the user's task= is set on the instance
+    offers = (coresets.Importance, coresets.Uniform)
     constraints = {
         "size": Either(Whole(1), OneOf(("auto",))),
         "task": OneOf(("regression", "kmeans")),
@@ -248,7 +253,7 @@ class Coreset(Study):
     }
     learned: ClassVar[tuple[str, ...]] = ("rows_", "weights_", "counts_")
     essential: ClassVar[tuple[str, ...]] = learned
-    epsilon: ClassVar[None] = None  # type: ignore[misc]  # no budget measures a coreset
+    epsilon: ClassVar[None] = None  # type: ignore[misc]  # a coreset has no price
     delta: ClassVar[float] = 0.0  # type: ignore[misc]
     unit: ClassVar[Unit] = "person"  # type: ignore[misc]
 

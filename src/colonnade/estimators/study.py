@@ -1,4 +1,4 @@
-"""What every estimator is: parameters, a preview that spends nothing, and a fit that runs one study."""
+"""`Study`, the base of every estimator: parameters, a preview that spends nothing, and a fit that runs one study."""
 
 import weakref
 from collections.abc import Mapping
@@ -16,29 +16,39 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.scoring import EvaluationResult
-from colonnade.estimators.fitted import Delivery, Evaluation, EvaluationTerms, require_fitted, require_same_schema
+from colonnade.estimation.scoring import Measured
+from colonnade.estimators.answers import (
+    FACTORS,
+    Delivery,
+    Evaluation,
+    EvaluationTerms,
+    Preview,
+    general_warnings,
+    require_fitted,
+    require_same_schema,
+)
 from colonnade.estimators.methods.method import Method, method_from
-from colonnade.estimators.model_file import PAPERS, write_model
+from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
-from colonnade.estimators.preview import FACTORS, Preview, general_warnings
 from colonnade.plan import Plan, Step, Unit
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Algorithm, Rounds
+from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
+from colonnade.transport.transcript import Transcript
 
 __all__ = ["COMMON", "Evaluator", "Study"]
 
 COMMON: Mapping[str, Constraint] = {"unit": OneOf(("person", "party"))}
-"""What every estimator's parameters may be; ε and δ are read by `colonnade.privacy.accounting.Price`."""
+"""Constraints on the parameters that every estimator has. `colonnade.privacy.accounting.Price` checks ε and δ."""
 
 
 class Evaluator(Protocol):
-    """An algorithm that measures how good a fitted model is; its rounds return `Measured`."""
+    """An algorithm that measures how good a fitted model is. Its rounds return `Measured`."""
 
     @property
     def price(self) -> Price:
-        """What is spent: some evaluations need no δ, and then promise none."""
+        """What is spent. Some evaluations need no δ and then spend none."""
         ...
 
     def steps(self) -> tuple[Step, ...]:
@@ -51,14 +61,14 @@ class Evaluator(Protocol):
 
 
 class Study(BaseEstimator):
-    """The contract of all estimators.
+    """The base of all estimators.
 
-    A subclass names its ``task`` and the methods that it ``offers`` (default first), and declares what its parameters may be
-    (``constraints``). How a study is planned, what to expect of it and what is learned from it is the method's part; price, plan,
-    agreement and statement happen here, once.
+    A subclass names its ``task`` and the methods that it ``offers`` (default first). It declares what its parameters may be in
+    ``constraints``. The method plans the study, predicts its error and learns from its result. Price, plan, agreement and
+    statement are handled here, once for all methods.
 
-    ``learned`` names every attribute that any method's fit may set, ``essential`` those that a model cannot do without: what is
-    declared can be saved and loaded (`colonnade.estimators.model_file` says of which types), and nothing else.
+    ``learned`` names every attribute that a fit may set. ``essential`` names those that every fitted model has. Only declared
+    attributes can be saved and loaded; `colonnade.estimators.model_file` lists the types they may have.
     """
 
     task: ClassVar[str]
@@ -70,28 +80,32 @@ class Study(BaseEstimator):
     essential: ClassVar[tuple[str, ...]] = ()
 
     method: Any
-    """As it was given: a name, a mapping or an object. In the checked copy that methods work on, the object."""
+    """The method as it was given: a name, a mapping or an object. In the checked copy that methods work on, the object."""
     epsilon: float | None
     delta: float
     unit: Unit
     feature_names_in_: Any
-    schema_: dict[str, Column]
+    schema_: Mapping[str, Column]
+    plan_: Plan
+    privacy_: PrivacyStatement
+    transcript_: Transcript
+    receipt_: str
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.methods = tuple(kind.name for kind in cls.offers)
 
-    # What a user calls --------------------------------------------------------------------------------------------------
+    # Public methods --------------------------------------------------------------------------------------------------
 
     def preview(self, federation: Federation, *, repeat: int = 1) -> Preview:
-        """Show price, what would remain, noise and expected error. Spends nothing and touches no data.
+        """Show the price, the remaining budget, the noise and the expected error. Spends nothing and reads no data.
 
         Parameters
         ----------
         federation
-            Where the study would run.
+            The federation on which the study would run.
         repeat
-            Which draw of the study.
+            Which draw of the study: 1 for the first, 2 for a new one, and so on.
 
         Returns
         -------
@@ -99,20 +113,20 @@ class Study(BaseEstimator):
             Prints as a short table.
         """
         _require_federation("preview", federation)
-        asked = self._checked()
-        algorithm, plan = asked._plan(federation, repeat)
+        checked = self._checked()
+        algorithm, plan = checked._plan(federation, repeat)
         quote = federation.quote(plan)
-        expectation = asked.method.expect(asked, algorithm, federation)
+        expectation = checked.method.expect(checked, algorithm, federation)
         return Preview(
             title=f"{type(self).__name__}, method {plan.method!r}",
-            statement=statement_of(plan, quote, {}, federation.schemas, local=asked.method.is_local(asked)),
+            statement=statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked)),
             charges={party: quote.charge(party) for party in plan.parties},
             budget=federation.budget(),
             expected=expectation.words,
             warnings=tuple(dict.fromkeys((*general_warnings(plan), *expectation.warnings))),
             errors=expectation.errors,
             traffic=forecast_traffic(plan, quote, federation.schemas),
-            others=_other_epsilons(asked, federation) if expectation.errors else pd.DataFrame(),
+            others=_other_epsilons(checked, federation) if expectation.errors else pd.DataFrame(),
             epsilon=self.epsilon,
         )
 
@@ -122,27 +136,27 @@ class Study(BaseEstimator):
         Parameters
         ----------
         federation
-            Where to run it. There is nothing else to give: columns, and the target if there is one, are named in the constructor.
+            The federation on which to run it. Columns and target are named in the constructor.
         repeat
-            1 asks for the study's first draw: asking again returns the same release and debits nothing. 2 is a new draw at a
-            new price, and so on.
+            Which draw of the study. 1 is the first: asking for it again returns the same release and debits nothing. 2 is a new
+            draw at a new price, and so on.
 
         Returns
         -------
         self
         """
         _require_federation("fit", federation, *rows)
-        asked = self._checked()
-        algorithm, plan = asked._plan(federation, repeat)
+        checked = self._checked()
+        algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
         with progress_bar(type(self).__name__) as progress:
             findings = federation.study(
-                algorithm, plan, title=title, local=asked.method.is_local(asked), progress=progress
+                algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
-        self._adopt(asked.method.learn(asked, federation, findings.value))
+        self._adopt(checked.method.learn(checked, federation, findings.value))
         self.privacy_ = findings.privacy
         self.transcript_ = findings.transcript
-        self.receipt_ = asked.method.receipt(asked, findings)
+        self.receipt_ = checked.method.receipt(checked, findings)
         self.plan_ = plan
         self.schema_ = _schema_of(plan, federation)
         self._fitted_on = weakref.ref(federation)
@@ -154,13 +168,17 @@ class Study(BaseEstimator):
         Parameters
         ----------
         path
-            Where to; an existing file is replaced.
+            The file to write. An existing file is replaced.
         """
         require_fitted(self)
-        apart = {*self.get_params(deep=False), "_fitted_on"}
-        fitted = {name: value for name, value in vars(self).items() if name not in apart}
-        if set(fitted) - {*PAPERS, *self.learned}:
-            raise BadInput("The model has attributes that its estimator does not declare.", remedy="Remove them.")
+        not_learned = {*self.get_params(deep=False), "_fitted_on"}
+        fitted = {name: value for name, value in vars(self).items() if name not in not_learned}
+        undeclared = set(fitted) - {*STUDY_ATTRIBUTES, *self.learned}
+        if undeclared:
+            raise BadInput(
+                f"The {type(self).__name__} has attributes that its class does not declare: {', '.join(sorted(undeclared))}.",
+                remedy="Remove them with del, then save again.",
+            )
         write_model(path, type(self).__name__, self.get_params(deep=False), fitted)
 
     def evaluate(
@@ -173,18 +191,18 @@ class Study(BaseEstimator):
         level: float = 0.95,
         repeat: int = 1,
     ) -> Evaluation:
-        """Measure how good the fitted model is on a federation, privately and accounted; nobody's score leaves.
+        """Measure privately how good the fitted model is on a federation. Nobody's score leaves its party.
 
         Parameters
         ----------
         federation
-            Whose people to measure it on, such as the test part of `Federation.split`.
+            The federation to measure it on, such as the test part of `Federation.split`.
         epsilon, delta, unit
-            The price of the evaluation, and for whom. There is no default for ε.
+            The price of the evaluation, and the unit for which it is promised. There is no default for ε.
         level
-            Of the intervals, which cover noise and rounding.
+            The level of the intervals. They cover noise and rounding.
         repeat
-            A higher number is a new draw at a new price.
+            Which draw of the evaluation. A higher number is a new draw at a new price.
         """
         require_fitted(self)
         require_same_schema(self, federation)
@@ -201,7 +219,7 @@ class Study(BaseEstimator):
         title = f"{type(self).__name__}.evaluate"
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
-        measured: EvaluationResult = findings.value
+        measured: Measured = findings.value
         schema = _schema_of(plan, federation)
         return Evaluation(type(self).__name__, measured.metrics, level, findings, schema, measured.tables)
 
@@ -221,19 +239,19 @@ class Study(BaseEstimator):
         return presenter().plot(self)
 
     def report(self, path: str | Path, *, federation: Federation | None = None) -> Path:
-        """Write the privacy report: one HTML file that needs no network, to read, print, sign and keep.
+        """Write the privacy report: one HTML file that needs no network and can be printed and signed.
 
         Parameters
         ----------
         path
-            Where to; an existing file is replaced.
+            The file to write. An existing file is replaced.
         federation
-            Whose ledgers to show; by default that of ``fit``, if it is still open.
+            The federation whose ledgers are shown. By default the one that ``fit`` was called with, if it is still open.
 
         Returns
         -------
         Path
-            Where it was written.
+            The file that was written.
 
         Examples
         --------
@@ -248,7 +266,7 @@ class Study(BaseEstimator):
         return presenter().report(self, path, federation or fitted_on())
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters; those of the method's object as ``method__steps=500``."""
+        """Set parameters. Options of the method are written ``method__steps=500``."""
         nested = any(name.startswith("method__") for name in parameters)
         given = parameters.get("method", self.method)
         if nested and not isinstance(given, Method):
@@ -263,7 +281,7 @@ class Study(BaseEstimator):
         require_fitted(self)
         return len(self.feature_names_in_)
 
-    # What a subclass may provide ----------------------------------------------------------------------------------------
+    # Overridden by subclasses ----------------------------------------------------------------------------------------
 
     def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
         """Return how the fitted model scores people, for one reader and one way of reading."""
@@ -274,12 +292,12 @@ class Study(BaseEstimator):
         raise BadInput(f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.")
 
     def _check_learned(self) -> None:
-        """Refuse learned attributes, read from a file, that do not fit together."""
+        """Refuse learned attributes, read from a file, that do not match each other."""
 
-    # How it fits together -----------------------------------------------------------------------------------------------
+    # Internals -----------------------------------------------------------------------------------------------
 
     def _checked(self) -> Self:
-        """Return a copy with plain parameters that are all allowed, whose ``method`` is an object; refuse anything else."""
+        """Return a copy with plain, allowed parameters, whose ``method`` is an object. Refuse anything else."""
         method = method_from(self.method, type(self)).checked()
         plain = checked_parameters(self.get_params(deep=False), self.constraints)
         defaults = {name: one.default for name, one in signature(type(self)).parameters.items()}
@@ -289,7 +307,7 @@ class Study(BaseEstimator):
         return type(self)(**{**plain, "method": method})
 
     def _plan(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
-        """Return what the coordinator would run, and the plan; of a checked copy."""
+        """Return what the coordinator would run, and the plan. To be called on a checked copy."""
         method, price = self.method, self.method.price(self)
         algorithm = method.protocol(self, federation, price, repeat)
         plan = federation.plan(
@@ -317,12 +335,12 @@ class Study(BaseEstimator):
             setattr(self, name, value)
 
     def _deliver(self, federation: Federation, to: str | None, reading: str) -> Delivery:
-        """Score everybody in a federation and open the scores to one party, where every policy allows that."""
+        """Score everybody in a federation and open the scores to one party, if every policy allows that."""
         require_fitted(self)
         if to not in federation.parties:
             raise BadInput(
-                "Individual scores are opened to one named party of the federation: to=...",
-                remedy=f"Its parties are {', '.join(federation.parties)}.",
+                f"to={to!r} does not name a party: individual scores are opened to one party of the federation.",
+                remedy=f"Use one of to={', '.join(map(repr, federation.parties))}.",
             )
         algorithm = self._prediction(str(to), reading)
         require_same_schema(
@@ -348,25 +366,25 @@ class Study(BaseEstimator):
 
 
 def _require_federation(call: str, federation: object, *rows: object) -> None:
-    """Refuse what scikit-learn's estimators take: rows, and a target beside them."""
+    """Refuse rows and targets, which scikit-learn's estimators take."""
     if not isinstance(federation, Federation) or rows:
         raise BadInput(
-            f"{call} takes a federation and nothing else: rows stay with the parties, and columns and target are named "
-            "in the constructor.",
+            f"{call} takes a federation and no rows: rows stay with the parties. Columns and target are named in the "
+            "constructor.",
             remedy="Make a federation with cn.Federation.simulate(...).",
         )
 
 
 def _same(value: object, default: object) -> bool:
-    """Return whether a parameter was left as it is by default."""
+    """Return whether a parameter has its default value."""
     plain = isinstance(value, bool | int | float | str)
     return value is default or (plain and value == default)
 
 
 def _other_epsilons(study: Study, federation: Federation) -> pd.DataFrame:
-    """Return the expected error at a few other ε: one row per ε, none where a method does not predict its error.
+    """Return the expected error at a few other ε, one row per ε; no rows if the method does not predict its error.
 
-    Nothing is asked of any party: the same public formulas are evaluated again.
+    No party is asked anything. The same public formulas are evaluated again.
     """
     rows = [
         {"epsilon": study.epsilon * factor, "error": error, "unit": unit}

@@ -1,4 +1,4 @@
-"""A report: one self-contained page with result, statement, assumptions, laws with their proofs, accounts and transcript."""
+"""The privacy report: one self-contained page with result, statement, assumptions, proofs, ledgers and transcript."""
 
 import base64
 import inspect
@@ -9,24 +9,31 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from math import isinf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from colonnade._version import __version__
 from colonnade.coding.columns import ColumnName
+from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, ColonnadeError
+from colonnade.estimators.answers import Delivery, Evaluation
+from colonnade.estimators.study import Study
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec
-from colonnade.report import markup as promise
+from colonnade.protocol.messages import Accounted
+from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
 from colonnade.schema import Column, Schema
 from colonnade.steps.kind import Admission, NoiseWords
 from colonnade.steps.registry import kind_of, whole_steps
 
-__all__ = ["OF_A_STUDY", "is_private", "ledgers", "noises", "page", "proof_of", "proofs", "versions", "write"]
+__all__ = ["STUDY_SECTIONS", "Reported", "is_private", "noise_words_of", "page", "proof_of", "write"]
+
+Reported = Study | Delivery | Evaluation
+"""What a report is written of: fitted estimators, deliveries of scores, and evaluations."""
 
 
-def noises(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]:
+def noise_words_of(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]:
     """Return one entry per joint step, and one per local step of a party, in the plan's order.
 
     Parameters
@@ -46,7 +53,7 @@ def _own(schema: Mapping[str, Column], party: str) -> dict[str, Column]:
 
 
 def proof_of(kind: type) -> str:
-    """Return the documentation of a mechanism: what it guarantees, against whom, the proof, and its tests."""
+    """Return the documentation of a mechanism: its guarantee, its adversary, the proof, and its tests."""
     own = _without_usage(inspect.getdoc(kind) or "")
     module = inspect.getmodule(kind)
     around = "" if "\nPrivacy\n" in own or module is None else (inspect.getdoc(module) or "") + "\n\n"
@@ -59,39 +66,43 @@ def _without_usage(documentation: str) -> str:
     return "\n".join(part for part in parts if not part.startswith(("Parameters\n", "Examples\n", "Attributes\n")))
 
 
-KINDS = {
+MESSAGE_KINDS = {
     "accounted": "public: what a ledger has spent, line by line",
     "agreed": "public: agreement to the plan's hash, and the price of every step by the party's own computation",
     "described": "public: schema, alignment, number of people",
     "greeted": "public: a signed ephemeral key for one run of one plan",
     "not-kept": "public: no earlier answer is kept",
     "opened": "a share of an already-noised value, and each party's own noised part",
-    "posted": "letters between members, sealed: ciphertext that the coordinator relays and cannot read",
+    "posted": "sealed messages between members: ciphertext that the coordinator relays and cannot read",
     "refused": "public: a refusal, its code and what to do",
     "released": "releases: differentially private, unless this report says otherwise above",
-    "settled": "public: a key between parties is settled; nothing of it",
+    "settled": "public: two parties agreed on a key; nothing of the key",
 }
 MOST_LINES = 60
 CODING = (
-    "Values outside their public bounds were clipped; a missing number became the midpoint of its bounds, a missing or unknown "
-    "level no level at all. The bounds, the levels and the number of people are public."
+    "Values outside their public bounds were clipped. A missing number became the midpoint of its bounds. A missing or unknown "
+    "level counts as no level. The bounds, the levels and the number of people are public."
 )
 
 
-def is_private(study: Any) -> bool:
-    """Return whether ε is finite for a person: towards the coordinator, and towards a party to which scores were opened."""
+def is_private(study: Reported) -> bool:
+    """Return whether ε per person is finite, towards the coordinator and towards every party that scores were opened to."""
     opened = [step for step in study.plan_.steps if kind_of(step).admission == Admission.PREDICTION]
-    told = {str(step.parameters["recipient"]) for step in opened}
-    return not any(isinf(study.privacy_.epsilon(observer=one, unit="person")) for one in ("coordinator", *sorted(told)))
+    recipients = {str(step.parameters["recipient"]) for step in opened}
+    return not any(
+        isinf(study.privacy_.epsilon(observer=one, unit="person")) for one in ("coordinator", *sorted(recipients))
+    )
 
 
-def asked(study: Any) -> Html:
-    """What was asked: parameters, plan hash, people, parties."""
+def request_section(study: Reported) -> Html:
+    """Return what was asked for: parameters, plan hash, people and parties."""
     plan, privacy = study.plan_, study.privacy_
     parameters = ", ".join(f"{name}={value!r}" for name, value in study.get_params(deep=False).items())
     epsilon, delta = privacy.epsilon(unit=plan.unit), privacy.delta(unit=plan.unit)
     promised = (
-        "nothing: not differentially private" if isinf(epsilon) else f"ε = {epsilon:.6g}, δ = {delta:.3g} a {plan.unit}"
+        "nothing: not differentially private"
+        if isinf(epsilon)
+        else f"ε = {epsilon:.6g}, δ = {delta:.3g} per {plan.unit}"
     )
     rows = [
         ("estimator", f"{type(study).__name__}({parameters})"),
@@ -120,8 +131,8 @@ RELATIONS = {
 }
 
 
-def observers(study: Any) -> Html:
-    """Who could see what: ε and δ for every observer and unit."""
+def observers_section(study: Reported) -> Html:
+    """Return who could see what: ε and δ for every observer and unit."""
     rows = [
         (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"])
         for row in study.privacy_.table().to_dict("records")
@@ -139,15 +150,15 @@ def observers(study: Any) -> Html:
     )
 
 
-def assumptions(study: Any) -> Html:
-    """What the guarantee rests on."""
+def assumptions_section(study: Reported) -> Html:
+    """Return what the guarantee rests on."""
     words = [*study.privacy_.assumptions, CODING]
     notes = [f"{name}: {note}" for name, note in study.privacy_.notes.items()]
     return join([tag("h3", "What it rests on"), tag("ul", *(tag("li", one) for one in (*words, *notes)))])
 
 
-def perturbed(study: Any) -> Html:
-    """How every release was perturbed: sensitivity, scale, and where the proof is."""
+def noise_section(study: Reported) -> Html:
+    """Return how every release was perturbed: sensitivity, scale, and a link to the proof."""
     rows = [
         (
             f"{noise.step} ({noise.kind})",
@@ -158,16 +169,16 @@ def perturbed(study: Any) -> Html:
             noise.price or "no price",
             tag("a", "proof", href=f"#{_anchor(noise.proof)}") if noise.proof else "",
         )
-        for noise in noises(study.plan_, study.schema_)
+        for noise in noise_words_of(study.plan_, study.schema_)
     ]
     columns = ["release", "by", "mechanism", "sensitivity", "scale", "price", ""]
     return join([tag("h3", "How it was perturbed"), table(columns, rows)])
 
 
-def crossed(study: Any) -> Html:
-    """What the coordinator received, by kind, and who signed."""
+def messages_section(study: Reported) -> Html:
+    """Return what the coordinator received, by kind, and who signed."""
     transcript = study.transcript_
-    rows = [(kind, size, KINDS.get(kind, "")) for kind, size in sorted(transcript.received.items())]
+    rows = [(kind, size, MESSAGE_KINDS.get(kind, "")) for kind, size in sorted(transcript.received.items())]
     directions = [
         (member, transcript.bytes_to.get(member, 0), transcript.bytes_from.get(member, 0))
         for member in dict.fromkeys((*transcript.bytes_to, *transcript.bytes_from))
@@ -176,8 +187,8 @@ def crossed(study: Any) -> Html:
     words = (
         "Ed25519 signatures under the plan's hash, the federation's and the run's, made before any share left:"
         if signed
-        else "No member talked to another in this study (or it was answered from what was kept): no run was signed. Every party "
-        "answered under the plan's hash above."
+        else "No run was signed: no member talked to another in this study, or the answers of an earlier run were used. Every "
+        "party answered under the plan's hash above."
     )
     return join(
         [
@@ -191,15 +202,21 @@ def crossed(study: Any) -> Html:
     )
 
 
-OF_A_STUDY: tuple[Callable[[Any], Html], ...] = (asked, observers, perturbed, crossed, assumptions)
-"""In the order of the page."""
+STUDY_SECTIONS: tuple[Callable[[Reported], Html], ...] = (
+    request_section,
+    observers_section,
+    noise_section,
+    messages_section,
+    assumptions_section,
+)
+"""The sections about one study, in the order of the page."""
 
 
-def ledgers(studies: Sequence[Any], federation: Any) -> Html:
-    """Every party's ledger, line by line, and what remains; without a federation, what the studies themselves cost."""
+def ledgers_section(studies: Sequence[Reported], federation: Federation | None) -> Html:
+    """Return every party's ledger, line by line, and what remains. Without a federation, return what the studies cost."""
     heading = tag("h2", "Ledgers")
     accounts = _accounts(federation)
-    if accounts is None:
+    if federation is None or accounts is None:
         rows = [
             (
                 type(study).__name__,
@@ -210,7 +227,7 @@ def ledgers(studies: Sequence[Any], federation: Any) -> Html:
             for study in studies
             for party in study.plan_.parties
         ]
-        note = "The federation was not at hand when this was written: this is what the studies cost by their own statements."
+        note = "The federation's ledgers could not be read when this was written. This is what the studies' statements say."
         return join([heading, tag("p", note, klass="soft"), table(["study", "party", "ε", "δ"], rows)])
     budget = federation.budget()
     person = federation.budget(unit="person")
@@ -220,17 +237,19 @@ def ledgers(studies: Sequence[Any], federation: Any) -> Html:
     ]
     columns = ["party", "spent ε", "remaining ε", "cap ε", "cap δ", "non-private releases"]
     total = f"All parties' releases together, about one person: ε = {figure(person['spent'])} at δ = {figure(person['delta'])}."
-    return join([heading, table(columns, remaining), tag("p", total), *(_lines(one) for one in accounts.values())])
+    return join(
+        [heading, table(columns, remaining), tag("p", total), *(_account_lines(one) for one in accounts.values())]
+    )
 
 
-def _accounts(federation: Any) -> Any:
+def _accounts(federation: Federation | None) -> dict[str, Accounted] | None:
     try:
         return None if federation is None else federation.accounts()
     except (ColonnadeError, RuntimeError):  # closed, or out of reach
         return None
 
 
-def _lines(account: Any) -> Html:
+def _account_lines(account: Accounted) -> Html:
     shown = account.entries[-MOST_LINES:]
     rows = [
         (
@@ -248,17 +267,17 @@ def _lines(account: Any) -> Html:
     return join([tag("h3", account.party), table(["release", "ε on its own", ""], rows, caption=caption)])
 
 
-def versions(found: Sequence[tuple[str, str]]) -> Html:
-    """Which software made the releases."""
+def software_section(found: Sequence[tuple[str, str]]) -> Html:
+    """Return which software made the releases."""
     words = ", ".join(f"{name} {version}" for name, version in found)
     return join([tag("h2", "Software"), tag("p", words)])
 
 
-def proofs(studies: Sequence[Any]) -> Html:
-    """The mechanisms' own documentation: guarantee, neighbours, adversary, numerics, proof and tests."""
+def proofs_section(studies: Sequence[Reported]) -> Html:
+    """Return the documentation of every mechanism that was used: guarantee, neighbours, adversary, numerics and tests."""
     used: dict[type, NoiseWords] = {}
     for study in studies:
-        for noise in noises(study.plan_, study.schema_):
+        for noise in noise_words_of(study.plan_, study.schema_):
             if noise.proof is not None:
                 used.setdefault(noise.proof, noise)
     parts = [tag("h2", "Proofs")]
@@ -273,29 +292,33 @@ def _anchor(kind: type) -> str:
 
 
 LARGEST = 1_000_000
-Plots = Literal["drawn", "written", "none"]
+Letters = Literal["drawn", "written", "none"]
+"""How the letters of charts are put on the page: drawn as paths, written in the reader's font, or no charts at all."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-"""What a browser may do for this file: show it. No script runs, nothing is fetched, nothing is sent."""
+"""What the file allows a browser: to show it. No script runs, nothing is fetched, nothing is sent."""
 
 
-def write(studies: Sequence[Any], path: str | Path, *, federation: Any = None, title: str | None = None) -> Path:
-    """Write a report of one or more fitted studies; an existing file is replaced at once or not at all.
+def write(
+    studies: Sequence[Reported], path: str | Path, *, federation: Federation | None = None, title: str | None = None
+) -> Path:
+    """Write a report of one or more fitted studies. An existing file is replaced at once or not at all.
 
     Parameters
     ----------
     studies
         Fitted estimators.
     path
-        Where to.
+        The file to write.
     federation
-        Whose ledgers to show as they are now; without one, only what the studies themselves cost.
+        The federation whose ledgers are shown as they are now. Without one, the report shows what the studies cost.
     title
-        Of the page.
+        The title of the page.
     """
     target = Path(path)
     content = b""
-    for plots in ("drawn", "written", "none"):  # many studies: labels in the reader's font, and at last no plots at all
-        content = page(studies, federation=federation, title=title, plots=plots).encode()
+    choices: tuple[Letters, ...] = ("drawn", "written", "none")  # for many studies smaller charts, and at last none
+    for letters in choices:
+        content = page(studies, federation=federation, title=title, letters=letters).encode()
         if len(content) <= LARGEST:
             break
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
@@ -309,14 +332,14 @@ def write(studies: Sequence[Any], path: str | Path, *, federation: Any = None, t
 
 
 def page(
-    studies: Sequence[Any],
+    studies: Sequence[Reported],
     *,
-    federation: Any = None,
+    federation: Federation | None = None,
     title: str | None = None,
-    plots: Plots = "drawn",
+    letters: Letters = "drawn",
     now: Callable[[], float] = time.time,
 ) -> Html:
-    """Return the report as one HTML document; plots have their letters drawn, written in the reader's font, or there are none."""
+    """Return the report as one HTML document."""
     if not studies or any(not hasattr(study, "privacy_") for study in studies):
         raise BadInput("Only a fitted study has a report.", remedy="Call fit(...) first.")
     name = title or ("Privacy report: " + ", ".join(dict.fromkeys(type(study).__name__ for study in studies)))
@@ -329,47 +352,49 @@ def page(
         tag("title", name),
         tag("style", raw(STYLE)),
     )
-    body = tag("body", _opening(name, studies, now), *_middle(studies, federation, plots=plots), _closing(studies))
+    body = tag(
+        "body",
+        _introduction(name, studies, now),
+        *_study_sections(studies, federation, letters=letters),
+        _appendix(studies),
+    )
     return join([raw("<!doctype html>\n"), tag("html", head, body, lang="en"), raw("\n")])
 
 
-def _opening(name: str, studies: Sequence[Any], now: Callable[[], float]) -> Html:
+def _introduction(name: str, studies: Sequence[Reported], now: Callable[[], float]) -> Html:
     written = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now()))
     parts = [tag("h1", name), tag("p", f"Written {written} by colonnade {__version__}.", klass="soft")]
     if any(not is_private(study) for study in studies):
-        parts.append(tag("p", promise.NONPRIVATE, klass="alarm", role="alert"))
+        parts.append(tag("p", markup.NONPRIVATE, klass="alarm", role="alert"))
     parts += [tag("p", study.receipt_, klass="receipt") for study in studies]
-    parts += [tag("h2", "The promise"), tag("p", promise.PROMISE, klass="promise")]
+    parts += [tag("h2", "The promise"), tag("p", markup.PROMISE, klass="promise")]
     if any(not is_private(study) for study in studies):
-        parts.append(tag("p", promise.EXCEPT, klass="alarm"))
-    parts.append(tag("p", promise.READING))
+        parts.append(tag("p", markup.EXCEPT, klass="alarm"))
+    parts.append(tag("p", markup.READING))
     return join(parts)
 
 
-def _middle(studies: Sequence[Any], federation: Any, *, plots: Plots) -> list[Html]:
+def _study_sections(studies: Sequence[Reported], federation: Federation | None, *, letters: Letters) -> list[Html]:
     parts: list[Html] = []
     for number, study in enumerate(studies, start=1):
         if len(studies) > 1:
             parts.append(tag("h2", f"Study {number}: {type(study).__name__}, method {study.plan_.method!r}"))
-        parts += [section(study) for section in OF_A_STUDY]
-        if plots != "none":
-            parts.append(_plot(study, drawn=plots == "drawn"))
-    parts.append(ledgers(studies, federation))
+        parts += [section(study) for section in STUDY_SECTIONS]
+        if letters != "none":
+            parts.append(_chart(study, drawn=letters == "drawn"))
+    parts.append(ledgers_section(studies, federation))
     return parts
 
 
-def _plot(study: Any, *, drawn: bool) -> Html:
-    from colonnade.report import plots
-    from colonnade.report import plots as charts
-
+def _chart(study: Reported, *, drawn: bool) -> Html:
     if plots.chart_of(study) is None:
         return Html("")
-    heading = tag("h3", "The result, as a picture")
+    heading = tag("h3", "Chart of the result")
     try:
         figure = plots.plot(study)
     except ColonnadeError as error:
         return join([heading, tag("p", f"{error.message} {error.remedy}", klass="soft")])
-    data = base64.b64encode(charts.svg(figure, drawn=drawn)).decode()
+    data = base64.b64encode(plots.svg(figure, drawn=drawn)).decode()
     image = tag("img", src=f"data:image/svg+xml;base64,{data}", alt=f"Chart of the fitted {type(study).__name__}")
     return join(
         [
@@ -379,11 +404,11 @@ def _plot(study: Any, *, drawn: bool) -> Html:
     )
 
 
-def _closing(studies: Sequence[Any]) -> Html:
+def _appendix(studies: Sequence[Reported]) -> Html:
     return join(
         [
-            versions(_versions()),
-            proofs(studies),
+            software_section(_versions()),
+            proofs_section(studies),
             tag(
                 "div",
                 tag("div", "Name, role"),

@@ -1,4 +1,4 @@
-"""HTML for reports: escaped by construction, with one style sheet and the promise in full."""
+"""HTML for reports: elements that escape what they hold, one style sheet, and the promise in full."""
 
 import html
 import re
@@ -52,7 +52,7 @@ def tag(name: str, /, *children: object, **attributes: str | None) -> Html:
 
 
 def table(columns: Sequence[object], rows: Iterable[Sequence[object]], *, caption: str | None = None) -> Html:
-    """Return a table, numbers to the right, in a frame that scrolls rather than overflows."""
+    """Return a table with numbers to the right, in a frame that scrolls rather than overflows."""
     rows = [list(row) for row in rows]
     numbers = [bool(rows) and all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
     heads = [tag("th", name, scope="col", klass=_aligned(right)) for name, right in zip(columns, numbers, strict=True)]
@@ -76,7 +76,7 @@ def _aligned(right: bool) -> str | None:
 
 
 def figure(value: float) -> str:
-    """Return a number as a person reads it; an infinite one in words."""
+    """Return a number as people read it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isnan(value):
@@ -98,7 +98,7 @@ PROMISE = (
     "noise (a large multiple of one row's indicator opens that row); the code and every statement say so. Not covered: an "
     "observer of timing on P's own host; more than t colluding compute nodes (for shared steps); denial of service."
 )
-"""As in README.md, word for word; a test compares the two."""
+"""The promise of README.md, word for word. A test compares the two."""
 
 READING = (
     "ε and δ say how much one person's record can change what an observer sees: for any two tables that differ in one unit, the "

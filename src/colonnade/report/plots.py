@@ -1,23 +1,24 @@
-"""Plots of what estimators learned, and how they show themselves in a notebook."""
+"""Charts of what estimators learned, and their tables in notebooks."""
 
 import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.estimators.answers import Preview
+from colonnade.estimators.methods.method import ExpectedError
 from colonnade.report.markup import Html, figure, join, table, tag
+from colonnade.result import PrivacyStatement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
     "COLOURS",
-    "blank",
-    "brief",
     "chart_of",
     "coefficient_chart",
     "curve_chart",
@@ -25,16 +26,18 @@ __all__ = [
     "interval_chart",
     "plot",
     "plot_preview",
-    "preview",
+    "preview_html",
     "profile_chart",
     "scree_chart",
-    "statement",
-    "study",
+    "shortened",
+    "statement_html",
+    "study_html",
+    "styled_figure",
     "svg",
 ]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito (2008), told apart by people with any of the common colour-vision deficiencies; markers differ as well."""
+"""Okabe and Ito (2008), distinct for people with any of the common colour-vision deficiencies. Markers differ as well."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK, SOFT, GRID = "#1b1f24", "#57606a", "#e3e7eb"
 WIDTH = 7.2
@@ -60,15 +63,15 @@ STYLE = {
 Array = NDArray[np.float64]
 
 
-def blank(height: float, draw: Callable[["Figure"], None]) -> "Figure":
-    """Return a figure of the house's style, drawn by a function, laid out so that nothing overflows.
+def styled_figure(height: float, draw: Callable[["Figure"], None]) -> "Figure":
+    """Return a figure in the common style, drawn by a function and laid out so that nothing overflows.
 
     Parameters
     ----------
     height
         In inches.
     draw
-        What puts axes on it.
+        The function that puts axes on the figure.
     """
     try:
         import matplotlib as mpl
@@ -77,7 +80,7 @@ def blank(height: float, draw: Callable[["Figure"], None]) -> "Figure":
     except ImportError:
         raise BadInput("Plots need matplotlib.", remedy="pip install 'colonnade[plots]'") from None
     with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of scripts that the font does not have
+        warnings.simplefilter("ignore")  # about characters that the font does not have
         figure: Figure = _notebook_figure(Figure)(figsize=(WIDTH, height), dpi=110, layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure)
@@ -105,7 +108,7 @@ def svg(figure: "Figure", *, drawn: bool = True) -> bytes:
     figure
         The figure.
     drawn
-        Whether letters are drawn, so that no font is needed; written ones take a fifth of the space.
+        Whether letters are drawn as paths, so that no font is needed. Letters as text take a fifth of the space.
     """
     import matplotlib as mpl
 
@@ -117,12 +120,12 @@ def svg(figure: "Figure", *, drawn: bool = True) -> bytes:
     return buffer.getvalue().replace(b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, Arial, sans-serif")
 
 
-def brief(label: object, longest: int = LONGEST_LABEL) -> str:
+def shortened(label: object, longest: int = LONGEST_LABEL) -> str:
     """Return a label on one line, cut in the middle if it is long.
 
     Examples
     --------
-    >>> brief("bank.a_very_long_column_name_indeed=and_a_level", 21)
+    >>> shortened("bank.a_very_long_column_name_indeed=and_a_level", 21)
     'bank.a_ver…nd_a_level'
     """
     words = " ".join("".join(one if one.isprintable() else " " for one in str(label)).split())
@@ -133,35 +136,35 @@ def brief(label: object, longest: int = LONGEST_LABEL) -> str:
 def interval_chart(
     labels: Sequence[object], values: Array, reach: Array, *, title: str, xlabel: str, zero: bool = False
 ) -> "Figure":
-    """Return values as points with intervals, one row a label, the first on top."""
+    """Return values as points with intervals, one row per label, the first on top."""
 
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         _intervals(axes, labels, values, reach, zero=zero)
         _headline(figure, title, xlabel)
 
-    return blank(_tall(len(labels)), draw)
+    return styled_figure(_height(len(labels)), draw)
 
 
 def coefficient_chart(
     panels: Sequence[tuple[str, Array, Array]], labels: Sequence[object], *, title: str, xlabel: str
 ) -> "Figure":
-    """Return coefficients with intervals, one panel a class."""
+    """Return coefficients with intervals, one panel per class."""
 
     def draw(figure: "Figure") -> None:
         rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (name, values, reach) in zip(rows, panels, strict=True):
             _intervals(axes, labels, values, reach, zero=True)
-            axes.set_title(brief(name, 44))
+            axes.set_title(shortened(name, 44))
         _headline(figure, title, xlabel)
 
-    return blank(len(panels) * _tall(len(labels)), draw)
+    return styled_figure(len(panels) * _height(len(labels)), draw)
 
 
 def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array, *, zero: bool) -> None:
     places = np.arange(len(labels))
     axes.errorbar(values, places, xerr=reach, fmt="o", color=COLOURS[0], ecolor=COLOURS[0], capsize=3, ms=4.5, lw=1.4)
-    axes.set_yticks(places, [brief(label) for label in labels])
+    axes.set_yticks(places, [shortened(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.06)
@@ -179,20 +182,22 @@ def profile_chart(names: Sequence[object], profiles: Array, *, title: str) -> "F
         for number, profile in enumerate(profiles):
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
             axes.plot(places, profile, lw=1.6, ms=5, label=f"centre {number + 1}", color=colour, marker=marker)
-        axes.set_xticks(places, [brief(name, 26) for name in names], rotation=40, ha="right", rotation_mode="anchor")
+        axes.set_xticks(
+            places, [shortened(name, 26) for name in names], rotation=40, ha="right", rotation_mode="anchor"
+        )
         axes.set(ylabel="between the column's bounds", ylim=(-0.04, 1.04))
         _headline(figure, title)
         axes.set_yticks([0, 0.5, 1], ["lower", "middle", "upper"])
         figure.legend(loc="outside lower center", ncols=min(len(profiles), 5), frameon=False)
 
-    return blank(4.4, draw)
+    return styled_figure(4.4, draw)
 
 
 def heat_chart(axes: Any, matrix: Array, rows: Sequence[str], columns: Sequence[object]) -> None:
     """Draw a matrix of entries between −1 and 1 with the numbers in it."""
     axes.imshow(matrix, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
     axes.set_xticks(range(len(rows)), rows)
-    axes.set_yticks(range(len(columns)), [brief(name) for name in columns])
+    axes.set_yticks(range(len(columns)), [shortened(name) for name in columns])
     axes.grid(visible=False)
     axes.tick_params(length=0)
     if matrix.size > 240:
@@ -213,17 +218,17 @@ def scree_chart(axes: Any, values: Array, reach: Array, floor: float | None) -> 
     axes.set_xticks(places)
     axes.set_ylim(bottom=0)
     axes.grid(axis="x", visible=False)
-    axes.set(title="Explained variance", xlabel="component", ylabel="coded units")
+    axes.set(title="Explained variance", xlabel="component", ylabel="after scaling to [−1, 1]")
 
 
 def curve_chart(epsilons: Array, errors: Array, *, here: float, title: str, ylabel: str) -> "Figure":
-    """Return expected error against ε, both on logarithmic scales, with the asked-for ε marked."""
+    """Return expected error against ε, both on logarithmic scales, with the ε of the study marked."""
 
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         axes.loglog(epsilons, errors, marker="o", color=COLOURS[0], lw=1.6)
         nearest = int(np.argmin(np.abs(np.log(epsilons / here))))
-        axes.plot(epsilons[nearest], errors[nearest], marker="D", ms=9, color=COLOURS[1], ls="none", label="as asked")
+        axes.plot(epsilons[nearest], errors[nearest], marker="D", ms=9, color=COLOURS[1], ls="none", label="this study")
         axes.set_xticks(epsilons, [f"{value:g}" for value in epsilons])
         axes.minorticks_off()
         axes.set_yticks(errors, [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in errors])
@@ -231,17 +236,17 @@ def curve_chart(epsilons: Array, errors: Array, *, here: float, title: str, ylab
         axes.legend(frameon=False)
         _headline(figure, title)
 
-    return blank(3.4, draw)
+    return styled_figure(3.4, draw)
 
 
 def _headline(figure: "Figure", title: str, below: str = "") -> None:
     """Put title and unit at the left edge of the figure, cut so that they fit however wide the labels are."""
-    figure.suptitle(brief(title, LONGEST_TITLE), x=0.01, ha="left", fontsize=10.5)
+    figure.suptitle(shortened(title, LONGEST_TITLE), x=0.01, ha="left", fontsize=10.5)
     if below:
-        figure.supxlabel(brief(below, LONGEST_TITLE + 8), x=0.01, ha="left", fontsize=9.5)
+        figure.supxlabel(shortened(below, LONGEST_TITLE + 8), x=0.01, ha="left", fontsize=9.5)
 
 
-def _tall(rows: int) -> float:
+def _height(rows: int) -> float:
     return 1.25 + 0.27 * max(rows, 2)
 
 
@@ -251,7 +256,7 @@ def _few_ticks(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator(6))
 
 
-NINETEEN_IN_TWENTY = 1.96
+NORMAL_95 = 1.96
 MOST_ROWS = 24
 
 
@@ -272,50 +277,50 @@ def plot(study: Any) -> "Figure":
 
 
 def chart_of(study: Any) -> "Callable[[Any], Figure] | None":
-    """Return what draws a fitted estimator; ``None`` for one that has nothing to look at, such as a coreset."""
+    """Return the function that draws a fitted estimator, or ``None`` for one without a chart, such as a coreset."""
     return next((draw for attribute, draw in CHARTS.items() if hasattr(study, attribute)), None)
 
 
-def plot_preview(preview: Any) -> "Figure":
+def plot_preview(preview: Preview) -> "Figure":
     """Return expected error against ε."""
-    if len(preview.others) < 2 or not preview.errors:
+    if len(preview.others) < 2 or not preview.errors or preview.epsilon is None:
         raise BadInput("This study does not predict its error at other ε.")
     others = preview.others
     return curve_chart(
         others["epsilon"].to_numpy(dtype=float),
         others["error"].to_numpy(dtype=float),
-        here=float(preview.epsilon),
+        here=preview.epsilon,
         title=f"{preview.title}: expected error",
-        ylabel=brief(f"{preview.errors[0].quantity} ({preview.errors[0].unit})", 48),
+        ylabel=shortened(f"{preview.errors[0].quantity} ({preview.errors[0].unit})", 48),
     )
 
 
 def _counts(study: Any) -> "Figure":
     chosen = study.counts_.sort_values(ascending=False, kind="stable").head(MOST_ROWS)
     labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
-    reach = NINETEEN_IN_TWENTY * study.stderr_.reindex(chosen.index).to_numpy(dtype=float)
+    reach = NORMAL_95 * study.stderr_.reindex(chosen.index).to_numpy(dtype=float)
     left = len(study.counts_) - len(chosen)
-    title = "People by " + " and ".join(brief(name, 28) for name in study.counts_.index.names)
+    title = "People by " + " and ".join(shortened(name, 28) for name in study.counts_.index.names)
     return interval_chart(
         labels,
         chosen.to_numpy(dtype=float),
         reach,
-        title=brief(title, 62) + (f" ({len(chosen)} largest of {len(study.counts_):,})" if left else ""),
-        xlabel="people; bars hold the privacy noise nineteen times in twenty",
+        title=shortened(title, 62) + (f" ({len(chosen)} largest of {len(study.counts_):,})" if left else ""),
+        xlabel="people; bars: 95 % intervals of the privacy noise",
     )
 
 
 def _centres(study: Any) -> "Figure":
     low, high = _bounds(study)
-    names, centres = _spread_names(study.feature_names_in_), np.asarray(study.cluster_centers_, dtype=float)
+    names, centres = _texts(study.feature_names_in_), np.asarray(study.cluster_centers_, dtype=float)
     shown = slice(0, MOST_ROWS)
     profiles = np.clip((centres - low) / (high - low), 0.0, 1.0)[:, shown]
     some = f" (the first {MOST_ROWS} of {len(names)} columns)" if len(names) > MOST_ROWS else ""
     return profile_chart(names[shown], profiles, title=f"{len(centres)} centres{some}")
 
 
-def _bounds(study: Any) -> tuple[Any, Any]:
-    """Return the public bounds of every coded column; an indicator lies between 0 and 1."""
+def _bounds(study: Any) -> tuple[Array, Array]:
+    """Return the public bounds of every coded column. An indicator lies between 0 and 1."""
     low, high = [], []
     for name in study.feature_names_in_:
         column = study.schema_.get(name)
@@ -325,14 +330,14 @@ def _bounds(study: Any) -> tuple[Any, Any]:
     return np.array(low), np.array(high)
 
 
-def _spread_names(names: Any) -> list[str]:
+def _texts(names: Iterable[object]) -> list[str]:
     return [str(name) for name in names]
 
 
 def _components(study: Any) -> "Figure":
     loadings = np.asarray(study.components_, dtype=float).T[:MOST_ROWS]
-    names = _spread_names(study.feature_names_in_)[:MOST_ROWS]
-    reach = NINETEEN_IN_TWENTY * np.asarray(study.explained_variance_stderr_, dtype=float)
+    names = _texts(study.feature_names_in_)[:MOST_ROWS]
+    reach = NORMAL_95 * np.asarray(study.explained_variance_stderr_, dtype=float)
 
     def draw(figure: "Figure") -> None:
         left, right = figure.subplots(1, 2, width_ratios=[1.5, 1.0])
@@ -341,7 +346,7 @@ def _components(study: Any) -> "Figure":
         values = np.asarray(study.explained_variance_, dtype=float)
         scree_chart(right, values, reach, getattr(study, "noise_floor_", None))
 
-    return blank(max(3.2, 1.1 + 0.32 * len(names)), draw)
+    return styled_figure(max(3.2, 1.1 + 0.32 * len(names)), draw)
 
 
 def _coefficients(study: Any) -> "Figure":
@@ -350,19 +355,19 @@ def _coefficients(study: Any) -> "Figure":
     low, high = _bounds(study)
     span = high - low
     shown = slice(0, MOST_ROWS)
-    names = _spread_names(study.feature_names_in_)[shown]
+    names = _texts(study.feature_names_in_)[shown]
     classes = [str(name) for name in getattr(study, "classes_", [])]
     titles = classes if len(values) > 1 else [""]
     panels = [
-        (title, (row * span)[shown], NINETEEN_IN_TWENTY * (error * span)[shown])
+        (title, (row * span)[shown], NORMAL_95 * (error * span)[shown])
         for title, row, error in zip(titles, values, errors, strict=True)
     ]
-    unit = "log-odds" if classes else f"units of {brief(study.target, 30)}"
+    unit = "log-odds" if classes else f"units of {shortened(study.target, 30)}"
     return coefficient_chart(
         panels,
         names,
-        title=f"{brief(study.target, 40)}: effect of a column from its lower to its upper bound",
-        xlabel=f"{unit}; bars hold the privacy noise nineteen times in twenty",
+        title=f"{shortened(study.target, 40)}: effect of a column from its lower to its upper bound",
+        xlabel=f"{unit}; bars: 95 % intervals of the privacy noise",
     )
 
 
@@ -370,9 +375,9 @@ def _value(study: Any) -> "Figure":
     return interval_chart(
         [f"moment of order {study.p:g}"],
         np.array([study.value_]),
-        np.array([NINETEEN_IN_TWENTY * study.stderr_]),
+        np.array([NORMAL_95 * study.stderr_]),
         title="Moment of sums over parties",
-        xlabel="bars hold the privacy noise nineteen times in twenty",
+        xlabel="bars: 95 % intervals of the privacy noise",
     )
 
 
@@ -383,22 +388,22 @@ CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
     "coef_": _coefficients,
     "value_": _value,
 }
-"""By the attribute that a fitted estimator of that kind has."""
+"""Charts by the fitted attribute that they need."""
 
 
-def study(fitted: Any) -> Html:
-    """Return an estimator: its parameters and, once fitted, its receipt and who could see what."""
+def study_html(fitted: Any) -> Html:
+    """Return an estimator as HTML: its parameters and, once fitted, its receipt and who could see what."""
     parts = [tag("code", repr(fitted))]
     if hasattr(fitted, "privacy_"):
         parts += [
             tag("p", fitted.receipt_),
-            tag("details", tag("summary", "Who could see what"), statement(fitted.privacy_)),
+            tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
         ]
     return tag("div", *parts)
 
 
-def statement(privacy: Any) -> Html:
-    """Return a statement as a table, one row an observer and unit."""
+def statement_html(privacy: PrivacyStatement) -> Html:
+    """Return a privacy statement as an HTML table, one row per observer and unit."""
     rows = [
         (row["observer"], row["unit"], row["epsilon"], row["delta"], row["relation"])
         for row in privacy.table().to_dict("records")
@@ -407,8 +412,8 @@ def statement(privacy: Any) -> Html:
     return join([table(["observer", "unit", "ε", "δ", "neighbours"], rows), assumptions])
 
 
-def preview(shown: Any) -> Html:
-    """Return a preview: charges, what to expect, what other ε would give, warnings."""
+def preview_html(shown: Preview) -> Html:
+    """Return a preview as HTML: charges, expected errors, errors at other ε, and warnings."""
     charges = [(party, row["charge"], row["remaining"]) for party, row in shown.table().iterrows()]
     expected = [(name, words) for name, words in shown.expected.items()]
     expected += [
@@ -430,6 +435,6 @@ def preview(shown: Any) -> Html:
     return tag("div", *parts)
 
 
-def _span(error: Any) -> str:
+def _span(error: ExpectedError) -> str:
     low, high = error.interval
     return f"between {figure(low)} and {figure(high)}" if high > low else "whatever the data"

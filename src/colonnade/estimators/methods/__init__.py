@@ -1,1 +1,1 @@
-"""The methods that estimators offer: one object for each, with its own options, guarantee, plan, expectation and learning."""
+"""The methods that estimators offer: one class each, with its options, guarantee, plan, expected error and learning."""

@@ -1,4 +1,7 @@
-"""Methods of `KMeans` and `KMedian`: how the weights of the grid of local centres are found."""
+"""Methods of `KMeans` and `KMedian`: how the weights of the grid of local centres are found.
+
+The paper is *Private vertical clustering* (Li, Wang, Li, 2023; docs/references.md#clustering).
+"""
 
 from math import sqrt
 from typing import TYPE_CHECKING, Any
@@ -12,16 +15,8 @@ from colonnade.constraints import Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
 from colonnade.errors import BadInput
-from colonnade.estimation.clustering_budget import (
-    RULES,
-    ClusteringPrices,
-    WeightMethod,
-    automatic_clusters,
-    clustering_prices,
-    weight_noise,
-)
-from colonnade.estimators.methods.method import Method
-from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.estimation import clustering_budget
+from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 
@@ -39,14 +34,14 @@ __all__ = [
 
 Array = NDArray[np.float64]
 DEPENDENCE = 0.6
-"""How far a cell is from independence, as a share of an average cell, before anything is known."""
+"""The assumed distance of a cell from independence, as a share of an average cell."""
 
 
 class ClusterMethod(Method["ClusteringStudy"]):
-    """Private local centres of every party, weighted by how many people are in each combination of local clusters."""
+    """A method that weights private local centres by how many people are in each combination of local clusters."""
 
-    weights: WeightMethod
-    """How the weights are found."""
+    weights: clustering_budget.WeightMethod
+    """The rule by which weights are found."""
     unused = {"size": "Leave it out: everybody takes part."}
     reference = "clustering"
 
@@ -55,15 +50,15 @@ class ClusterMethod(Method["ClusteringStudy"]):
         return noise
 
     def not_covered(self) -> dict[str, str]:
-        """Return what the expected error leaves out."""
+        """Return what the expected error does not include."""
         return {}
 
     def protocol(
         self, study: "ClusteringStudy", federation: Federation, price: Price, repeat: int
     ) -> VerticalClustering:
-        """By centres of every party, weights, and a clustering of the weighted grid."""
+        """Return an algorithm that gets centres and weights from the parties and clusters the weighted grid."""
         blocks = _blocks(study, federation)
-        prices = clustering_prices(price, len(blocks), study.unit, self.weights, study.split)
+        prices = clustering_budget.clustering_prices(price, len(blocks), study.unit, self.weights, study.split)
         return VerticalClustering(
             blocks=blocks,
             n_clusters=study.n_clusters,
@@ -80,10 +75,10 @@ class ClusterMethod(Method["ClusteringStudy"]):
         study: "ClusteringStudy",
         federation: Federation,
         blocks: tuple[ClusteringBlock, ...],
-        prices: ClusteringPrices,
+        prices: clustering_budget.ClusteringPrices,
     ) -> int:
         if study.n_local_clusters is None:
-            return automatic_clusters(
+            return clustering_budget.automatic_clusters(
                 study.n_clusters,
                 federation.people,
                 [block.width for block in blocks],
@@ -92,34 +87,37 @@ class ClusterMethod(Method["ClusteringStudy"]):
                 unit=study.unit,
                 collusion=federation.collusion,
             )
-        most = (RULES[self.weights].most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
+        most = (clustering_budget.RULES[self.weights].most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
         local: int = checked("n_local_clusters", study.n_local_clusters, Whole(2, most))
         if local ** len(blocks) < study.n_clusters:
-            raise BadInput("The grid of local clusters has fewer cells than n_clusters.", remedy="Raise them.")
+            raise BadInput(
+                f"There are {local ** len(blocks):,} combinations of local clusters, fewer than n_clusters={study.n_clusters}.",
+                remedy="Raise n_local_clusters.",
+            )
         return local
 
     def expect(self, study: "ClusteringStudy", algorithm: VerticalClustering, federation: Federation) -> Expectation:
-        """Say how noisy centres and weights are."""
+        """Return how noisy centres and weights are."""
         local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
-        noise = weight_noise(
+        noise = clustering_budget.weight_noise(
             self.weights, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
         )
-        blur = {block.party: _blur(block, people, local, prices.centres) for block in algorithm.blocks}
-        paired = len(algorithm.blocks) > 1 and RULES[self.weights].paired
+        centre_noise = {block.party: _centre_noise(block, people, local, prices.centres) for block in algorithm.blocks}
+        paired = len(algorithm.blocks) > 1 and clustering_budget.RULES[self.weights].paired
         cells = local ** (2 if paired else 1)
         cell = people / cells
         words = {
-            "local clusters": f"{local} per party, so that the grid has {local ** len(algorithm.blocks):,} points",
-            "noise of a local centre": ", ".join(f"{party} {share:.1%}" for party, share in blur.items())
+            "local clusters": f"{local} per party, so the grid has {local ** len(algorithm.blocks):,} points",
+            "noise of a local centre": ", ".join(f"{party} {share:.1%}" for party, share in centre_noise.items())
             + " of its columns' spread, if clusters are of one size",
             "noise of a weight": f"about {noise:,.1f} people on each of {cells} cells "
             + ("of a pair of parties" if paired else "of a party"),
             **self.not_covered(),
         }
         warnings = []
-        if max(blur.values()) > 1:
+        if max(centre_noise.values()) > 1:
             warnings.append(
-                "Local centres are mostly noise: raise epsilon, or ask for fewer columns or local clusters."
+                "Local centres are mostly noise: raise epsilon, or lower the number of columns or n_local_clusters."
             )
         if noise > cell:
             warnings.append(
@@ -130,7 +128,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
         return Expectation(words, tuple(warnings), (ExpectedError(where, error, "people", min(error, noise), noise),))
 
     def learn(self, study: "ClusteringStudy", federation: Federation, value: Clusters) -> dict[str, Any]:
-        """Centres, and the grid that they were found on."""
+        """Return the centres, and the grid that they were found on."""
         learned = learned_centres(study, federation, value.centres)
         index = pd.MultiIndex.from_arrays(list(value.grid.cells.T), names=list(value.local))
         return {
@@ -145,12 +143,12 @@ class ClusterMethod(Method["ClusteringStudy"]):
 
 
 class SecureClusters(ClusterMethod):
-    """Weights from pair tables computed on secret shares, and the table of greatest entropy that fits them."""
+    """Weights from pair tables computed on secret shares, and the table of greatest entropy that agrees with them."""
 
     name = weights = "secure"
     does = "private local centres, weighted by pair tables from secret shares"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and up to c colluding parties"
+    adversary = "the coordinator and up to c colluding parties"
     delta = "optional"
 
 
@@ -160,7 +158,7 @@ class SketchedClusters(ClusterMethod):
     name = weights = "sketch"
     does = "private local centres, weighted by sketches of memberships: no compute nodes"
     guarantee = "(ε, δ)"
-    trust = "the coordinator alone, since parties share a key"
+    adversary = "the coordinator alone, since parties share a key"
     delta = "needed"
 
 
@@ -170,34 +168,34 @@ class ResponseClusters(ClusterMethod):
     name = weights = "response"
     does = "private local centres, weighted by randomised memberships: for many people or a large ε"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "optional"
 
     def cell_error(self, noise: float, cell: float) -> float:
-        """Return what shrinking towards independence leaves of the noise.
+        """Return the error that remains after shrinking towards independence.
 
-        Reports are decoded and pulled towards independent parties as far as noise hides the rest, as a Bayesian would with a
-        prior on how far a cell is from independence; three fifths of an average cell is what such a prior would say.
+        Decoded weights are pulled towards those of independent parties, as a Bayesian would with a prior on how far a cell is
+        from independence. The prior's standard deviation is three fifths of an average cell.
         """
         return 1 / sqrt(1 / noise**2 + 1 / (DEPENDENCE * cell) ** 2)
 
 
 class IndependentClusters(ClusterMethod):
-    """Weights from noisy histograms, as if parties' columns had nothing to do with each other."""
+    """Weights from noisy histograms, as if the parties' columns were independent."""
 
     name = weights = "independent"
     does = "private local centres, weighted as if parties' columns were independent"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "optional"
 
     def not_covered(self) -> dict[str, str]:
-        """Say what the error leaves out."""
+        """Return what the error does not include."""
         return {"not covered": "the error of assuming that the parties' columns are independent"}
 
 
 def learned_centres(study: "ClusteringStudy", federation: Federation, centres: Array) -> dict[str, Any]:
-    """Return the fitted attributes that every clustering has, from coded centres."""
+    """Return the fitted attributes that every clustering has, from centres after scaling each column to [−1, 1]."""
     columns = federation.describe(study.columns)
     coded = features_of(columns)[1:]
     return {
@@ -215,6 +213,6 @@ def _blocks(study: "ClusteringStudy", federation: Federation) -> tuple[Clusterin
     return tuple(ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described))
 
 
-def _blur(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
+def _centre_noise(block: ClusteringBlock, people: int, clusters: int, price: Price) -> float:
     sweep = clustering_schedule(block.width, people, clusters, price).sweep
     return displacement_noise(block.width, price, sweep) * clusters / people

@@ -1,7 +1,10 @@
-"""Methods that are not differentially private: they train on a weighted sample of exact rows that all parties draw together."""
+"""Methods that are not differentially private: they train on a weighted sample of exact rows that all parties draw together.
+
+The paper is *Coresets* (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets).
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
@@ -10,25 +13,16 @@ from colonnade.constraints import Boolean, Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
 from colonnade.errors import BadInput, NonPrivateRefused, SchemaMismatch
-from colonnade.estimation.coresets import (
-    CodedModel,
-    joined_clusters,
-    kmeans_size,
-    model_in_own_units,
-    regression_size,
-    sampled_clusters,
-    sampled_regression,
-)
+from colonnade.estimation import coresets as estimation
 from colonnade.estimators.methods.clusters import learned_centres
-from colonnade.estimators.methods.method import Method
+from colonnade.estimators.methods.method import Expectation, Method, StudyType
 from colonnade.estimators.methods.moments import MomentMethod
-from colonnade.estimators.preview import Expectation
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column, Numeric
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import KMeans
-    from colonnade.estimators.linear_regression import LinearRegression
+    from colonnade.estimators.regression import LinearRegression
     from colonnade.estimators.releases import Coreset as CoresetEstimator
     from colonnade.estimators.study import Study
 
@@ -37,29 +31,28 @@ __all__ = ["CORESET_TASK", "ClusterCoreset", "Coreset", "Importance", "Uniform",
 CORESET_TASK = "coreset"
 """The name by which a party's policy allows coresets, and models trained on them."""
 NO_PRICE = {"epsilon": "Leave it out: no budget can measure what leaves.", "delta": "Leave it out."}
-Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
 
 
-class Disclosing(Method[Of], Generic[Of]):
-    """A method that no budget pays for: it runs by consent, without a price, under a task of its own."""
+class NonPrivateMethod(Method[StudyType], Generic[StudyType]):
+    """A method that is not private. It needs consent, has no price, and has a task of its own."""
 
     guarantee = "**not private**; by consent (`allow_nonprivate=True`) and by name in every policy"
-    trust = "nobody is kept from learning which rows were drawn"
+    adversary = "nobody: everybody learns which rows were drawn"
     delta = "not used"
     reference = "coresets"
     private = False
     unused = NO_PRICE
 
-    def task(self, study: Of) -> str:
-        """The same for every estimator: what leaves is the same."""
+    def task(self, study: StudyType) -> str:
+        """Return one name for every estimator, because the same values leave the parties."""
         return CORESET_TASK
 
-    def price(self, study: Of) -> None:
-        """No price; but somebody has to consent."""
+    def price(self, study: StudyType) -> None:
+        """Return None, after checking that the user has consented."""
         require_consent(study, self)
 
-    def expect(self, study: Of, algorithm: CoresetStudy, federation: Federation) -> Expectation:
-        """Say what leaves, and how much, before anything does."""
+    def expect(self, study: StudyType, algorithm: CoresetStudy, federation: Federation) -> Expectation:
+        """Return what would leave the parties, and how much."""
         width, parties, size = len(algorithm.features), len(algorithm.parties), algorithm.size
         share = size / federation.people
         sample = size * parties * (1 if algorithm.uniform else 3)  # draws, the drawn rows to everybody, scores
@@ -74,21 +67,25 @@ class Disclosing(Method[Of], Generic[Of]):
             + (" and two per iteration, row and party" if algorithm.training == "saga" else "")
             + f"; gathering everything would move {federation.people * width:,}",
         }
-        few = ("Fewer rows than columns: the model will not be determined.",) if size <= width else ()
-        return Expectation(words, few)
+        warnings = (
+            ("There are fewer rows than columns: the model will not be determined. Raise size.",)
+            if size <= width
+            else ()
+        )
+        return Expectation(words, warnings)
 
 
-class Coreset(Disclosing["LinearRegression"], MomentMethod):
+class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
     """A regression on a weighted sample of exact rows. Not differentially private.
 
     Parameters
     ----------
     gather
-        Whether the drawn rows are sent to the coordinator; otherwise they stay, and the model is trained by exchanging residuals
-        (vertical SAGA; no penalty, or ``"l2"``).
+        Whether the drawn rows are sent to the coordinator. Otherwise they stay at the parties, and the model is trained by
+        exchanging residuals (vertical SAGA; no penalty, or ``"l2"``).
     alpha, l1_ratio
-        The strength of the penalty and its mixture, with the meaning they have in scikit-learn's ``ElasticNet`` on all rows, of
-        the coded columns.
+        The strength of the penalty and its mixture, as in scikit-learn's ``ElasticNet`` on all rows after scaling each column
+        to [−1, 1].
     """
 
     name = "coreset"
@@ -104,13 +101,16 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
     def protocol(
         self, study: "LinearRegression", federation: Federation, price: Price | None, repeat: int
     ) -> CoresetStudy:
-        """By a draw of all parties together, then gathered rows, or training where they are."""
+        """Return an algorithm that draws rows, and then gathers them or trains where they are."""
         if not self.gather and study.penalty not in (None, "l2"):
-            raise BadInput("Without gathering rows the penalty is None or 'l2'.", remedy="Use gather=True.")
+            raise BadInput(
+                f"penalty={study.penalty!r} needs gather=True.",
+                remedy="Use cn.methods.Coreset(gather=True), or penalty='l2'.",
+            )
         return CoresetStudy(
             columns=study._chosen(federation.describe()),
             task="regression",
-            size=_rows(study.size, federation.people),
+            size=_row_count(study.size, federation.people),
             people=federation.people,
             target=study.target,
             training="rows" if self.gather else "saga",
@@ -118,7 +118,7 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
         )
 
     def learn(self, study: "LinearRegression", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
-        """From the sampled rows, or from each party's coefficients."""
+        """Return the model of the sampled rows, or the one of each party's coefficients."""
         columns = study._chosen(federation.describe())
         features = features_of(columns)[1:]
         (target,) = [feature for feature in features if feature.column == study.target]
@@ -128,7 +128,7 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
             if value.gathered is not None
             else _joined(value, features, target)
         )
-        coefficients, intercept = model_in_own_units(model, explaining, target)
+        coefficients, intercept = estimation.own_model(model, explaining, target)
         return {
             "coef_": coefficients,
             "intercept_": intercept,
@@ -137,9 +137,11 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
             "_columns": {name: columns[name] for name in study._features(columns)},
         }
 
-    def _gathered(self, study: "LinearRegression", value: CoresetFindings, people: int, target: int) -> CodedModel:
+    def _gathered(
+        self, study: "LinearRegression", value: CoresetFindings, people: int, target: int
+    ) -> estimation.CodedModel:
         assert value.gathered is not None
-        return sampled_regression(
+        return estimation.sampled_regression(
             np.delete(value.gathered, target, axis=1),
             value.gathered[:, target],
             value.coreset.weights,
@@ -150,13 +152,13 @@ class Coreset(Disclosing["LinearRegression"], MomentMethod):
         )
 
 
-class ClusterCoreset(Disclosing["KMeans"]):
+class ClusterCoreset(NonPrivateMethod["KMeans"]):
     """k-means of a weighted sample of exact rows. Not differentially private.
 
     Parameters
     ----------
     gather
-        Whether the drawn rows are sent to the coordinator and clustered there; otherwise each party clusters its own columns of
+        Whether the drawn rows are sent to the coordinator and clustered there. Otherwise each party clusters its own columns of
         them and sends centres and each row's local cluster (DISTDIM).
     """
 
@@ -169,10 +171,10 @@ class ClusterCoreset(Disclosing["KMeans"]):
         self.gather = gather
 
     def protocol(self, study: "KMeans", federation: Federation, price: Price | None, repeat: int) -> CoresetStudy:
-        """By a draw of all parties together, then gathered rows, or clusters where they are."""
-        size = _rows(study.size, federation.people)
+        """Return an algorithm that draws rows, and then gathers them or clusters where they are."""
+        size = _row_count(study.size, federation.people)
         if size < study.n_clusters:
-            raise BadInput("A coreset has at least as many rows as there are clusters.", remedy="Raise size=.")
+            raise BadInput(f"size={size} is smaller than n_clusters={study.n_clusters}.", remedy="Raise size.")
         return CoresetStudy(
             columns=federation.describe(study.columns),
             task="kmeans",
@@ -184,18 +186,18 @@ class ClusterCoreset(Disclosing["KMeans"]):
         )
 
     def learn(self, study: "KMeans", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
-        """From the sampled rows, or from the grid of local centres."""
+        """Return centres of the sampled rows, or of the grid of local centres."""
         weights = value.coreset.weights
         if value.gathered is not None:
-            centres = sampled_clusters(value.gathered, weights, study.n_clusters, seed=study.random_state)
+            centres = estimation.sampled_clusters(value.gathered, weights, study.n_clusters, seed=study.random_state)
         else:
             assert value.clusters is not None
-            centres = joined_clusters(value.clusters, weights, study.n_clusters, seed=study.random_state)
+            centres = estimation.joined_clusters(value.clusters, weights, study.n_clusters, seed=study.random_state)
         return learned_centres(study, federation, centres)
 
 
-class Importance(Disclosing["CoresetEstimator"]):
-    """Rows drawn by how much they matter: leverage scores, or distances to local centres."""
+class Importance(NonPrivateMethod["CoresetEstimator"]):
+    """Rows drawn by their importance: leverage scores, or distances to local centres."""
 
     name = "importance"
     does = "rows and weights for a regression or k-means; only sums over parties of draws and scores are seen"
@@ -204,7 +206,7 @@ class Importance(Disclosing["CoresetEstimator"]):
     def protocol(
         self, study: "CoresetEstimator", federation: Federation, price: Price | None, repeat: int
     ) -> CoresetStudy:
-        """By a draw of all parties together; no model is trained."""
+        """Return an algorithm that draws rows and trains no model."""
         columns = _coreset_columns(study, federation)
         if study.task == "kmeans":
             remedy = "k-means needs the number of clusters, for example n_clusters=5."
@@ -222,10 +224,12 @@ class Importance(Disclosing["CoresetEstimator"]):
         )
 
     def _size(self, study: "CoresetEstimator", columns: Mapping[str, Column], people: int, clusters: int) -> int:
-        return _proved_size(study, columns, people, clusters) if study.size == "auto" else _rows(study.size, people)
+        return (
+            _proved_size(study, columns, people, clusters) if study.size == "auto" else _row_count(study.size, people)
+        )
 
     def learn(self, study: "CoresetEstimator", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
-        """The sample itself."""
+        """Return the sample."""
         return {"rows_": value.coreset.rows, "weights_": value.coreset.weights, "counts_": value.coreset.counts}
 
 
@@ -239,16 +243,16 @@ class Uniform(Importance):
 
 
 def require_consent(study: "Study", method: Method[Any]) -> None:
-    """Refuse what is not private unless the user has said in so many words that it may run."""
+    """Refuse a study that is not private unless the user has set ``allow_nonprivate=True``."""
     if getattr(study, "allow_nonprivate", None) is not True:
         raise NonPrivateRefused(
             f"{type(study).__name__} with method {method.name!r} is not differentially private: exact values leave the parties."
         )
 
 
-def _rows(size: object, people: int) -> int:
-    """Return how many rows to draw; refuse more than there are people."""
-    rows: int = checked("size", size, Whole(1), remedy="For example size=2_000: how many rows to draw.")
+def _row_count(size: object, people: int) -> int:
+    """Return the number of rows to draw. Refuse more than there are people."""
+    rows: int = checked("size", size, Whole(1), remedy="For example size=2_000, the number of rows to draw.")
     if rows > people:
         raise BadInput(
             f"A coreset of {rows:,} rows is larger than the {people:,} people it stands for.",
@@ -258,19 +262,19 @@ def _rows(size: object, people: int) -> int:
 
 
 def _proved_size(study: "CoresetEstimator", columns: Mapping[str, Column], people: int, clusters: int) -> int:
-    """Return the size that the paper proves to be enough (Theorems G.3 and G.4); refuse where that exceeds the people."""
+    """Return the size that *Coresets* proves to be enough (Theorems G.3 and G.4). Refuse if there are fewer people."""
     draft = CoresetStudy(columns, study.task, 1, people, study.target, clusters)  # type: ignore[arg-type]
     totals = sum(draft.maxima().values())
     features = len(draft.features) - (study.target is not None)
     promise = {"error": study.error, "outliers": study.outliers, "failure": study.failure}
     size = (
-        regression_size(features, totals, len(draft.parties), **promise)
+        estimation.regression_size(features, totals, len(draft.parties), **promise)
         if study.task == "regression"
-        else kmeans_size(features, clusters, totals, len(draft.parties), **promise)
+        else estimation.kmeans_size(features, clusters, totals, len(draft.parties), **promise)
     )
     if size > people:
         raise BadInput(
-            f"The size that the theory asks for exceeds the data: {size:,} rows of {people:,} people.",
+            f"The theory asks for {size:,} rows, which exceeds the {people:,} people.",
             remedy="Give size= a number (a few thousand rows serve well in practice), or raise error= and outliers=.",
         )
     return size
@@ -279,21 +283,21 @@ def _proved_size(study: "CoresetEstimator", columns: Mapping[str, Column], peopl
 def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[str, Column]:
     if study.task == "kmeans":
         if study.target is not None:
-            raise BadInput("k-means has no target.", remedy="Leave it out, or use task='regression'.")
+            raise BadInput("task='kmeans' has no target.", remedy="Leave out target, or use task='regression'.")
         return federation.describe(study.columns)
     if study.target is None:
-        raise BadInput("A coreset for a regression needs the target.", remedy="For example target='bank.income'.")
+        raise BadInput("task='regression' needs a target.", remedy="For example target='bank.income'.")
     if not isinstance(federation.column(study.target)[2], Numeric):
         raise SchemaMismatch(f"The target {study.target!r} is a category.", remedy="Name a numeric column.")
     if study.columns is None:
         return federation.describe()
     if study.target in study.columns:
-        raise BadInput("columns takes a list of the explaining columns, without the target.")
+        raise BadInput(f"The target {study.target!r} is also among the columns.", remedy="Leave it out of columns.")
     return federation.describe([*study.columns, study.target])
 
 
-def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feature) -> CodedModel:
-    """Put the parties' blocks of coefficients side by side; the target's party has the intercept in front of its own."""
+def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feature) -> estimation.CodedModel:
+    """Join the parties' blocks of coefficients. The block of the target's party starts with the intercept."""
     assert findings.coefficients is not None
     intercept, parts = 0.0, []
     for party in coded_widths(features):
@@ -301,4 +305,4 @@ def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feat
         if party == target.party:
             intercept, block = float(block[0]), block[1:]
         parts.append(block)
-    return CodedModel(np.concatenate(parts), intercept)
+    return estimation.CodedModel(np.concatenate(parts), intercept)

@@ -1,4 +1,7 @@
-"""Methods of counting patterns and of power moments."""
+"""Methods of `PatternCount` and `Moment`.
+
+The paper is *Primitives* (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives).
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +13,10 @@ from colonnade.coding.columns import parties_of
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
-from colonnade.coordinator.protocols.counting import (
-    CountTable,
-    IndependentCounts,
-    PairCounts,
-    ResponseCounts,
-    table_layout,
-)
+from colonnade.coordinator.protocols.counting import CountTable, IndependentCounts, PairCounts, ResponseCounts, layout
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
-from colonnade.estimators.methods.method import Method
-from colonnade.estimators.preview import Expectation, ExpectedError
+from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
@@ -38,25 +34,25 @@ Counts = PairCounts | ResponseCounts | IndependentCounts
 
 
 class CountMethod(Method["PatternCount"]):
-    """A method of `PatternCount`; each has a table of counts with an error for each cell."""
+    """A method of `PatternCount`. Each gives a table of counts with an error for each cell."""
 
     sampled: float = 1.0
-    """The rate at which people are asked to report."""
+    """The share of people that are asked to report."""
 
     def parameters(self, study: "PatternCount") -> dict[str, Parameter]:
-        """The columns, and the rate at which people report."""
+        """Return the columns, and the share of people that report."""
         return {"columns": tuple(study.columns), "sample": float(self.sampled)}
 
     def note(self, algorithm: Counts) -> dict[str, str]:
-        """Return what else there is to say before it runs, by figure."""
+        """Return further remarks for the preview, by name."""
         raise NotImplementedError
 
     def variance(self, study: "PatternCount", algorithm: Any, federation: Federation, counts: Array) -> Array:
-        """Return the variance of every cell's estimate, if the counts were these."""
+        """Return the variance of every cell's estimate for these counts."""
         return np.asarray(algorithm.variance(counts))
 
     def expect(self, study: "PatternCount", algorithm: Counts, federation: Federation) -> Expectation:
-        """Say how far a count is off, if all patterns were equally frequent."""
+        """Return the standard error of a count if all patterns were equally frequent."""
         cells = algorithm.layout.cells
         uniform = np.full([group.size for group in algorithm.layout.groups], federation.people / cells)
         one = np.zeros_like(uniform)
@@ -66,7 +62,7 @@ class CountMethod(Method["PatternCount"]):
         )
         words = {
             "standard error of a count": f"about {even:,.1f} people, if all {cells:,} patterns were equally frequent; "
-            f"nineteen counts in twenty within {2 * even:,.1f}",
+            f"95 % of counts are within {2 * even:,.1f}",
             **self.note(algorithm),
         }
         warnings = []
@@ -82,7 +78,7 @@ class CountMethod(Method["PatternCount"]):
         return Expectation(words, tuple(warnings), (error,))
 
     def learn(self, study: "PatternCount", federation: Federation, value: CountTable) -> dict[str, Any]:
-        """One count and one error for each combination of levels."""
+        """Return one count and one error for each combination of levels."""
         index = _index(study, federation)
         return {
             "counts_": pd.Series(value.counts.ravel(), index=index, name="count"),
@@ -92,25 +88,25 @@ class CountMethod(Method["PatternCount"]):
 
 
 class SecureTables(CountMethod):
-    """Pair tables computed on secret shares; for more than two parties the table of greatest entropy that fits them."""
+    """Pair tables computed on secret shares. For more than two parties, the table of greatest entropy that agrees with them."""
 
     name = "secure"
     does = "pair tables with the noise of a single count; more than two parties: a fit to all pairs, not a count"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
-    trust = "the coordinator and up to c colluding parties"
+    adversary = "the coordinator and up to c colluding parties"
     delta = "optional"
 
     def protocol(
         self, study: "PatternCount", federation: Federation, price: Price, repeat: int
     ) -> PairCounts | IndependentCounts:
-        """By all pair tables at once; the columns of one party need no shares."""
-        table = table_layout(federation, study.columns)
+        """Return an algorithm that opens all pair tables at once. The columns of a single party need no shares."""
+        table = layout(federation, study.columns)
         if len(table.groups) > 1:
             return PairCounts(table, price, federation.people)
         return IndependentCounts(table, _share(study, price, 1), federation.people)
 
     def variance(self, study: "PatternCount", algorithm: Any, federation: Federation, counts: Array) -> Array:
-        """As it will be opened."""
+        """Return the variance that opened values will have."""
         if len(algorithm.layout.groups) == 1:
             return super().variance(study, algorithm, federation, counts)
         plan = federation.plan(
@@ -119,31 +115,31 @@ class SecureTables(CountMethod):
         return np.asarray(algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance))
 
     def note(self, algorithm: Counts) -> dict[str, str]:
-        """Say where it is a fit."""
+        """Return a remark if the result is a fit and not a count."""
         if len(algorithm.layout.groups) <= 2:
             return {}
-        return {"what it is": "a fit to all pairs of parties, not a count; method='response' is the unbiased way"}
+        return {"what it is": "a fit to all pairs of parties, not a count; method='response' is unbiased"}
 
     def receipt(self, study: "PatternCount", findings: Findings) -> str:
-        """Say where it is a fit."""
+        """Return the receipt; it says if the result is a fit and not a count."""
         fitted = len(findings.plan.parties) > 2
         return findings.receipt + ("; a fit to pairs of parties, not a count" if fitted else "")
 
 
 class Response(CountMethod):
-    """Each person's category is randomised at each party.
+    """Randomised response: each person's category is randomised at each party.
 
     Parameters
     ----------
     sample
-        The rate at which public coins choose who reports. It saves communication; it buys no privacy, because everyone can see
-        who was chosen.
+        The share of people that public coins choose to report. It saves communication. It adds no privacy, because everybody can
+        see who was chosen.
     """
 
     name = "response"
     does = "unbiased counts from randomised categories, with standard errors, and counts made consistent"
     guarantee = "pure ε, local differential privacy"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "not used"
     reference = "primitives"
     constraints = {"sample": Real(0, 1, closed="right")}
@@ -153,22 +149,22 @@ class Response(CountMethod):
 
     @property
     def sampled(self) -> float:  # type: ignore[override]
-        """As asked for."""
+        """The option ``sample``."""
         return self.sample
 
     def is_local(self, study: "PatternCount") -> bool:
-        """Every person's category is randomised on its own."""
+        """Return True: every person's category is randomised on its own."""
         return True
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> ResponseCounts:
-        """By one report per person and party."""
-        table = table_layout(federation, study.columns)
+        """Return an algorithm with one report per person and party."""
+        table = layout(federation, study.columns)
         share = _share(study, price, len(table.groups))
         return ResponseCounts(table, share, federation.people, float(self.sample), repeat)
 
     def note(self, algorithm: Counts) -> dict[str, str]:
-        """Counts are better than their unbiased estimates."""
-        return {"after making counts consistent": "less than that: none is negative, and they add up"}
+        """Return a remark that consistent counts have smaller errors."""
+        return {"after making counts consistent": "the error is smaller: no count is negative, and they add up"}
 
 
 class Independent(CountMethod):
@@ -177,21 +173,21 @@ class Independent(CountMethod):
     name = "independent"
     does = "products of noisy histograms: right only where parties' columns are independent"
     guarantee = "pure ε"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "not used"
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> IndependentCounts:
-        """By one histogram per party."""
-        table = table_layout(federation, study.columns)
+        """Return an algorithm with one histogram per party."""
+        table = layout(federation, study.columns)
         return IndependentCounts(table, _share(study, price, len(table.groups)), federation.people)
 
     def note(self, algorithm: Counts) -> dict[str, str]:
-        """Say what the error does not cover."""
+        """Return what the error does not include."""
         return {"not covered": "the error of assuming that the parties' columns are independent"}
 
 
 def _share(study: "PatternCount", price: Price, parties: int) -> Price:
-    """Return what each party's release offers to pay; δ is not spent."""
+    """Return the price of each party's release; δ is not spent."""
     return party_price(Price(price.nano, 0.0), parties, study.unit)
 
 
@@ -208,16 +204,16 @@ Powers = Totals | PerturbedPowers | SketchedSquare
 
 
 class PowerMethod(Method["Moment"]):
-    """A method of `Moment`. Noisy values serve every p, so that equal releases are shared."""
+    """A method of `Moment`. Releases of noisy values serve every p, so they are shared between studies."""
 
     def relation(self, study: "Moment") -> str:
-        """One value changes by at most ``change``, or the whole value is protected."""
+        """Return event level, or zero-out if the whole value is protected."""
         return RELATION if study.change == "bounds" else EVENT
 
     def expect(self, study: "Moment", algorithm: Powers, federation: Federation) -> Expectation:
-        """Say how far the moment is off, if sums are distributed as counts are."""
+        """Return the standard error of the moment if sums are distributed as counts are."""
         moment, stderr = algorithm.typical()
-        moment = max(moment, 1.0)  # a column of few small numbers may be expected to be all 0
+        moment = max(moment, 1.0)  # the expected moment of small numbers may be 0
         least, largest = algorithm.least_and_largest()
         words = {
             "standard error": f"about {stderr:,.4g}, {stderr / moment:.2%} of the moment, if most sums are small and few are "
@@ -233,33 +229,33 @@ class PowerMethod(Method["Moment"]):
         return Expectation(words, warnings, (error,))
 
     def learn(self, study: "Moment", federation: Federation, value: PowerMoment) -> dict[str, Any]:
-        """The estimate and its error."""
+        """Return the estimate and its error."""
         return {"value_": value.value, "stderr_": value.stderr}
 
 
 class LocalPowers(PowerMethod):
-    """Each value has discrete Laplace noise of its own; for p = 1, each party's sum has."""
+    """Discrete Laplace noise on each value; for p = 1, on each party's sum."""
 
     name = "local"
     does = "noise on every value (p = 1: on each party's sum), then an unbiased estimate for any p > 0"
     guarantee = 'pure ε, local differential privacy (p = 1: not local); event level unless `change="bounds"`'
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "not used"
     reference = "primitives"
 
     def is_local(self, study: "Moment") -> bool:
-        """A sum is perturbed once, and not person by person."""
+        """Return whether values are perturbed person by person: a sum is not."""
         return study.p != 1
 
     def protocol(self, study: "Moment", federation: Federation, price: Price, repeat: int) -> Totals | PerturbedPowers:
-        """By noisy values, or sums, of each party."""
+        """Return an algorithm with noisy values, or noisy sums, of each party."""
         columns = _one_per_party(study, federation)
         share = party_price(Price(price.nano, 0.0), len(columns), study.unit)
         kind = Totals if study.p == 1 else PerturbedPowers
         algorithm: Totals | PerturbedPowers = kind(
             columns, float(study.p), study.change, share, federation.people, repeat
         )
-        algorithm.typical()  # whatever is refused, is refused before anything is asked
+        algorithm.typical()  # refuses before any party is asked
         return algorithm
 
 
@@ -269,12 +265,12 @@ class SketchedPowers(PowerMethod):
     name = "sketch"
     does = "p = 2: the same from one perturbed random projection per party"
     guarantee = '(ε, δ); event level unless `change="bounds"`'
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "needed"
     reference = "primitives"
 
     def protocol(self, study: "Moment", federation: Federation, price: Price, repeat: int) -> SketchedSquare:
-        """By one sketch per party."""
+        """Return an algorithm with one sketch per party."""
         columns = _one_per_party(study, federation)
         if study.p != 2:
             raise BadInput('method="sketch" is for p = 2.', remedy='Use method="local" for other orders.')
@@ -282,12 +278,15 @@ class SketchedPowers(PowerMethod):
             raise BadInput("Sketches need a positive delta.", remedy="For example delta=1e-6, or method='local'.")
         share = gaussian_party_price(price, len(columns), study.unit)
         algorithm = SketchedSquare(columns, float(study.p), study.change, share, federation.people, repeat)
-        algorithm.typical()  # whatever is refused, is refused before anything is asked
+        algorithm.typical()  # refuses before any party is asked
         return algorithm
 
 
 def _one_per_party(study: "Moment", federation: Federation) -> dict[str, Column]:
     columns = federation.describe(study.columns)
     if len(parties_of(columns)) != len(columns):
-        raise BadInput("A moment takes one column per party.", remedy="Add up a party's columns at the source.")
+        raise BadInput(
+            "columns names more than one column of a party; a moment takes one per party.",
+            remedy="Add up the party's columns in its table.",
+        )
     return columns

@@ -1,4 +1,4 @@
-"""What every method is: options, a guarantee in words, and how it plans, predicts its error and learns.
+"""`Method`, the base of all methods: options, a guarantee in words, and how it plans, predicts its error and learns.
 
 An estimator names its method (``method="gradient"``) or is given one as an object with options of its own
 (``method=cn.methods.Gradient(steps=500)``) or, as a study file writes it, as a mapping
@@ -6,6 +6,7 @@ An estimator names its method (``method="gradient"``) or is given one as an obje
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from sklearn.base import BaseEstimator
@@ -19,94 +20,158 @@ from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Algorithm
 
 if TYPE_CHECKING:
-    from colonnade.estimators.preview import Expectation
     from colonnade.estimators.study import Study
 
-__all__ = ["GivenMethod", "Method", "method_from"]
+__all__ = ["Expectation", "ExpectedError", "GivenMethod", "Method", "StudyType", "method_from"]
 
-Of = TypeVar("Of", bound="Study", contravariant=True)  # noqa: PLC0105
+StudyType = TypeVar("StudyType", bound="Study", contravariant=True)  # noqa: PLC0105
 """The estimators that offer a method."""
 
 
-class Method(BaseEstimator, Generic[Of]):
+@dataclass(frozen=True)
+class ExpectedError:
+    """How far the privacy noise is expected to move one result, in the units of that result.
+
+    It is the root mean square of (what the study returns − what the same method would return without noise), over draws of the
+    noise and, for a result with many entries, over the entries. It does not include the error of sampling people or of what a
+    method assumes about them.
+
+    Parameters
+    ----------
+    quantity
+        The result that it is the error of: a fitted attribute such as ``"counts_"``, or a few words.
+    value
+        The expected error; positive.
+    unit
+        The unit of the error, such as ``"people"``.
+    low, high
+        The smallest and the largest expected error over plausible data of this schema. Both are ``value`` if the noise does not
+        depend on data.
+    assumes
+        The assumption about data that ``value`` rests on.
+
+    Examples
+    --------
+    >>> ExpectedError("counts_", 12.5, "people", 10.0, 20.0)
+    counts_: about 12.5 people (10 to 20)
+    """
+
+    quantity: str
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    assumes: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The smallest and the largest expected error."""
+        return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        span = f" ({low:,.4g} to {high:,.4g})" if high > low else ""
+        return f"{self.quantity}: about {self.value:,.4g} {self.unit}{span}"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a method predicts before it runs, from public facts alone.
+
+    Parameters
+    ----------
+    words
+        What to expect: names of figures, and what to say about them.
+    warnings
+        Warnings to the user.
+    errors
+        The expected errors as numbers, the most important one first. Empty if a method does not predict its error.
+    """
+
+    words: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+    errors: tuple[ExpectedError, ...] = ()
+
+
+class Method(BaseEstimator, Generic[StudyType]):
     """How an estimator gets its result.
 
-    The parameters of a method's constructor are the options that only this method has. It never sees data: it plans what the
-    parties are asked, and reads what was opened. The study it is given has plain, checked parameters, and its ``method`` is this
-    object.
+    The parameters of a method's constructor are the options that only this method has. A method never sees data: it plans what
+    the parties are asked, and reads what was opened. The study that it is given has plain, checked parameters, and its
+    ``method`` is this object.
     """
 
     name: ClassVar[str]
-    """What ``method=`` calls it, and what stands in the plan."""
+    """The name that ``method=`` takes, and that the plan holds."""
     does: ClassVar[str]
     """What it does, in one line."""
     guarantee: ClassVar[str]
-    """What is promised, in one line."""
-    trust: ClassVar[str]
-    """Against whom it is promised, in one line."""
+    """The guarantee, in one line."""
+    adversary: ClassVar[str]
+    """The adversary that the guarantee is against, in one line."""
     delta: ClassVar[Literal["not used", "optional", "needed"]]
     """Whether it takes a positive δ."""
     reference: ClassVar[str] = ""
-    """The paper that it follows, by its anchor in ``docs/references.md``."""
+    """The paper that it follows, as an anchor of ``docs/references.md``."""
     private: ClassVar[bool] = True
     """Whether it is differentially private."""
     constraints: ClassVar[Mapping[str, Constraint]] = {}
     """What its options may be."""
     unused: ClassVar[Mapping[str, str]] = {}
-    """Parameters of the estimator that it has no use for, and what to do instead."""
+    """Parameters of the estimator that it does not use, and what to type instead."""
 
-    def task(self, study: Of) -> str:
-        """Return the name by which policies allow the study."""
+    def task(self, study: StudyType) -> str:
+        """Return the name of the task, by which policies allow the study."""
         return study.task
 
-    def price(self, study: Of) -> Price | None:
-        """Return what the study offers to pay for its unit; ``None`` where no budget can measure it."""
+    def price(self, study: StudyType) -> Price | None:
+        """Return the price of the study for its unit; ``None`` for a study that is not private."""
         return Price.of(study.epsilon, study.delta)
 
-    def unit(self, study: Of) -> Unit:
-        """Return for whom the price is promised."""
+    def unit(self, study: StudyType) -> Unit:
+        """Return the unit that the price protects."""
         return study.unit
 
-    def relation(self, study: Of) -> str:
-        """Return which tables count as neighbours for the promise."""
+    def relation(self, study: StudyType) -> str:
+        """Return the neighbouring relation of the guarantee."""
         return RELATION
 
-    def parameters(self, study: Of) -> dict[str, Parameter]:
-        """Return what identifies the study besides its steps."""
+    def parameters(self, study: StudyType) -> dict[str, Parameter]:
+        """Return the parameters that identify the study besides its steps."""
         return {}
 
-    def is_local(self, study: Of) -> bool:
+    def is_local(self, study: StudyType) -> bool:
         """Return whether local differential privacy holds."""
         return False
 
-    def protocol(self, study: Of, federation: Federation, price: Price, repeat: int) -> Algorithm:
-        """Return what the coordinator runs."""
+    def protocol(self, study: StudyType, federation: Federation, price: Price, repeat: int) -> Algorithm:
+        """Return the algorithm that the coordinator runs."""
         raise NotImplementedError
 
-    def expect(self, study: Of, algorithm: Any, federation: Federation) -> "Expectation":
+    def expect(self, study: StudyType, algorithm: Any, federation: Federation) -> Expectation:
         """Return what to expect before anything runs, from public facts alone.
 
-        It is asked again at other ε, so it depends on nothing but its arguments. An expected error that is given is held to: a
-        test compares it with errors measured on the demonstration's data, within a factor of 1.5.
+        It is called again for other ε, so it depends on nothing but its arguments. A test compares expected errors with errors
+        measured on the demonstration's data; they agree within a factor of 1.5.
         """
         raise NotImplementedError
 
-    def learn(self, study: Of, federation: Federation, value: Any) -> dict[str, Any]:
+    def learn(self, study: StudyType, federation: Federation, value: Any) -> dict[str, Any]:
         """Return the fitted attributes, from what the protocol returned."""
         raise NotImplementedError
 
-    def receipt(self, study: Of, findings: Findings) -> str:
-        """Return the line to keep."""
+    def receipt(self, study: StudyType, findings: Findings) -> str:
+        """Return the one-line receipt."""
         return findings.receipt
 
-    def checked(self) -> "Method[Of]":
-        """Return the same method with plain options; refuse options that are not allowed."""
+    def checked(self) -> "Method[StudyType]":
+        """Return the same method with plain options. Refuse options that are not allowed."""
         return type(self)(**checked_parameters(self.get_params(deep=False), self.constraints))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.get_params() == other.get_params()
 
-    __hash__ = None  # type: ignore[assignment]  # options can be set anew
+    __hash__ = None  # type: ignore[assignment]  # options can be changed
 
 
 GivenMethod = str | Mapping[str, Any] | Method[Any]
@@ -119,8 +184,8 @@ def method_from(given: object, study: "type[Study]") -> Method[Any]:
     Parameters
     ----------
     given
-        A name, an object of `colonnade.methods`, or a mapping with ``name`` and options. An object of the same name that another
-        estimator offers will do, as long as this one's method has the options that were set on it.
+        A name, an object of `colonnade.methods`, or a mapping with ``name`` and options. An object of another estimator's method
+        is accepted if this estimator has a method of that name with the options that were set.
     study
         The estimator's class.
 
@@ -135,7 +200,9 @@ def method_from(given: object, study: "type[Study]") -> Method[Any]:
     name, options = _name_and_options(given, study)
     kind = next((kind for kind in study.offers if kind.name == name), None)
     if kind is None:
-        raise BadInput(f"{study.__name__} has no method {name!r}.", remedy=f"Use one of {study.methods}.")
+        raise BadInput(
+            f"{study.__name__} has no method {name!r}.", remedy=f"Use one of {', '.join(map(repr, study.methods))}."
+        )
     if isinstance(given, kind):
         return given
     unknown = [option for option in options if option not in kind().get_params()]
@@ -154,6 +221,9 @@ def _name_and_options(given: object, study: "type[Study]") -> tuple[object, dict
         return given.name, {name: value for name, value in options.items() if value != defaults[name]}
     if isinstance(given, Mapping):
         if "name" not in given:
-            raise BadInput("A method given as a mapping needs a name.", remedy=f"One of {study.methods}.")
+            raise BadInput(
+                "A method given as a mapping needs a name.",
+                remedy=f"Add name = one of {', '.join(map(repr, study.methods))}.",
+            )
         return given["name"], {str(name): value for name, value in given.items() if name != "name"}
     return (str(given) if isinstance(given, str) else given), {}

@@ -1,35 +1,46 @@
-"""Methods that give `PCA` and the regressions second moments: in secret shares, from sketches, or from perturbed rows."""
+"""Methods of `PCA` and the regressions: four ways to get noisy second moments, and gradient descent, which needs none.
+
+The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/references.md#primitives) and *Functional
+mechanism across parties* (docs/references.md#functional).
+"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import parties_of
+from colonnade.coding.columns import coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.local_moments import ROWS_SCALE, SKETCH_SCALE, PerturbedRows, SketchedMoments
-from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, GramRelease, UnionRelease
-from colonnade.estimation.moments import Moments, noisy_releases, sketched_grams, typical_matrix
-from colonnade.estimators.methods.method import Method
-from colonnade.privacy.accounting import Price
+from colonnade.coordinator.protocols import functional_release, gradient_descent, moment_releases, sketched_moments
+from colonnade.errors import BadInput
+from colonnade.estimation import descent, regression
+from colonnade.estimation import moments as moment_estimation
+from colonnade.estimation.moments import Moments
+from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
+from colonnade.plan import Parameter
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
+from colonnade.secure.batches import SMALLEST_RATE, Sampling
+from colonnade.steps import gradient
 from colonnade.steps.registry import read_joint
 
 if TYPE_CHECKING:
-    from colonnade.estimators.moment_study import MomentStudy
-    from colonnade.estimators.preview import Expectation
+    from colonnade.estimators.regression import LogisticRegression
+    from colonnade.estimators.second_moments import MomentStudy
 
-__all__ = ["SCALE", "Local", "MomentMethod", "Secure", "Sketch", "opened_variance"]
+__all__ = ["SCALE", "Functional", "Gradient", "Local", "MomentMethod", "Secure", "Sketch", "opened_variance"]
+
 
 Array = NDArray[np.float64]
-SCALE = Optional(Whole(1, LARGEST_SCALE))
-"""A fixed-point scale, or the method's own."""
+SCALE = Optional(Whole(1, moment_releases.LARGEST_SCALE))
+"""A fixed-point scale, or None for the method's default."""
 ROW_NORMS = Optional(PerParty(Real(0, closed="neither")))
 NO_PENALTY = {"penalty": "Use ridge= instead.", "size": "Leave it out: everybody takes part."}
-"""What a regression has for coresets alone."""
+"""Parameters of a regression that only coresets use."""
 
 
 class MomentMethod(Method["MomentStudy"]):
@@ -38,49 +49,50 @@ class MomentMethod(Method["MomentStudy"]):
     unused = NO_PENALTY
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
-        """Return moments as the method reads them."""
+        """Return the moments that the model is computed from."""
         return moments
 
     def warnings(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> tuple[str, ...]:
-        """Return what a careful colleague would point out about the noise."""
+        """Return warnings about the noise."""
         return ()
 
     def noisy_moments(
         self, study: "MomentStudy", algorithm: Any, federation: Federation, exact: Moments, covariance: Array
     ) -> Iterator[Moments]:
-        """Yield releases of moments that are otherwise exact, each with noise of its own."""
+        """Yield noisy versions of exact moments, each with new noise."""
         raise NotImplementedError
 
     def entry_variance(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
-        """Return the variance of the noise in every entry of the moments, for typical columns where it depends on data."""
+        """Return the variance of the noise in every entry of the moments. If it depends on data, that of typical columns."""
         raise NotImplementedError
 
-    def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> "Expectation":
-        """By what noise does to the estimator's result on typical columns."""
+    def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
+        """Return how far noise moves the estimator's result on typical columns."""
         return study._expect_on_moments(algorithm, federation)
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
-        """From the moments."""
+        """Return the attributes that follow from the moments."""
         return study._learn_from_moments(value, study._chosen(federation.describe()))
 
 
 class Secure(MomentMethod):
-    """One noisy Gram matrix of all parties' columns, computed on secret shares; only the noisy result is opened.
+    """One noisy Gram matrix of all parties' columns, computed on secret shares. Only the noisy result is opened.
 
     Parameters
     ----------
     noise
         ``"gaussian"`` or ``"skellam"`` (as in *Secure PCA*).
     scale
-        The fixed-point scale; by default 4,096, and 64 for Skellam noise.
+        The fixed-point scale. By default 4,096, and 64 for Skellam noise.
     row_norms
-        Party to the length to which it clips its coded rows; less noise, some bias.
+        For each party the length to which it clips its rows, after scaling each column to [−1, 1]. A shorter length gives less
+        noise and more bias.
     """
 
     name = "secure"
     does = "one noisy Gram matrix on secret shares; the model is computed from it, with its noise taken into account"
     guarantee = "(ε, δ)"
-    trust = "the coordinator and up to c colluding parties"
+    adversary = "the coordinator and up to c colluding parties"
     delta = "needed"
     reference = "secure-pca"
     constraints = {"noise": OneOf(("gaussian", "skellam")), "scale": SCALE, "row_norms": ROW_NORMS}
@@ -92,38 +104,48 @@ class Secure(MomentMethod):
         self.scale = scale
         self.row_norms = row_norms
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> GramRelease:
-        """By shares of second moments; over a union where the federation is one."""
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> moment_releases.GramRelease:
+        """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
         columns = study._chosen(federation.describe())
-        kind = UnionRelease if federation.union else GramRelease
+        kind = moment_releases.UnionRelease if federation.union else moment_releases.GramRelease
         return kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
 
     def noisy_moments(
-        self, study: "MomentStudy", algorithm: GramRelease, federation: Federation, exact: Moments, covariance: Array
+        self,
+        study: "MomentStudy",
+        algorithm: moment_releases.GramRelease,
+        federation: Federation,
+        exact: Moments,
+        covariance: Array,
     ) -> Iterator[Moments]:
-        """With noise that does not depend on data."""
-        return noisy_releases(exact, self.entry_variance(study, algorithm, federation))
+        """Yield moments with noise that does not depend on data."""
+        return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
 
-    def entry_variance(self, study: "MomentStudy", algorithm: GramRelease, federation: Federation) -> Array:
-        """As it will be opened."""
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: moment_releases.GramRelease, federation: Federation
+    ) -> Array:
+        """Return the variance that opened entries will have."""
         return opened_variance(study, algorithm, federation)
 
 
 class Sketch(MomentMethod):
-    """Second moments of random projections of the parties' rows, which each party perturbs alone.
+    """Second moments of random projections of the parties' rows. Each party perturbs its own projection.
 
     Parameters
     ----------
     scale
         The fixed-point scale.
     row_norms
-        Party to the length to which it clips its coded rows; less noise, some bias.
+        For each party the length to which it clips its rows, after scaling each column to [−1, 1]. A shorter length gives less
+        noise and more bias.
     """
 
     name = "sketch"
     does = "one perturbed random projection per party, in one message: error in √people"
     guarantee = "(ε, δ)"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "needed"
     reference = "primitives"
     constraints = {"scale": SCALE, "row_norms": ROW_NORMS}
@@ -132,32 +154,38 @@ class Sketch(MomentMethod):
         self.scale = scale
         self.row_norms = row_norms
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> SketchedMoments:
-        """By one sketch per party, each at its share of the price."""
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> sketched_moments.SketchedMoments:
+        """Return a release of one sketch per party, each at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = SKETCH_SCALE if self.scale is None else self.scale
-        return SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
+        scale = sketched_moments.DEFAULT_SCALE if self.scale is None else self.scale
+        return sketched_moments.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
 
     def noisy_moments(
         self,
         study: "MomentStudy",
-        algorithm: SketchedMoments,
+        algorithm: sketched_moments.SketchedMoments,
         federation: Federation,
         exact: Moments,
         covariance: Array,
     ) -> Iterator[Moments]:
-        """With noise that depends on the columns' covariance."""
-        grams = sketched_grams(federation.people * covariance[1:, 1:], algorithm.entry_noise(), algorithm.size)
+        """Yield moments with noise that depends on the columns' covariance."""
+        grams = moment_estimation.sketched_grams(
+            federation.people * covariance[1:, 1:], algorithm.entry_noise(), algorithm.size
+        )
         return (algorithm.moments(gram, exact.matrix[0, 1:]) for gram in grams)
 
-    def entry_variance(self, study: "MomentStudy", algorithm: SketchedMoments, federation: Federation) -> Array:
-        """For typical columns."""
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: sketched_moments.SketchedMoments, federation: Federation
+    ) -> Array:
+        """Return the variance for typical columns."""
         return algorithm.typical_variance()
 
 
 class Local(MomentMethod):
-    """Second moments of rows that each party perturbs itself, person by person.
+    """Second moments of rows that each party perturbs, person by person.
 
     Parameters
     ----------
@@ -168,7 +196,7 @@ class Local(MomentMethod):
     name = "local"
     does = "every row perturbed at its party: the baseline, with far more noise"
     guarantee = "(ε, δ), local differential privacy"
-    trust = "the coordinator and any parties"
+    adversary = "the coordinator and any parties"
     delta = "needed"
     reference = "secure-pca"
     constraints = {"scale": SCALE}
@@ -177,29 +205,38 @@ class Local(MomentMethod):
         self.scale = scale
 
     def is_local(self, study: "MomentStudy") -> bool:
-        """Every person's row is perturbed on its own."""
+        """Return True: every person's row is perturbed on its own."""
         return True
 
-    def protocol(self, study: "MomentStudy", federation: Federation, price: Price, repeat: int) -> PerturbedRows:
-        """By rows with noise, each party at its share of the price."""
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> moment_releases.PerturbedRows:
+        """Return a release of noisy rows, each party at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = ROWS_SCALE if self.scale is None else self.scale
-        return PerturbedRows(columns, share, federation.people, scale)
+        scale = moment_releases.ROWS_SCALE if self.scale is None else self.scale
+        return moment_releases.PerturbedRows(columns, share, federation.people, scale)
 
     def noisy_moments(
-        self, study: "MomentStudy", algorithm: PerturbedRows, federation: Federation, exact: Moments, covariance: Array
+        self,
+        study: "MomentStudy",
+        algorithm: moment_releases.PerturbedRows,
+        federation: Federation,
+        exact: Moments,
+        covariance: Array,
     ) -> Iterator[Moments]:
-        """With noise that depends on the moments themselves."""
-        return noisy_releases(exact, algorithm.variance(exact.matrix))
+        """Yield moments with noise that depends on the moments themselves."""
+        return moment_estimation.noisy_releases(exact, algorithm.variance(exact.matrix))
 
-    def entry_variance(self, study: "MomentStudy", algorithm: PerturbedRows, federation: Federation) -> Array:
-        """For typical columns."""
-        return algorithm.variance(typical_matrix(algorithm.features, federation.people))
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: moment_releases.PerturbedRows, federation: Federation
+    ) -> Array:
+        """Return the variance for typical columns."""
+        return algorithm.variance(moment_estimation.typical_matrix(algorithm.features, federation.people))
 
 
 def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
-    """Return the variance of what a joint step will open, from the plan alone."""
+    """Return the variance of the entries that a joint step will open, from the plan alone."""
     plan = federation.plan(
         algorithm,
         task=study.task,
@@ -210,3 +247,241 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
     )
     variance: Array = algorithm.variance(read_joint(plan, plan.steps[0].name))
     return variance
+
+
+ALL_NOISE = (
+    "With pure ε and so many columns the noise is as large as the largest possible sum, so nothing would be learned. "
+    "Use fewer columns or a larger epsilon, or method='secure' with a positive delta."
+)
+
+
+class Functional(MomentMethod):
+    """The functional mechanism: Laplace noise in shares on the coefficients of the objective, each pair once. δ = 0.
+
+    Parameters
+    ----------
+    budgets
+        Instead of ``epsilon``: for each party the ε that it names for its own part of a record ("bottom-up"). Each ledger is
+        debited exactly that. ``privacy_`` has the composed ε of a whole record.
+    scale
+        The fixed-point scale.
+    """
+
+    name = "functional"
+    does = "the objective's coefficients, perturbed on shares before they are opened; weak correlations are pulled towards zero"
+    guarantee = "pure ε, one for all or one per party (`budgets`)"
+    adversary = "the coordinator and up to c colluding parties"
+    delta = "not used"
+    reference = "functional"
+    constraints = {"budgets": Optional(PerParty(Real(0, closed="neither"))), "scale": SCALE}
+
+    def __init__(self, *, budgets: Mapping[str, float] | None = None, scale: int | None = None) -> None:
+        self.budgets = budgets
+        self.scale = scale
+
+    def price(self, study: "MomentStudy") -> Price:
+        """Return the price for the study's unit. The method is pure: ``delta`` is not spent."""
+        if self.budgets is None:
+            return Price.of(study.epsilon)
+        if study.epsilon is not None:
+            raise BadInput(
+                "A study takes epsilon or budgets, not both.",
+                remedy="Leave out epsilon, or budgets of cn.methods.Functional.",
+            )
+        return max(_prices(self.budgets).values(), key=lambda price: price.nano)
+
+    def unit(self, study: "MomentStudy") -> Unit:
+        """Return the study's unit. Budgets that parties name are for their own part of a record."""
+        return study.unit if self.budgets is None else "party"
+
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> functional_release.FunctionalRelease:
+        """Return a release of the objective's coefficients on shares."""
+        columns = study._chosen(federation.describe())
+        (target,) = study._targets()
+        if self.budgets is not None:
+            return functional_release.FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
+        parties = parties_of(columns)
+        return functional_release.FunctionalRelease(
+            columns, target, dict.fromkeys(parties, price), "top_down", self.scale
+        )
+
+    def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
+        """Return the moments with weak correlations pulled towards zero."""
+        (target,) = study._targets()
+        return moment_estimation.pooled_correlations(moments, target)
+
+    def warnings(
+        self, study: "MomentStudy", algorithm: functional_release.FunctionalRelease, federation: Federation
+    ) -> tuple[str, ...]:
+        """Return a warning if the noise of a column's sum is a quarter of the number of people, or more."""
+        variance = self.entry_variance(study, algorithm, federation)
+        return () if float(np.sqrt(np.median(variance[0]))) < federation.people / 4 else (ALL_NOISE,)
+
+    def noisy_moments(
+        self,
+        study: "MomentStudy",
+        algorithm: functional_release.FunctionalRelease,
+        federation: Federation,
+        exact: Moments,
+        covariance: Array,
+    ) -> Iterator[Moments]:
+        """Yield moments with noise that does not depend on data."""
+        return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
+
+    def entry_variance(
+        self, study: "MomentStudy", algorithm: functional_release.FunctionalRelease, federation: Federation
+    ) -> Array:
+        """Return the variance that opened entries will have."""
+        return opened_variance(study, algorithm, federation)
+
+
+def _prices(budgets: Mapping[str, float]) -> dict[str, Price]:
+    return {party: Price.of(epsilon) for party, epsilon in budgets.items()}
+
+
+POSITIVE = Optional(Real(0, closed="neither"))
+
+
+class Gradient(MomentMethod):
+    """Mini-batch gradient steps for a target of two levels, each opened with noise in shares.
+
+    Its ε is promised against the coordinator alone, which does not know the batches. The parties know them; their ε is in
+    ``privacy_``.
+
+    Parameters
+    ----------
+    steps
+        The number of steps.
+    rate
+        The probability with which a person takes part in a step. It is the expected share of people in a batch.
+    sampling
+        ``"poisson"``: secret batches, with amplification by sampling towards the coordinator. ``"balanced"``: everybody takes
+        part equally often, without amplification.
+    score_bound
+        The bound that the parties' parts of a score are clipped to, in sum. A small bound adds bias, a large one noise.
+    optimiser, learning_rate
+        ``"sgd"`` (with momentum) or ``"adam"``, and the length of a step. By default the length follows from the noise.
+    weight_norm
+        The length to which the weights are clipped after every step, after scaling each column to [−1, 1]. By default they are
+        not clipped.
+    tolerance
+        Stop once the averaged weights have moved by less than this in a tenth of the steps. 0 never stops early. The price of
+        steps that are not taken is not returned.
+    scale
+        The fixed-point scale of rows and weights.
+    """
+
+    name = "gradient"
+    does = "mini-batch descent, SGD or Adam, opened step by step with noise in shares"
+    guarantee = "(ε, δ) for all steps together"
+    adversary = "the coordinator alone, since parties know the batches; with balanced batches also c colluding parties"
+    delta = "needed"
+    reference = "secure-pca"
+    unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
+    constraints = {
+        "steps": Whole(1, 1_000_000),
+        "rate": Real(SMALLEST_RATE, 1),
+        "sampling": OneOf(("poisson", "balanced")),
+        "score_bound": POSITIVE,
+        "optimiser": OneOf(("sgd", "adam")),
+        "learning_rate": POSITIVE,
+        "weight_norm": POSITIVE,
+        "tolerance": Real(0, closed="left"),
+        "scale": Optional(Whole(1, gradient.LARGEST_SCALE)),
+    }
+
+    def __init__(
+        self,
+        *,
+        steps: int = 500,
+        rate: float = 0.01,
+        sampling: Sampling = "poisson",
+        score_bound: float | None = None,
+        optimiser: descent.OptimiserName = "sgd",
+        learning_rate: float | None = None,
+        weight_norm: float | None = None,
+        tolerance: float = 0.0,
+        scale: int | None = None,
+    ) -> None:
+        self.steps = steps
+        self.rate = rate
+        self.sampling = sampling
+        self.score_bound = score_bound
+        self.optimiser = optimiser
+        self.learning_rate = learning_rate
+        self.weight_norm = weight_norm
+        self.tolerance = tolerance
+        self.scale = scale
+
+    def parameters(self, study: "MomentStudy") -> dict[str, Parameter]:
+        """Return the schedule: two descents with different schedules are different studies."""
+        return {name: value for name, value in asdict(self._schedule()).items() if value is not None}
+
+    def protocol(
+        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+    ) -> gradient_descent.GradientDescent:
+        """Return a descent by steps on shares."""
+        columns = study._chosen(federation.describe())
+        (target,) = study._targets()
+        scale = gradient_descent.SCALE if self.scale is None else self.scale
+        return gradient_descent.GradientDescent(columns, target, price, self._schedule(), federation.people, scale)
+
+    def learn(
+        self, study: "LogisticRegression", federation: Federation, value: gradient_descent.Descent
+    ) -> dict[str, Any]:
+        """Return the model of the final weights. Their standard errors are not known."""
+        columns = study._chosen(federation.describe())
+        names, into = coefficients_to_own_units(value.features[1:])
+        values = into @ np.append(value.weights[1:], value.weights[0])
+        unknown: NDArray[np.float64] = np.full((1, len(names)), np.nan)
+        levels = tuple(str(level) for level in study._category(columns).levels)
+        model = regression.LogisticFit(levels, names, values[None, :-1], values[-1:], unknown, np.full(2, np.nan))
+        return study._learned(model, value.features[1:], columns)
+
+    def expect(
+        self, study: "MomentStudy", algorithm: gradient_descent.GradientDescent, federation: Federation
+    ) -> Expectation:
+        """Return how noisy a step is, the ε of a peer, and how far noise moves predictions."""
+        plan = federation.plan(
+            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
+        )
+        terms = gradient.GradientTerms.read(plan, gradient.STEP)
+        peers = terms.noise.loss(colluders=1)
+        words = {
+            "noise in a coordinate of a step's gradient": f"{algorithm.deviation(terms):.3g} "
+            "(the gradient's are at most about 1)",
+            "steps": f"{terms.steps:,} of about {terms.rate * terms.people:,.0f} people",
+            "a person takes part in": f"at most {terms.noise.participations} of them",
+            "ε towards a peer": "∞" if peers is None else f"{peers.epsilon(algorithm.price.delta):.3g}",
+        }
+        small = terms.rate * terms.people < 1
+        warnings = ("An average batch has fewer than one person: raise rate.",) if small else ()
+        return Expectation(words, warnings, _errors(algorithm, terms))
+
+    def _schedule(self) -> gradient_descent.Schedule:
+        options = self.get_params(deep=False)
+        return gradient_descent.Schedule(**{name: value for name, value in options.items() if name != "scale"})
+
+
+def _errors(algorithm: gradient_descent.GradientDescent, terms: gradient.GradientTerms) -> tuple[ExpectedError, ...]:
+    """Return the expected error of a prediction. There is none for an optimiser whose steps are not linear."""
+    optimiser = descent.optimiser_of(algorithm.schedule.optimiser, algorithm.learning_rate(terms))
+    if not isinstance(optimiser, descent.Sgd):
+        return ()
+    errors = [
+        descent.expected_prediction_error(
+            algorithm.features,
+            terms.people,
+            steps=terms.steps,
+            rate=terms.rate,
+            deviation=algorithm.deviation(terms),
+            optimiser=optimiser,
+            spread=spread,
+        )
+        for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW)
+    ]
+    return (
+        ExpectedError("a prediction", errors[0], "in log-odds", min(errors), max(errors), moment_estimation.TYPICAL),
+    )

@@ -1,1 +1,1 @@
-"""The dashboard: reading only, on this machine only, for people who hold the token."""
+"""The dashboard: read-only pages on this machine, for people who have the token."""

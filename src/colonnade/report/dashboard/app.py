@@ -1,7 +1,7 @@
 """The dashboard's pages: GET only, bound to loopback, behind a token, under a strict content-security policy.
 
-Nothing here can spend: the application opens ledgers and logs for reading, and has no route that takes a request further.
-Templates escape every string, wherever it comes from.
+It cannot spend budget: it opens ledgers and logs for reading only, and no route changes anything. Templates escape every
+string.
 """
 
 import hmac
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput
-from colonnade.report.dashboard.views import columns_over_time, coordinator_view, party_view, segments
+from colonnade.report.dashboard.views import bars_over_time, coordinator_view, party_view, segments
 
 try:
     from fastapi import FastAPI, HTTPException, Request, Response
@@ -41,23 +41,23 @@ HEADERS = {
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; sandbox"
 )
-"""A report is a file of its own with inline styles; it runs no script and reaches nothing."""
+"""The policy for reports. A report is one file with inline styles; it runs no script and loads nothing."""
 
 Next = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What the dashboard reads.
+    """The files that the dashboard reads.
 
     Parameters
     ----------
     ledgers
-        Party to its ledger file.
+        The ledger file of each party.
     logs
-        Party to its log, where there is one.
+        The log of each party that has one.
     coordinator
-        The coordinator's log, if this machine is the coordinator's.
+        The coordinator's log, if the coordinator runs on this machine.
     reports
         A folder of privacy reports.
     """
@@ -74,9 +74,9 @@ def dashboard(sources: Sources, token: str) -> FastAPI:
     Parameters
     ----------
     sources
-        What it shows.
+        The files that it shows.
     token
-        People who have it may look. It is compared in constant time.
+        The token that opens the pages. It is compared in constant time.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     pages = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
@@ -106,7 +106,7 @@ def dashboard(sources: Sources, token: str) -> FastAPI:
         if name not in sources.ledgers:
             raise HTTPException(404)
         view = party_view(sources.ledgers[name], sources.logs.get(name))
-        bars = {"bar": segments(view.studies, view.cap), "columns": columns_over_time(view.lines, view.cap)}
+        bars = {"bar": segments(view.studies, view.cap), "over_time": bars_over_time(view.lines, view.cap)}
         return {"view": view, "name": name, **bars}
 
     @app.get("/party/{name}")
@@ -140,13 +140,13 @@ def dashboard(sources: Sources, token: str) -> FastAPI:
 
 
 def _refusal(request: Request, token: str) -> Response | None:
-    """Say no before any page is looked up: another method, another host's name for us, or no token."""
+    """Return a refusal before any page is looked up: of another method, of another host name, or without the token."""
     if request.method not in ("GET", "HEAD"):
         return Response(status_code=405, headers={"Allow": "GET, HEAD"})
     if urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
-        return Response(status_code=421)  # a page elsewhere that resolves its own name to this machine
-    shown = request.query_params.get("token", "")
-    if shown and _same(shown, token):
+        return Response(status_code=421)  # another site's name that resolves to this machine
+    given = request.query_params.get("token", "")
+    if given and _same(given, token):
         answer = RedirectResponse(request.url.path, status_code=303)
         answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
         return answer
@@ -155,5 +155,5 @@ def _refusal(request: Request, token: str) -> Response | None:
     return None
 
 
-def _same(shown: str, token: str) -> bool:
-    return hmac.compare_digest(shown.encode(), token.encode())
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())

@@ -1,4 +1,4 @@
-"""What the dashboard shows of a party's ledger and of a coordinator's studies, read from files only."""
+"""What the dashboard shows: a party's ledger and a coordinator's studies, read from files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from colonnade.privacy.accounting import total
 
 __all__ = [
     "PALETTE",
-    "Column",
     "CoordinatorView",
     "PartyView",
     "ReleaseLine",
     "Segment",
     "Site",
+    "StackedBar",
     "StudyLine",
-    "columns_over_time",
+    "bars_over_time",
     "coordinator_view",
     "party_view",
     "segments",
 ]
 
 
-WENT_BACK = "A ledger does not check, or a peer's has gone back"
+LEDGER_ALERT = "A ledger failed its check, or a peer's ledger has gone back to an earlier state"
 ALERTS = {
     "block-refused": "A piece of a message was refused",
     "papers-refused": "A federation file was refused",
@@ -35,14 +35,14 @@ ALERTS = {
 RECENT = 50
 
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f6f00", "#666666")
-"""Okabe and Ito's colours, which people with any common colour vision tell apart; yellow, too pale on white, is darkened."""
+"""Okabe and Ito's colours, distinct for people with any common colour vision. Yellow is darkened: it is too pale on white."""
 
-MOST_COLUMNS = 40
+MOST_BARS = 40
 
 
 @dataclass(frozen=True)
 class ReleaseLine:
-    """One release: when, what, what it added to the total, and the total after it."""
+    """One release: its time and label, what it added to the total, and the total after it."""
 
     when: str
     label: str
@@ -69,7 +69,7 @@ class PartyView:
 
     @property
     def studies(self) -> dict[str, float]:
-        """What each study added, in the order of its first release."""
+        """What each study spent, in the order of its first release."""
         shares: dict[str, float] = {}
         for line in self.lines:
             shares[line.study] = shares.get(line.study, 0.0) + line.added
@@ -77,7 +77,7 @@ class PartyView:
 
 
 def party_view(ledger: Path, log: Path | None = None) -> PartyView:
-    """Read a party's ledger and log. A ledger that cannot be trusted is shown as such, with the reason and no figures."""
+    """Read a party's ledger and log. For a ledger that fails its check the view has the reason and no figures."""
     events = [] if log is None else read_events(log)
     refusals = [event for event in events if event.event == "refused"][-RECENT:]
     alerts = [(words, event) for event in events if (words := _alert(event))][-RECENT:]
@@ -93,9 +93,9 @@ def party_view(ledger: Path, log: Path | None = None) -> PartyView:
 
 
 def _alert(event: Event) -> str:
-    """Return why an event should worry this party, or nothing."""
+    """Return the alert of an event, or an empty text."""
     if event.event == "refused" and event.fields.get("code") == LedgerCorrupt.code:
-        return WENT_BACK
+        return LEDGER_ALERT
     return ALERTS.get(event.event, "")
 
 
@@ -119,7 +119,7 @@ def _lines(entries: Sequence[Entry], delta: float) -> list[ReleaseLine]:
     return lines
 
 
-# Budget as stacked bars, drawn on the server: no script computes what a person reads ---------------------------------------
+# Budget as stacked bars, drawn on the server: no script computes figures ---------------------------------------
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Column:
+class StackedBar:
     """The stacked total after one release."""
 
     when: str
@@ -151,24 +151,23 @@ def segments(studies: Mapping[str, float], cap: float) -> list[Segment]:
     return result
 
 
-def columns_over_time(lines: Sequence[ReleaseLine], cap: float) -> list[Column]:
-    """Return the stack after each release; of many releases, evenly chosen ones and the last."""
+def bars_over_time(lines: Sequence[ReleaseLine], cap: float) -> list[StackedBar]:
+    """Return the stacked bar after each release. Of many releases, evenly chosen ones and the last."""
     stack: dict[str, float] = dict.fromkeys((line.study for line in lines), 0.0)  # fixes the colours
-    columns = []
+    bars = []
     for line in lines:
         stack[line.study] += line.added
-        columns.append(Column(line.when, segments(stack, cap)))
-    step = max(1, -(-len(columns) // MOST_COLUMNS))
-    return columns[::-1][::step][::-1]
+        bars.append(StackedBar(line.when, segments(stack, cap)))
+    step = max(1, -(-len(bars) // MOST_BARS))
+    return bars[::-1][::step][::-1]
 
 
-UP = {"connected": True, "disconnected": False, "started": True, "stopped": False, "exited": False}
 STATUS = {"study-started": "running", "resumed": "running", "study-finished": "finished", "study-failed": "failed"}
 
 
 @dataclass(frozen=True)
 class Site:
-    """A party or node, and whether it was last seen up."""
+    """A party or node, and whether it is connected."""
 
     name: str
     up: bool
@@ -177,7 +176,7 @@ class Site:
 
 @dataclass(frozen=True)
 class StudyLine:
-    """A study: what became of it, and its steps in the order in which they were reached."""
+    """A study: its status, and its steps in the order in which they were reached."""
 
     name: str
     status: str
@@ -208,7 +207,7 @@ def _sites(events: Sequence[Event]) -> list[Site]:
     for event in events:
         name = event.fields.get("party")
         if event.event in ("connected", "disconnected") and name is not None:
-            latest[str(name)] = Site(str(name), UP[event.event], event.time)
+            latest[str(name)] = Site(str(name), event.event == "connected", event.time)
     return [latest[name] for name in sorted(latest)]
 
 
@@ -234,5 +233,5 @@ def _study(name: str, events: Sequence[Event]) -> StudyLine:
 
 
 def _largest(events: Sequence[Event], name: str) -> int:
-    """Byte counts of a study only grow; the last one is the largest."""
+    """Return the largest byte count. The counts of a study only grow, so it is the last one."""
     return max((value for event in events if isinstance(value := event.fields.get(name), int)), default=0)

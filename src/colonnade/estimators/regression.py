@@ -1,0 +1,492 @@
+"""`LinearRegression` and `LogisticRegression`: a column of one party, explained by columns of all parties.
+
+The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/references.md#primitives), *Functional mechanism
+across parties* (docs/references.md#functional) and *Coresets* (docs/references.md#coresets).
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
+
+from colonnade.coding.columns import Feature
+from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols import evaluation, score_releases
+from colonnade.errors import SchemaMismatch
+from colonnade.estimation import regression, scoring
+from colonnade.estimation.coresets import Penalty
+from colonnade.estimation.moments import Moments
+from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
+from colonnade.estimators.methods import coresets, moments
+from colonnade.estimators.methods.method import Expectation, GivenMethod
+from colonnade.estimators.second_moments import MomentStudy, expected_regression
+from colonnade.estimators.study import COMMON
+from colonnade.privacy.accounting import Price, Unit
+from colonnade.schema import Category, Column, Numeric
+
+__all__ = ["LinearRegression", "LogisticRegression"]
+
+
+class LinearRegression(MomentStudy):
+    """Linear or ridge regression on columns that different parties hold.
+
+    Parameters
+    ----------
+    target
+        The numeric column to explain, ``"party.column"``.
+    columns
+        The explaining columns; all but the target by default. A category enters as one indicator per level.
+    method
+        ``"secure"``: one noisy Gram matrix computed on secret shares, then a solve that takes its noise into account. Options:
+        `cn.methods.Secure`.
+        ``"sketch"``: each party perturbs a random projection of its rows (*Primitives*, Theorem E.4), then the same solve. One
+        message per party and no peers; the error grows with √people. Options: `cn.methods.Sketch`.
+        ``"functional"``: pure ε by Laplace noise in shares on the coefficients of the objective (*Functional mechanism across
+        parties*), then the same solve with weak correlations pulled towards zero. Options: `cn.methods.Functional`.
+        ``"coreset"``: **not differentially private**: scikit-learn on a weighted sample of exact rows that all parties draw
+        together (*Coresets*). It needs ``allow_nonprivate=True`` and takes no ε. Each party's policy must allow it by name.
+        Options: `cn.methods.Coreset`.
+    ridge
+        Penalty on the squared weights after scaling each column to [−1, 1], for sums over people as in scikit-learn.
+    epsilon, delta
+        The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
+    unit
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: one person's record at any one party.
+    penalty
+        With ``method="coreset"``: ``None``, ``"l2"``, ``"l1"`` or ``"elasticnet"``. Its strength and mixture are on
+        `cn.methods.Coreset` (``alpha``, ``l1_ratio``).
+    size
+        With ``method="coreset"``: the number of rows to draw.
+    allow_nonprivate
+        Your consent to ``method="coreset"``.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        Coefficients in the columns' own units.
+    intercept_ : float
+        The intercept.
+    coef_stderr_ : array
+        Standard errors that the privacy noise causes. They do not include the sampling of people.
+    feature_names_in_ : array
+        The names that the coefficients belong to.
+    privacy_, transcript_, receipt_
+        Privacy statement, message log and one-line receipt.
+
+    Privacy
+    -------
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) for everything that is released
+    together. ``"functional"``: (ε, 0) by discrete Laplace noise on the objective's coefficients. ``"coreset"``: none. Which rows
+    were drawn leaves the parties, and their exact values or residuals.
+    Neighbours: zero-out.
+    Adversary: the coordinator together with up to `collusion` parties, or with any set of parties (``"sketch"``).
+    Spends: once at every party whose columns enter.
+    Not released: residuals, fitted values, any moment without noise (except with ``"coreset"``).
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> model = cn.LinearRegression("bank.income", columns=["bank.age", "telco.minutes"], epsilon=2.0, delta=1e-5)
+    >>> model.fit(federation).coef_.shape
+    (2,)
+
+    Pure ε, at prices that the parties name themselves:
+
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0))
+    >>> budgets = {"bank": 2.0, "telco": 1.0}
+    >>> model = cn.LinearRegression(
+    ...     "bank.income", columns=["bank.age", "telco.minutes"], method=cn.methods.Functional(budgets=budgets)
+    ... ).fit(federation)
+    >>> [model.privacy_.epsilon(unit="party", party=party) for party in budgets], model.privacy_.delta()
+    ([2.0, 1.0], 0.0)
+
+    Not private, for parties that trust each other with individual rows:
+
+    >>> model = cn.LinearRegression(
+    ...     "bank.income", columns=["bank.age", "telco.minutes"], method="coreset", size=1_000, allow_nonprivate=True
+    ... ).fit(federation)
+    >>> model.privacy_.epsilon()
+    inf
+    """
+
+    task: ClassVar[str] = "moments"
+    offers = (moments.Secure, moments.Sketch, moments.Functional, coresets.Coreset)
+    constraints = {
+        **COMMON,
+        "target": OneColumn(),
+        "columns": Optional(ColumnList()),
+        "ridge": Real(0, closed="left"),
+        "penalty": OneOf((None, "l2", "l1", "elasticnet")),
+        "size": Optional(Whole(1)),
+    }
+    learned: ClassVar[tuple[str, ...]] = (
+        "coef_",
+        "intercept_",
+        "coef_stderr_",
+        "feature_names_in_",
+        "_coded",
+        "_columns",
+    )
+    essential: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "feature_names_in_", "_coded", "_columns")
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        columns: Sequence[str] | None = None,
+        method: GivenMethod = "secure",
+        ridge: float = 0.0,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        penalty: Penalty = None,
+        size: int | None = None,
+        allow_nonprivate: bool = False,
+    ) -> None:
+        self.target = target
+        self.columns = columns
+        self.method = method
+        self.ridge = ridge
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.penalty = penalty
+        self.size = size
+        self.allow_nonprivate = allow_nonprivate
+
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "numbers")
+        refuse_recipient(to)
+        require_fitted(self)
+        return np.asarray(design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
+
+    def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
+        """Return R² of the predictions for rows with these targets."""
+        return float(r2_score(y, self.predict(X)))
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
+        require_fitted(self)
+        return linear_pipeline(self._columns, self.coef_, self.intercept_)
+
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercept, to, reading, ("prediction",)
+        )
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.RegressionEvaluation:
+        target = str(self.target)
+        columns = {**self._columns, target: self.schema_[target]}
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return evaluation.RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
+
+    def _check_learned(self) -> None:
+        require_matching(self, self.coef_, (len(self.feature_names_in_),))
+
+    def _targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        if not isinstance(columns[self.target], Numeric):
+            raise SchemaMismatch(
+                f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
+            )
+
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        features = self._features(columns)
+        repaired = self.method.repaired(self, moments)
+        fit = regression.linear_from_moments(repaired, self.target, columns=features, ridge=self.ridge)
+        return {
+            "coef_": fit.coefficients,
+            "intercept_": float(fit.intercept),
+            "coef_stderr_": fit.errors,
+            "feature_names_in_": np.array(fit.names, dtype=object),
+            "_coded": [feature for feature in moments.features if feature.column in set(features)],
+            "_columns": {name: columns[name] for name in features},
+        }
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        def fit(moments: Moments) -> NDArray[np.float64]:
+            return regression.linear_from_moments(
+                self.method.repaired(self, moments), self.target, ridge=self.ridge
+            ).coefficients
+
+        return expected_regression(self, algorithm, federation, fit, unit=f"in the unit of {self.target}")
+
+
+class LogisticRegression(MomentStudy):
+    """Logistic regression on columns that different parties hold, for two or more classes.
+
+    Parameters
+    ----------
+    target
+        The category to predict, ``"party.column"``.
+    columns
+        The explaining columns; all but the target by default. A category enters as one indicator per level.
+    method
+        ``"secure"``: one noisy Gram matrix computed on secret shares. A solve that takes its noise into account gives the
+        direction; scale and intercept come from the same moments. Options: `cn.methods.Secure`.
+        ``"functional"``: pure ε by Laplace noise in shares on the coefficients of the objective's second-order expansion
+        (*Functional mechanism across parties*), then the same with weak correlations pulled towards zero. Options:
+        `cn.methods.Functional`.
+        ``"gradient"``: noisy gradient steps on secret batches (*Secure PCA*, SLR), for a target of two levels. Its ε is promised
+        against the coordinator alone. Parties know the batches; their ε is in ``privacy_``. Options: `cn.methods.Gradient`.
+    ridge
+        Penalty on the squared weights in the solve, after scaling each column to [−1, 1].
+    epsilon, delta
+        The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
+    unit
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: one person's record at any one party.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features) for two classes, else one row per class
+        Coefficients in the columns' own units.
+    intercept_ : array
+        The intercepts.
+    classes_ : array
+        The target's levels, in schema order.
+    coef_stderr_ : array
+        Standard errors that the privacy noise causes. They do not include the sampling of people. NaN for
+        ``"gradient"``.
+    feature_names_in_ : array
+        The names that the columns of ``coef_`` belong to.
+    privacy_, transcript_, receipt_
+        Privacy statement, message log and one-line receipt.
+
+    Privacy
+    -------
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) on the Gram matrix.
+    ``"functional"``: (ε, 0) by discrete Laplace noise on the objective's coefficients. ``"gradient"``: (ε, δ) by the Rényi curve
+    of all steps on secret samples.
+    Neighbours: zero-out.
+    Adversary: the coordinator together with up to `collusion` parties. For ``"gradient"`` with Poisson batches the coordinator
+    alone.
+    Spends: once at every party whose columns enter.
+    Not released: scores of people, any moment without noise.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> columns = ["bank.age", "telco.late_payments", "insurer.risk_score"]
+    >>> model = cn.LogisticRegression("bank.default", columns=columns, epsilon=2.0, delta=1e-5).fit(federation)
+    >>> model.coef_.shape, list(model.classes_)
+    ((1, 3), ['no', 'yes'])
+
+    Pure ε for a whole record, and the smaller one for a party's part of it:
+
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0))
+    >>> model = cn.LogisticRegression("bank.default", columns=columns, method="functional", epsilon=2.0).fit(federation)
+    >>> model.privacy_.epsilon(), model.privacy_.delta(), model.privacy_.epsilon(unit="party", party="telco") < 2.0
+    (2.0, 0.0, True)
+
+    Gradient steps on secret batches. A peer knows the batches, so its ε is larger:
+
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> model = cn.LogisticRegression(
+    ...     "bank.default", columns=columns, method=cn.methods.Gradient(steps=20, rate=0.05), epsilon=2.0, delta=1e-5
+    ... ).fit(federation)
+    >>> model.privacy_.epsilon() <= 2.0 < model.privacy_.epsilon(observer="telco")
+    True
+    """
+
+    task: ClassVar[str] = "moments"
+    offers = (moments.Secure, moments.Functional, moments.Gradient)
+    constraints = {
+        **COMMON,
+        "target": OneColumn(),
+        "columns": Optional(ColumnList()),
+        "ridge": Real(0, closed="left"),
+    }
+    learned: ClassVar[tuple[str, ...]] = (
+        "coef_",
+        "intercept_",
+        "coef_stderr_",
+        "classes_",
+        "feature_names_in_",
+        "_model",
+        "_coded",
+        "_columns",
+    )
+    essential: ClassVar[tuple[str, ...]] = (
+        "coef_",
+        "intercept_",
+        "classes_",
+        "feature_names_in_",
+        "_coded",
+        "_columns",
+    )
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        columns: Sequence[str] | None = None,
+        method: GivenMethod = "secure",
+        ridge: float = 0.0,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+    ) -> None:
+        self.target = target
+        self.columns = columns
+        self.method = method
+        self.ridge = ridge
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+
+    def predict_proba(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the probability of every class.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "chances")
+        refuse_recipient(to)
+        require_fitted(self)
+        return self._model.probabilities(design_matrix(X, self._coded, self._columns, coded=False))
+
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the most probable class.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "classes")
+        refuse_recipient(to)
+        require_fitted(self)
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+    def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
+        """Return the accuracy of the predictions for rows of these classes."""
+        return float(np.mean(self.predict(X) == np.asarray(y, dtype=object)))
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
+        require_fitted(self)
+        return logistic_pipeline(self._columns, self.coef_, self.intercept_, self.classes_.tolist())
+
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist()
+        )
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ClassifierEvaluation:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
+        if len(weights) == 1:
+            weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
+        pairs = list(combinations(range(len(weights)), 2))
+        share = scoring.histogram_price(price, len(pairs))
+        histograms = tuple(
+            score_releases.ScoreHistogramRelease(
+                f"{k}-{m}",
+                scoring.party_scores(self._columns, (weights[m] - weights[k])[None]),
+                float(intercepts[m] - intercepts[k]),
+                str(self.target),
+                (k, m),
+                share,
+                terms.repeat,
+                score_releases.bins_for(terms.people),
+            )
+            for k, m in pairs
+        )
+        whole = Price(price.nano, price.delta if share.delta else 0.0)
+        return evaluation.ClassifierEvaluation(histograms, tuple(map(str, self.classes_)), whole, terms.level)
+
+    def _check_learned(self) -> None:
+        rows = 1 if len(self.classes_) == 2 else len(self.classes_)
+        require_matching(self, self.coef_, (rows, len(self.feature_names_in_)))
+        require_matching(self, self.intercept_, (rows,))
+
+    def _targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        self._category(columns)
+
+    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
+        return (self.target,) if self._category(columns).size == 2 else ()
+
+    def _category(self, columns: Mapping[str, Column]) -> Category:
+        target = columns[self.target]
+        if not isinstance(target, Category):
+            raise SchemaMismatch(
+                f"The target {self.target!r} is numeric.", remedy="Use cn.LinearRegression for numbers."
+            )
+        return target
+
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        repaired = self.method.repaired(self, moments)
+        model = regression.logistic_from_moments(
+            repaired, self.target, columns=self._features(columns), ridge=self.ridge
+        )
+        return self._learned(model, moments.features, columns)
+
+    def _learned(
+        self, model: regression.LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]
+    ) -> dict[str, Any]:
+        features = self._features(columns)
+        return {
+            "_model": model,
+            "coef_": model.coefficients,
+            "intercept_": model.intercepts,
+            "coef_stderr_": model.errors,
+            "classes_": np.array(self._category(columns).levels, dtype=object),
+            "feature_names_in_": np.array(model.names, dtype=object),
+            "_coded": [feature for feature in coded if feature.column in set(features)],
+            "_columns": {name: columns[name] for name in features},
+        }
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        def fit(moments: Moments) -> NDArray[np.float64]:
+            model = regression.logistic_from_moments(self.method.repaired(self, moments), self.target, ridge=self.ridge)
+            return np.asarray(model.coefficients[-1])
+
+        return expected_regression(self, algorithm, federation, fit, unit="in log-odds", each=" in log-odds")

@@ -1,0 +1,375 @@
+"""`PCA`, and what all estimators on second moments share.
+
+Such an estimator is fitted on a federation, at a price, or on a release of moments that was paid for before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from colonnade.coding.columns import Feature, coefficients_to_own_units, features_of
+from colonnade.constraints import ColumnList, Optional, Whole, checked
+from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import MomentsRelease
+from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation import moments as moment_estimation
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.scoring import party_scores
+from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
+from colonnade.estimators.export import components_pipeline, design_matrix
+from colonnade.estimators.methods.method import Expectation, ExpectedError, GivenMethod
+from colonnade.estimators.methods.moments import Local, Secure, Sketch
+from colonnade.estimators.study import COMMON, Study
+from colonnade.privacy.accounting import Price, Unit
+from colonnade.schema import Column
+
+__all__ = ["PCA", "MomentStudy", "expected_deviations", "expected_regression"]
+
+
+Array = NDArray[np.float64]
+Fit = Callable[[Moments], Array]
+MOST_NAMED = 6
+
+
+class MomentStudy(Study):
+    """The base of estimators on second moments: their columns, and fitting on a release of moments."""
+
+    columns: Sequence[str] | None
+
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        """Return the fitted attributes, from moments that hold at least the study's columns."""
+        raise NotImplementedError
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        """Return how far noise moves the result, for typical columns."""
+        raise NotImplementedError
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        """Refuse columns that the fit cannot use, before anything is spent."""
+
+    def _targets(self) -> tuple[str, ...]:
+        """Return the column to explain, if the study has one."""
+        return ()
+
+    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:  # noqa: ARG002  # a classifier has such a target
+        """Return two-level categories that are coded as one column of signs."""
+        return ()
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study, or fit on a release of moments without spending again.
+
+        Parameters
+        ----------
+        federation
+            The federation on which to run it; or what `Federation.moments` returned, which takes no ``epsilon``.
+        repeat
+            Which draw of the study. 1 is the first: asking for it again returns the same release and debits nothing. 2 is a new
+            draw at a new price, and so on.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(federation, MomentsRelease):
+            return super().fit(federation, *rows, repeat=repeat)
+        if self.epsilon is not None:
+            raise BadInput(
+                "Fitting on a release takes no epsilon: the release was paid for when it was made.",
+                remedy="Leave out epsilon.",
+            )
+        if repeat != 1:
+            raise BadInput(
+                "Fitting on a release takes no repeat: a release is one draw.",
+                remedy="Make a release of another draw: federation.moments(..., repeat=2).",
+            )
+        checked_study = self._checked()
+        columns = checked_study._chosen(federation.columns)
+        self._adopt(checked_study._learn_from_moments(federation.moments, columns))
+        self.privacy_ = federation.privacy_
+        self.transcript_ = federation.transcript_
+        self.plan_ = federation.plan_
+        self.schema_ = columns
+        self.receipt_ = f"{type(self).__name__} from moments, nothing spent; {federation.receipt_}"
+        return self
+
+    def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
+        """Return the study's columns in the federation's order, including the target."""
+        targets = self._targets()
+        features = [name for name in available if name not in targets] if self.columns is None else self.columns
+        wanted = [*features, *targets]
+        unknown = [name for name in wanted if name not in available]
+        if unknown:
+            raise SchemaMismatch(
+                f"There is no column {unknown[0]!r} here.",
+                remedy=f"The columns are {', '.join(available)}.",
+            )
+        if len(set(wanted)) != len(wanted):
+            raise BadInput(f"The target {targets[0]!r} is also among the columns.", remedy="Leave it out of columns.")
+        chosen = {name: available[name] for name in available if name in set(wanted)}
+        self._check(chosen)
+        return chosen
+
+    def _features(self, columns: Mapping[str, Column]) -> list[str]:
+        return [name for name in columns if name not in self._targets()]
+
+
+def expected_deviations(
+    study: MomentStudy, algorithm: Any, federation: Federation, fit: Fit, spread: float
+) -> tuple[Array, Array]:
+    """Return how far noise moves the result of a fit on typical columns, one row per draw, and the columns' covariance."""
+    features, people = algorithm.features, federation.people
+    target = next(iter(study._targets()), None)
+    matrix = moment_estimation.typical_matrix(features, people, target=target, spread=spread, unequal=target is None)
+    means = matrix[0] / people
+    covariance = np.asarray(matrix / people - np.outer(means, means))
+    exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
+    releases = study.method.noisy_moments(study, algorithm, federation, exact, covariance)
+    return moment_estimation.deviations(exact, releases, fit), covariance
+
+
+def expected_regression(
+    study: MomentStudy, algorithm: Any, federation: Federation, coefficients: Fit, *, unit: str, each: str = ""
+) -> Expectation:
+    """Return the expected errors of the coefficients, and of predictions for people like those in the study.
+
+    Parameters
+    ----------
+    study, algorithm, federation
+        What would run, and on which federation.
+    coefficients
+        The function from moments to coefficients in own units, one for each name of the model.
+    unit, each
+        The unit of predictions, and the words to put after the errors of coefficients.
+    """
+    (target,) = study._targets()
+    explaining = [one for one in algorithm.features[1:] if one.column != target]
+    once = _one_name_each(explaining)
+    places = [place for place, one in enumerate(algorithm.features) if place and one.column != target]
+    half = np.array([algorithm.features[place].half_width for place in places])
+    errors, by_name = [], np.zeros(0)
+    for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW):
+        moved, covariance = expected_deviations(
+            study, algorithm, federation, lambda moments: coefficients(moments)[once], spread
+        )
+        coded = moved * half
+        squared = np.einsum("ij,jk,ik->i", coded, covariance[np.ix_(places, places)], coded)
+        errors.append(float(np.sqrt(squared.mean())))
+        by_name = by_name if by_name.size else np.sqrt(np.mean(moved**2, axis=0))
+    names = [coefficients_to_own_units(explaining)[0][place] for place in once]
+    words = {"error of a coefficient": _coefficient_errors(names, by_name, each)}
+    prediction = ExpectedError("a prediction", errors[0], unit, min(errors), max(errors), moment_estimation.TYPICAL)
+    return Expectation(words, study.method.warnings(study, algorithm, federation), (prediction,))
+
+
+def _one_name_each(features: Sequence[Feature]) -> NDArray[np.intp]:
+    """Return the places of the names that stand for one coded column. A sign has two levels; the second is taken."""
+    named = [flag for feature in features for flag in ((False, True) if feature.kind == "sign" else (True,))]
+    return np.flatnonzero(named)
+
+
+def _coefficient_errors(names: Sequence[str], errors: Array, unit: str) -> str:
+    """Return predicted standard errors in words: the first few by name, the others as a number."""
+    listed = [f"{name} {value:.2g}" for name, value in zip(names, errors, strict=True)]
+    rest = f", and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return f"about {', '.join(listed[:MOST_NAMED])}{rest}{unit}, for typical columns"
+
+
+class PCA(MomentStudy):
+    """Principal components of columns that different parties hold.
+
+    Columns are scaled first: numbers from their bounds to [−1, 1], categories to one indicator per level.
+
+    Parameters
+    ----------
+    n_components
+        The number of components.
+    columns
+        The columns; all by default.
+    method
+        ``"secure"``: one noisy Gram matrix, computed on secret shares (*Secure PCA*, docs/references.md#secure-pca). Options:
+        `cn.methods.Secure`.
+        ``"sketch"``: each party perturbs a random projection of its rows (*Primitives*, Algorithm 4,
+        docs/references.md#primitives). It takes one message per party and no peers; its error grows with √people. Options:
+        `cn.methods.Sketch`.
+        ``"local"``: each party perturbs its rows themselves, with far more noise (the baseline of *Secure PCA*). Option:
+        `cn.methods.Local`.
+    epsilon, delta
+        The price. There is no default for ε, and δ must be positive.
+    unit
+        ``"person"``: ε covers one person's records at all parties together. ``"party"``: one person's record at any one party.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        Rows of length 1, after scaling.
+    explained_variance_, explained_variance_stderr_ : arrays
+        Variance along each component, after scaling and corrected for the noise; and the standard error that the noise causes.
+    mean_ : array
+        Column means in own units; shares of people, for levels.
+    feature_names_in_ : array
+        What the columns of ``components_`` belong to.
+    n_significant_ : int
+        The number of components whose variance exceeds the noise floor.
+    noise_floor_ : float
+        The variance, after scaling, below which noise alone explains a component.
+    privacy_, transcript_, receipt_
+        Privacy statement, message log and one-line receipt.
+
+    Privacy
+    -------
+    Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) for everything that is released
+    together.
+    Neighbours: zero-out.
+    Adversary: the coordinator together with up to `collusion` parties (``"secure"``), or any set of parties (otherwise).
+    Spends: once at every party whose columns enter.
+    Not released: scores of people, exact means, any entry without noise.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> pca = cn.PCA(2, columns=["bank.age", "bank.income", "telco.minutes"], epsilon=2.0, delta=1e-5).fit(federation)
+    >>> pca.components_.shape
+    (2, 3)
+    """
+
+    task: ClassVar[str] = "moments"
+    offers = (Secure, Sketch, Local)
+    constraints = {**COMMON, "columns": Optional(ColumnList())}
+    learned: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "explained_variance_",
+        "explained_variance_stderr_",
+        "mean_",
+        "feature_names_in_",
+        "n_significant_",
+        "noise_floor_",
+        "_coded_means",
+        "_coded",
+        "_columns",
+    )
+    essential: ClassVar[tuple[str, ...]] = (
+        "components_",
+        "explained_variance_",
+        "feature_names_in_",
+        "_coded_means",
+        "_coded",
+        "_columns",
+    )
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        columns: Sequence[str] | None = None,
+        method: GivenMethod = "secure",
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+    ) -> None:
+        self.n_components = n_components
+        self.columns = columns
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+
+    def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the scores along the components.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that the scores are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "components")
+        refuse_recipient(to)
+        require_fitted(self)
+        coded = design_matrix(X, self._coded, self._columns, coded=True)
+        return np.asarray((coded - self._coded_means) @ self.components_.T)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002  # as scikit-learn's
+        """Return the names of the scores that ``transform`` gives."""
+        require_fitted(self)
+        return np.array(self._score_names(), dtype=object)
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and gives the same scores."""
+        require_fitted(self)
+        return components_pipeline(self._columns, self.components_, self._coded_means, self.explained_variance_)
+
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        parts = party_scores(self._columns, self.components_)
+        return score_releases.Prediction(parts, -self.components_ @ self._coded_means, to, reading, self._score_names())
+
+    def _score_names(self) -> list[str]:
+        return [f"component_{place + 1}" for place in range(len(self.components_))]
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ComponentsEvaluation:
+        gram = moment_releases.GramRelease(self._columns, price)
+        return evaluation.ComponentsEvaluation(gram, self.components_, self._coded_means, terms.level)
+
+    def _check_learned(self) -> None:
+        require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))
+        require_matching(self, self._coded_means, (len(self.feature_names_in_),))
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        coded = len(features_of(columns)) - 1
+        remedy = f"There are {coded} columns after coding: a category has one per level."
+        checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
+
+    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        fit = moment_estimation.pca_from_moments(moments, int(self.n_components), columns=self._features(columns))
+        return {
+            "components_": fit.components,
+            "explained_variance_": fit.explained_variance,
+            "explained_variance_stderr_": fit.explained_variance_error,
+            "mean_": fit.means,
+            "feature_names_in_": np.array(fit.names, dtype=object),
+            "n_significant_": fit.significant,
+            "noise_floor_": float(fit.noise_floor),
+            "_coded_means": fit.coded_means,
+            "_coded": [feature for feature in moments.features if feature.name in set(fit.names)],
+            "_columns": dict(columns),
+        }
+
+    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
+        def fit(moments: Moments) -> NDArray[np.float64]:
+            return moment_estimation.pca_from_moments(moments, int(self.n_components)).explained_variance
+
+        errors = [
+            float(np.sqrt(np.mean(expected_deviations(self, algorithm, federation, fit, spread)[0] ** 2)))
+            for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW)
+        ]
+        variance = self.method.entry_variance(self, algorithm, federation)[1:, 1:]
+        floor = moment_estimation.operator_norm(variance) / federation.people
+        words = {
+            "noise floor": f"components with less variance than {floor:.3g} (after scaling to [−1, 1]) are lost in the noise",
+            "captured variance lost": f"at most {2 * self.n_components * floor:.3g} (after scaling) against the best components; "
+            "far less where their variances are far apart",
+        }
+        warnings = (
+            ("The noise floor is above the variance of a typical column.",) if floor > moment_estimation.SPREAD else ()
+        )
+        error = ExpectedError(
+            "explained_variance_",
+            errors[0],
+            "after scaling to [−1, 1]",
+            min(errors),
+            max(errors),
+            moment_estimation.TYPICAL,
+        )
+        return Expectation(words, warnings, (error,))
