@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn import exceptions
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, Papers, Traffic
+from colonnade.coordinator.findings import Findings, StudyRecord, Traffic
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.scoring import Metric
 from colonnade.estimators.methods.method import ExpectedError
@@ -208,7 +208,7 @@ def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None
 
 
 @dataclass(frozen=True, eq=False)
-class Delivery(Papers):
+class Delivery(StudyRecord):
     """Individual scores that were opened to one party and to nobody else.
 
     The coordinator learns that they were delivered. In a simulation the party is in this process, and `read` returns its scores
@@ -278,7 +278,7 @@ class EvaluationTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation(Papers):
+class Evaluation(StudyRecord):
     """A private measurement of how good a model is on a federation.
 
     Parameters

@@ -129,7 +129,7 @@ def expected_deviations(
     covariance = np.asarray(matrix / people - np.outer(means, means))
     exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
     releases = study.method.noisy_moments(study, algorithm, federation, exact, covariance)
-    return moment_estimation.deviations(exact, releases, fit), covariance
+    return moment_estimation.fit_deviations(exact, releases, fit), covariance
 
 
 def expected_regression(

@@ -16,7 +16,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.scoring import Measured
+from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
     FACTORS,
     Delivery,
@@ -44,7 +44,7 @@ COMMON: Mapping[str, Constraint] = {"unit": OneOf(("person", "party"))}
 
 
 class Evaluator(Protocol):
-    """An algorithm that measures how good a fitted model is. Its rounds return `Measured`."""
+    """An algorithm that measures how good a fitted model is. Its rounds return `EvaluationResult`."""
 
     @property
     def price(self) -> Price:
@@ -219,7 +219,7 @@ class Study(BaseEstimator):
         title = f"{type(self).__name__}.evaluate"
         with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
-        measured: Measured = findings.value
+        measured: EvaluationResult = findings.value
         schema = _schema_of(plan, federation)
         return Evaluation(type(self).__name__, measured.metrics, level, findings, schema, measured.tables)
 

@@ -128,7 +128,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
             if value.gathered is not None
             else _joined(value, features, target)
         )
-        coefficients, intercept = estimation.own_model(model, explaining, target)
+        coefficients, intercept = estimation.model_in_own_units(model, explaining, target)
         return {
             "coef_": coefficients,
             "intercept_": intercept,

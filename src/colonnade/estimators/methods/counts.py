@@ -13,7 +13,13 @@ from colonnade.coding.columns import parties_of
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
-from colonnade.coordinator.protocols.counting import CountTable, IndependentCounts, PairCounts, ResponseCounts, layout
+from colonnade.coordinator.protocols.counting import (
+    CountTable,
+    IndependentCounts,
+    PairCounts,
+    ResponseCounts,
+    table_layout,
+)
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
 from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
@@ -100,7 +106,7 @@ class SecureTables(CountMethod):
         self, study: "PatternCount", federation: Federation, price: Price, repeat: int
     ) -> PairCounts | IndependentCounts:
         """Return an algorithm that opens all pair tables at once. The columns of a single party need no shares."""
-        table = layout(federation, study.columns)
+        table = table_layout(federation, study.columns)
         if len(table.groups) > 1:
             return PairCounts(table, price, federation.people)
         return IndependentCounts(table, _share(study, price, 1), federation.people)
@@ -158,7 +164,7 @@ class Response(CountMethod):
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> ResponseCounts:
         """Return an algorithm with one report per person and party."""
-        table = layout(federation, study.columns)
+        table = table_layout(federation, study.columns)
         share = _share(study, price, len(table.groups))
         return ResponseCounts(table, share, federation.people, float(self.sample), repeat)
 
@@ -178,7 +184,7 @@ class Independent(CountMethod):
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> IndependentCounts:
         """Return an algorithm with one histogram per party."""
-        table = layout(federation, study.columns)
+        table = table_layout(federation, study.columns)
         return IndependentCounts(table, _share(study, price, len(table.groups)), federation.people)
 
     def note(self, algorithm: Counts) -> dict[str, str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import functional_release, gradient_descent, moment_releases, sketched_moments
+from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases
 from colonnade.errors import BadInput
 from colonnade.estimation import descent, regression
 from colonnade.estimation import moments as moment_estimation
@@ -156,17 +156,17 @@ class Sketch(MomentMethod):
 
     def protocol(
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
-    ) -> sketched_moments.SketchedMoments:
+    ) -> local_moments.SketchedMoments:
         """Return a release of one sketch per party, each at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = sketched_moments.DEFAULT_SCALE if self.scale is None else self.scale
-        return sketched_moments.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
+        scale = local_moments.SKETCH_SCALE if self.scale is None else self.scale
+        return local_moments.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
 
     def noisy_moments(
         self,
         study: "MomentStudy",
-        algorithm: sketched_moments.SketchedMoments,
+        algorithm: local_moments.SketchedMoments,
         federation: Federation,
         exact: Moments,
         covariance: Array,
@@ -178,7 +178,7 @@ class Sketch(MomentMethod):
         return (algorithm.moments(gram, exact.matrix[0, 1:]) for gram in grams)
 
     def entry_variance(
-        self, study: "MomentStudy", algorithm: sketched_moments.SketchedMoments, federation: Federation
+        self, study: "MomentStudy", algorithm: local_moments.SketchedMoments, federation: Federation
     ) -> Array:
         """Return the variance for typical columns."""
         return algorithm.typical_variance()
@@ -210,17 +210,17 @@ class Local(MomentMethod):
 
     def protocol(
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
-    ) -> moment_releases.PerturbedRows:
+    ) -> local_moments.PerturbedRows:
         """Return a release of noisy rows, each party at its share of the price."""
         columns = study._chosen(federation.describe())
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = moment_releases.ROWS_SCALE if self.scale is None else self.scale
-        return moment_releases.PerturbedRows(columns, share, federation.people, scale)
+        scale = local_moments.ROWS_SCALE if self.scale is None else self.scale
+        return local_moments.PerturbedRows(columns, share, federation.people, scale)
 
     def noisy_moments(
         self,
         study: "MomentStudy",
-        algorithm: moment_releases.PerturbedRows,
+        algorithm: local_moments.PerturbedRows,
         federation: Federation,
         exact: Moments,
         covariance: Array,
@@ -229,7 +229,7 @@ class Local(MomentMethod):
         return moment_estimation.noisy_releases(exact, algorithm.variance(exact.matrix))
 
     def entry_variance(
-        self, study: "MomentStudy", algorithm: moment_releases.PerturbedRows, federation: Federation
+        self, study: "MomentStudy", algorithm: local_moments.PerturbedRows, federation: Federation
     ) -> Array:
         """Return the variance for typical columns."""
         return algorithm.variance(moment_estimation.typical_matrix(algorithm.features, federation.people))
@@ -296,16 +296,14 @@ class Functional(MomentMethod):
 
     def protocol(
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
-    ) -> functional_release.FunctionalRelease:
+    ) -> moment_releases.FunctionalRelease:
         """Return a release of the objective's coefficients on shares."""
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
         if self.budgets is not None:
-            return functional_release.FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
+            return moment_releases.FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
         parties = parties_of(columns)
-        return functional_release.FunctionalRelease(
-            columns, target, dict.fromkeys(parties, price), "top_down", self.scale
-        )
+        return moment_releases.FunctionalRelease(columns, target, dict.fromkeys(parties, price), "top_down", self.scale)
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
         """Return the moments with weak correlations pulled towards zero."""
@@ -313,7 +311,7 @@ class Functional(MomentMethod):
         return moment_estimation.pooled_correlations(moments, target)
 
     def warnings(
-        self, study: "MomentStudy", algorithm: functional_release.FunctionalRelease, federation: Federation
+        self, study: "MomentStudy", algorithm: moment_releases.FunctionalRelease, federation: Federation
     ) -> tuple[str, ...]:
         """Return a warning if the noise of a column's sum is a quarter of the number of people, or more."""
         variance = self.entry_variance(study, algorithm, federation)
@@ -322,7 +320,7 @@ class Functional(MomentMethod):
     def noisy_moments(
         self,
         study: "MomentStudy",
-        algorithm: functional_release.FunctionalRelease,
+        algorithm: moment_releases.FunctionalRelease,
         federation: Federation,
         exact: Moments,
         covariance: Array,
@@ -331,7 +329,7 @@ class Functional(MomentMethod):
         return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
 
     def entry_variance(
-        self, study: "MomentStudy", algorithm: functional_release.FunctionalRelease, federation: Federation
+        self, study: "MomentStudy", algorithm: moment_releases.FunctionalRelease, federation: Federation
     ) -> Array:
         """Return the variance that opened entries will have."""
         return opened_variance(study, algorithm, federation)
