@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.cli import federation as federation_command
+from colonnade.cli import members as federation_command
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.party.policy import Policy

@@ -1,4 +1,4 @@
-"""Is this machine fit, is this member's folder in order, and how is a running member doing?"""
+"""Checks of a machine and of a member's folder (`colonnade doctor`), and the status of running processes."""
 
 import os
 import platform
@@ -9,14 +9,22 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import metadata
 from pathlib import Path
 
-from colonnade.errors import ColonnadeError
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.event_log import read_status
-from colonnade.privacy.accounting import NANO, Loss
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, GetAccount, Reply
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.privacy.accounting import NANO, Budget, Loss
+from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
+from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
+from colonnade.protocol import agreement, codec, messages
+from colonnade.secure.keys import Identity
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
 
@@ -57,7 +65,7 @@ class MemberStatus:
 
     name: str
     role: str
-    account: Reply | None
+    account: messages.Reply | None
     answered: int
     refused: int
     last: str
@@ -74,14 +82,15 @@ class MemberStatus:
     @property
     def budget(self) -> tuple[float, float, float] | None:
         """ε spent, the cap and its δ, where the member has a ledger."""
-        if not isinstance(self.account, Accounted) or self.role != "data":
+        if not isinstance(self.account, messages.Accounted) or self.role != "data":
             return None
         spent = Loss.from_bytes(self.account.spent).epsilon(self.account.cap_delta)
         return spent, self.account.cap_nano / NANO, self.account.cap_delta
 
 
-def member_status(member: PartyFolder) -> MemberStatus:
-    """Ask a member's guard for its account, and read what guard and relay last wrote."""
+def member_status(path: Path) -> MemberStatus:
+    """Ask the guard of a member's folder for its account, and read the status files of guard and relay."""
+    member = PartyFolder(path.resolve())
     guard = read_status(member.path / "guard.status") or {}
     relay = read_status(member.path / "relay.status", newer_than=STALE)
     found = relay or {"connected": False, "bytes_in": 0, "bytes_out": 0}
@@ -112,9 +121,9 @@ def connected_to_coordinator(state: Path) -> list[str] | None:
     return connected
 
 
-def _account(member: PartyFolder) -> Reply | None:
+def _account(member: PartyFolder) -> messages.Reply | None:
     try:
-        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(GetAccount())))
+        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(messages.GetAccount())))
     except ColonnadeError:
         return None
 
@@ -135,7 +144,7 @@ LEAST_FREE = 256 * 2**20
 """Bytes on the ledger's disk: a full disk refuses every debit, and so every study."""
 
 
-class Unfit(Exception):  # it says what the machine is
+class Unfit(Exception):
     """A check that failed, and what to do about it."""
 
 
@@ -190,8 +199,6 @@ def _version(name: str) -> str | None:
 
 def entropy() -> str:
     """Check that the operating system's randomness does not repeat itself."""
-    from colonnade.privacy.randomness import SystemRandomness
-
     source = SystemRandomness()
     draws = [source.bytes(32) for _ in range(64)] + [os.urandom(32) for _ in range(64)]
     if len(set(draws)) != len(draws):
@@ -201,11 +208,6 @@ def entropy() -> str:
 
 def samplers() -> str:
     """Compare draws under a fixed key with known answers, and fresh draws with the variance they should have."""
-    from fractions import Fraction
-
-    from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
-    from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
-
     keyed = KeyedRandomness(bytes(range(32)))
     answers = {
         "stream": keyed.spawn("stream").bytes(8).hex(),
@@ -233,11 +235,6 @@ def clock() -> str:
 
 def keys() -> str:
     """Check signatures and sealing against known answers: an Ed25519 vector of RFC 8032, and a letter that must not open."""
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-    from colonnade.secure.keys import Identity
-
     identity = Identity.from_seed(bytes.fromhex(RFC_8032["seed"]))
     if identity.public.hex() != RFC_8032["public"] or identity.sign(b"").hex() != RFC_8032["signature"]:
         raise Unfit("the cryptography library signs otherwise than it should; reinstall cryptography")
@@ -270,10 +267,6 @@ def ports() -> str:
 
 def disk(directory: Path) -> str:
     """Write a ledger in the directory as a party would, synced to disk, and read it back."""
-    from colonnade.errors import ColonnadeError
-    from colonnade.party.ledger.ledger import SqliteLedger
-    from colonnade.privacy.accounting import Budget, Loss
-
     try:
         with tempfile.TemporaryDirectory(prefix=".colonnade-doctor-", dir=directory) as folder:
             path = Path(folder, "check.ledger")
@@ -312,7 +305,6 @@ def compiler() -> str:
 
 def algebra() -> str:
     """Report the linear algebra library and its threads."""
-    import numpy as np
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
     ones = np.ones((64, 64))
@@ -375,15 +367,11 @@ def member_checks(folder: Path) -> list[tuple[str, Check]]:
 
 def identity(folder: Path) -> str:
     """Check that the identity key is there, readable by its owner alone, and the one that the papers name."""
-    from colonnade.errors import BadInput
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     public = member.identity().public.hex()
     if not member.papers.exists():
         return f"{member.name}: identity.key is private and sound; there are no papers yet"
-    signatory = read_agreement(member.papers).members.get(member.name)
+    signatory = agreement.read_agreement(member.papers).members.get(member.name)
     if signatory is None or signatory.identity != public:
         raise BadInput("The papers name another key than identity.key.", remedy="Have the papers drawn up again.")
     return f"{member.name}: identity.key is private and sound, and the papers name it"
@@ -391,18 +379,13 @@ def identity(folder: Path) -> str:
 
 def schema(folder: Path) -> str:
     """Check that schema.toml says what the papers say was agreed."""
-    from colonnade.errors import SchemaMismatch
-    from colonnade.protocol import codec
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if member.role == "compute":
         return "a compute node has none"
     described = member.schema()
     if not member.papers.exists():
         return f"{len(described)} columns are described; there are no papers yet"
-    signatory = read_agreement(member.papers).members.get(member.name)
+    signatory = agreement.read_agreement(member.papers).members.get(member.name)
     if signatory is None or signatory.schema != codec.schema_digest(described):
         raise SchemaMismatch(
             "schema.toml is not the schema of the papers.",
@@ -413,21 +396,15 @@ def schema(folder: Path) -> str:
 
 def signatures(folder: Path) -> str:
     """Check that every member has signed the papers."""
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if not member.papers.exists():
         return "there are no papers yet"
-    missing = read_agreement(member.papers).missing()
+    missing = agreement.read_agreement(member.papers).missing()
     return "all members have signed" if not missing else f"still to sign: {', '.join(missing)}"
 
 
 def ledger(folder: Path) -> str:
     """Check that the ledger is whole, has the policy's cap, and does not lie in the future."""
-    from colonnade.errors import BadInput
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if member.role == "compute" or not (folder / "ledger.sqlite").exists():
         return "there is none yet" if member.role == "data" else "a compute node has none"
@@ -441,13 +418,10 @@ def ledger(folder: Path) -> str:
 
 def coordinator_port(folder: Path) -> str:
     """Report whether the coordinator's port answers from here; one that is not up yet is no fault of this machine."""
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if not member.papers.exists():
         return "there are no papers yet"
-    where = read_agreement(member.papers).coordinator
+    where = agreement.read_agreement(member.papers).coordinator
     try:
         with socket.create_connection((where.host, where.port), timeout=3.0):
             return f"{where.host}:{where.port} answers"
