@@ -89,7 +89,8 @@ class PartitionSketches:
         ln(1 + 1/n_p), composed exactly at every order of the ledger. Computational, because coins come from a keyed function.
         Proof: docs/proofs/sketches.md.
     Neighbours
-        Zero-out of a whole record (unit ``"person"``), or of one party's part of it (``"party"``). A record replaced: twice.
+        Zero-out of a whole record (unit ``"person"``), or of one party's part of it (``"party"``).
+        `colonnade.privacy.laws.sketch_law.Sketching.replaced_loss` bounds a replaced record: two cells of each sketch change.
     Adversary
         The coordinator, or anybody who reads all parties' sketches **without the key**. Every party of the plan has it: towards a
         party that sees sketches, alone or with the coordinator, nothing is guaranteed. A key that leaks later uncovers what was
