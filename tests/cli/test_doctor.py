@@ -135,10 +135,10 @@ def old_python(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], check: str, tmp_path: Path) -> None:
     examine = dict(doctor.machine_checks(tmp_path))[check]
-    assert next(doctor.examined([(check, examine)]))[1]
+    assert next(doctor.run_checks([(check, examine)]))[1]
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
-        name, sound, words = next(doctor.examined([(check, examine)]))
+        name, sound, words = next(doctor.run_checks([(check, examine)]))
     assert (name, sound) == (check, False)
     assert words
 

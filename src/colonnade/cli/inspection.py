@@ -157,10 +157,10 @@ def doctor(
     ] = None,
 ) -> None:
     """Check Python, packages, randomness, samplers, keys, clock, ports, disk, compiler, algebra; with --party, a member too."""
-    from colonnade.service.checks import examined, machine_checks, member_checks
+    from colonnade.service.checks import machine_checks, member_checks, run_checks
 
     members = [] if party is None else member_checks(party)
-    results = list(examined((*machine_checks(directory), *members)))
+    results = list(run_checks((*machine_checks(directory), *members)))
     for name, sound, words in results:
         screen.line(f"{'ok   ' if sound else 'WRONG'} {name:<12} {words}")
     if not all(sound for _, sound, _ in results):

@@ -68,7 +68,7 @@ class RefusingGroup(TyperGroup):
         except Exception as error:
             if _is_usage(error) or isinstance(error, _CONTROL) or os.environ.get("COLONNADE_TRACEBACK"):
                 raise
-            _unforeseen(error)
+            _unexpected(error)
         raise typer.Exit(1)
 
 
@@ -86,10 +86,10 @@ def _interrupted() -> None:
     )
 
 
-def _unforeseen(error: Exception) -> None:
+def _unexpected(error: Exception) -> None:
     _print(
         "internal-error",
-        f"Something unforeseen failed ({type(error).__name__}).",
+        f"An unexpected error: {type(error).__name__}.",
         "What had been released is paid for and recorded in the ledgers: see `colonnade ledger show`.",
         "Run again with COLONNADE_TRACEBACK=1, where the data may be seen, and report what it shows.",
     )

@@ -284,9 +284,10 @@ def gram_bound(rows: int, largest: int, variance: int = 0) -> int:
     """Return a bound on every entry of a noisy Gram matrix.
 
     Proof: an entry is Σ_r x_ri·x_rj + noise over ``rows`` rows with |x| ≤ ``largest``, so its magnitude is at most
-    rows·largest² + |noise|, and |noise| ≤ `noise_tail` except with probability below 2·e⁻¹²⁸ (2P·e⁻¹²⁸ for Laplace noise in P shares). If that is at most
-    (M-1)/2 the entry is the only integer of its class modulo M in the centred range, so opening returns it: no wrap.
-    (A wrap by a freak draw would spoil one result; it cannot affect privacy, being a function of the noisy value.)
+    rows·largest² + |noise|, and |noise| ≤ `noise_tail` except with probability below 2·e⁻¹²⁸ (for Laplace noise in P
+    shares: 2P·e⁻¹²⁸). If that is at most (M-1)/2, the entry is the only integer of its class modulo M in the centred range, so
+    opening returns it: nothing wraps. (A wrap by an extreme draw would spoil one result. It cannot affect privacy, because it is
+    a function of the noisy value.)
 
     Parameters
     ----------

@@ -31,13 +31,13 @@ from colonnade.transport.direct import UnixEndpoint
 __all__ = [
     "MACHINE_CHECKS",
     "Check",
+    "CheckFailed",
     "MemberStatus",
-    "Unfit",
     "connected_to_coordinator",
-    "examined",
     "machine_checks",
     "member_checks",
     "member_status",
+    "run_checks",
 ]
 
 
@@ -144,7 +144,7 @@ LEAST_FREE = 256 * 2**20
 """Bytes on the ledger's disk: a full disk refuses every debit, and so every study."""
 
 
-class Unfit(Exception):
+class CheckFailed(Exception):
     """A check that failed, and what to do about it."""
 
 
@@ -153,13 +153,13 @@ def machine_checks(directory: Path) -> list[tuple[str, Check]]:
     return [*MACHINE_CHECKS.items(), ("disk", lambda: disk(directory))]
 
 
-def examined(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, str]]:
+def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, str]]:
     """Run checks; yield the name of each, whether it found all well, and its words."""
     for name, check in checks:
         try:
             yield name, True, check()
-        except Unfit as unfit:
-            yield name, False, str(unfit)
+        except CheckFailed as failed:
+            yield name, False, str(failed)
         except Exception as error:  # noqa: BLE001  # a broken installation fails in ways that nobody expects
             words = f"failed with {type(error).__name__}; reinstall: pip install --force-reinstall colonnade"
             yield name, False, words
@@ -168,7 +168,7 @@ def examined(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, s
 def python() -> str:
     """Check the interpreter's version."""
     if sys.version_info < OLDEST_PYTHON:
-        raise Unfit(f"Python {platform.python_version()} is too old; install 3.11 or newer")
+        raise CheckFailed(f"Python {platform.python_version()} is too old; install 3.11 or newer")
     return f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}"
 
 
@@ -177,7 +177,7 @@ def packages() -> str:
     found = {name: _version(name) for name in ("colonnade", *NEEDED)}
     missing = [name for name, version in found.items() if version is None]
     if missing:
-        raise Unfit(f"{', '.join(missing)} missing; pip install colonnade")
+        raise CheckFailed(f"{', '.join(missing)} missing; pip install colonnade")
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
@@ -202,7 +202,7 @@ def entropy() -> str:
     source = SystemRandomness()
     draws = [source.bytes(32) for _ in range(64)] + [os.urandom(32) for _ in range(64)]
     if len(set(draws)) != len(draws):
-        raise Unfit("the operating system's randomness repeats itself; do not release anything from this machine")
+        raise CheckFailed("the operating system's randomness repeats itself; do not release anything from this machine")
     return "the system's randomness answers and does not repeat itself"
 
 
@@ -215,10 +215,10 @@ def samplers() -> str:
         "gaussian": discrete_gaussian(Fraction(25), 8, keyed.spawn("gaussian")).tolist(),
     }
     if answers != KNOWN_ANSWERS:
-        raise Unfit("a sampler gives other draws than it should; do not release anything; reinstall")
+        raise CheckFailed("a sampler gives other draws than it should; do not release anything; reinstall")
     fresh = discrete_gaussian(Fraction(25), 20_000, SystemRandomness())
     if not 22.5 < float(fresh.var()) < 27.5:  # ten standard errors
-        raise Unfit("fresh noise has the wrong variance; do not release anything from this machine")
+        raise CheckFailed("fresh noise has the wrong variance; do not release anything from this machine")
     return "known answers match; fresh noise has the variance it should"
 
 
@@ -226,10 +226,10 @@ def clock() -> str:
     """Check that time is plausible and does not stand still."""
     now, start = time.time(), time.monotonic()
     if now < THIS_SOFTWARE_EXISTS:
-        raise Unfit("the clock is set to a time before this software existed; set it")
+        raise CheckFailed("the clock is set to a time before this software existed; set it")
     time.sleep(0.01)
     if not (time.monotonic() > start and time.time() > now):
-        raise Unfit("the clock does not advance; ledgers record when they were written")
+        raise CheckFailed("the clock does not advance; ledgers record when they were written")
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
 
 
@@ -237,14 +237,14 @@ def keys() -> str:
     """Check signatures and sealing against known answers: an Ed25519 vector of RFC 8032, and a letter that must not open."""
     identity = Identity.from_seed(bytes.fromhex(RFC_8032["seed"]))
     if identity.public.hex() != RFC_8032["public"] or identity.sign(b"").hex() != RFC_8032["signature"]:
-        raise Unfit("the cryptography library signs otherwise than it should; reinstall cryptography")
+        raise CheckFailed("the cryptography library signs otherwise than it should; reinstall cryptography")
     cipher, nonce = ChaCha20Poly1305(bytes(32)), bytes(12)
     sealed = cipher.encrypt(nonce, b"letter", b"to bank")
     try:
         cipher.decrypt(nonce, sealed, b"to telco")
     except InvalidTag:
         return "signing keys match RFC 8032; a letter opens for nobody but its receiver"
-    raise Unfit("a sealed letter opens for another receiver; do not release anything; reinstall cryptography")
+    raise CheckFailed("a sealed letter opens for another receiver; do not release anything; reinstall cryptography")
 
 
 def ports() -> str:
@@ -254,14 +254,16 @@ def ports() -> str:
             listener.bind(("127.0.0.1", 0))
             listener.listen(1)
         except OSError:
-            raise Unfit("no port can be opened on the loopback interface; check the machine's firewall") from None
+            raise CheckFailed("no port can be opened on the loopback interface; check the machine's firewall") from None
     if not hasattr(socket, "AF_UNIX"):
-        raise Unfit("there are no Unix sockets here, which guards listen on; simulations work all the same")
+        raise CheckFailed("there are no Unix sockets here, which guards listen on; simulations work all the same")
     with tempfile.TemporaryDirectory(prefix="cn-") as folder, socket.socket(socket.AF_UNIX) as guard:
         try:
             guard.bind(str(Path(folder, "guard.sock")))
         except OSError:
-            raise Unfit("no Unix socket can be made in the temporary directory; set TMPDIR to a shorter path") from None
+            raise CheckFailed(
+                "no Unix socket can be made in the temporary directory; set TMPDIR to a shorter path"
+            ) from None
     return "loopback ports and Unix sockets can be opened"
 
 
@@ -276,12 +278,14 @@ def disk(directory: Path) -> str:
                 seconds = time.perf_counter() - start
             with SqliteLedger.open(path) as ledger:
                 if ledger.head().sequence != 1:
-                    raise Unfit("what was written to disk is not there")
+                    raise CheckFailed("what was written to disk is not there")
     except (OSError, ColonnadeError):
-        raise Unfit("ledgers cannot be kept in this directory; choose another with --directory") from None
+        raise CheckFailed("ledgers cannot be kept in this directory; choose another with --directory") from None
     free = shutil.disk_usage(directory).free
     if free < LEAST_FREE:
-        raise Unfit(f"only {free // 2**20} MB are free in this directory; make room: a full disk refuses every study")
+        raise CheckFailed(
+            f"only {free // 2**20} MB are free in this directory; make room: a full disk refuses every study"
+        )
     return (
         f"a ledger can be kept in {directory}; a durable debit takes {seconds * 1000:.1f} ms; {free // 2**20:,} MB free"
     )
@@ -299,7 +303,7 @@ def compiler() -> str:
         return total
 
     if triangle(1_000) != 499_500:
-        raise Unfit("numba compiles wrongly; reinstall numba and llvmlite")
+        raise CheckFailed("numba compiles wrongly; reinstall numba and llvmlite")
     return f"numba {numba.__version__} compiles"
 
 
@@ -309,7 +313,7 @@ def algebra() -> str:
 
     ones = np.ones((64, 64))
     if not np.array_equal(ones @ ones, np.full((64, 64), 64.0)):
-        raise Unfit("numpy multiplies wrongly; reinstall it")
+        raise CheckFailed("numpy multiplies wrongly; reinstall it")
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     found = ", ".join(f"{pool['internal_api']} {pool['version']}, {pool['num_threads']} threads" for pool in pools)
     busy = any(pool["num_threads"] > 1 for pool in pools)
@@ -346,19 +350,19 @@ MACHINE_CHECKS: dict[str, Check] = {
 }
 
 
-RESTING = 300.0
+CLOCK_TOLERANCE = 300.0
 """Seconds by which a clock may lie before a ledger's last row: two machines that share a disk are not that far apart."""
 
 
 def member_checks(folder: Path) -> list[tuple[str, Check]]:
-    """Return the checks of one member's folder by name; each returns words, or raises `Unfit` with what to do."""
+    """Return the checks of one member's folder by name; each returns words, or raises `CheckFailed` with what to do."""
 
     def guarded(check: Callable[[Path], str]) -> Check:
         def run() -> str:
             try:
                 return check(folder)
             except ColonnadeError as error:
-                raise Unfit(f"{error.message} {error.remedy}") from None
+                raise CheckFailed(f"{error.message} {error.remedy}") from None
 
         return run
 
@@ -411,7 +415,7 @@ def ledger(folder: Path) -> str:
     with member.ledger() as opened:
         last = max((entry.when.timestamp() for entry in opened.entries()), default=0.0)
         rows, remaining = opened.head().sequence, opened.remaining()
-    if last > time.time() + RESTING:
+    if last > time.time() + CLOCK_TOLERANCE:
         raise BadInput("The ledger's last row lies in the future.", remedy="Set the clock: it has gone back.")
     return f"{rows} rows check; remaining ε={remaining:.4g}"
 

@@ -77,7 +77,7 @@ class Transcript:
     """By member, in hexadecimal: its signature under the plan's hash and the run, where members talk to each other."""
     numbers_to: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     numbers_from: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Numbers moved, whatever their size (`colonnade.transport.transcript`): the unit in which paper 004 counts."""
+    """Numbers moved, whatever their size: as Coresets counts them (docs/references.md#coresets)."""
 
     @property
     def bytes(self) -> int:
