@@ -1,8 +1,12 @@
 """Columns of a federation: their names, and the coded features that they become.
 
 A name is ``"party.column"``, read and written in one place. It may arrive as any kind of string, such as numpy's own; what
-leaves is plain ``str``, because messages, plans and files hold nothing else. A feature is one coded column: a number mapped
-from its bounds to [−1, 1], or the indicator of one level.
+leaves is plain ``str``, because messages, plans and files hold nothing else.
+
+A *feature* is one coded column: a number mapped from its bounds to [−1, 1], or the indicator of one level. The order is that of
+the columns given: parties as in the federation, then schema order, all levels of a category. A missing number is the midpoint of
+its bounds, so it is coded as 0; a missing level is 0 in every indicator. A category of two levels may be coded as one *sign*
+instead: −1 for the first level, +1 for the second, 0 if missing.
 """
 
 from collections import Counter

@@ -30,7 +30,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the parts of the papers share: strict about their fields."""
+    """The base of all parts of the papers: immutable, with no unknown fields."""
 
 
 class Signatory(_Part, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Signatory(_Part, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         PublicIdentity(_bytes_of(self.identity, "identity"))
         if self.role == "data" and not (_HEX_16.fullmatch(self.ledger) and _HEX_32.fullmatch(self.schema)):
-            raise BadInput("A party with data has a ledger (32 hexadecimal digits) and a schema (64).")
+            raise BadInput("A party with data needs a ledger (32 hexadecimal digits) and a schema (64).")
         if self.role not in ("data", "compute") or (self.role == "compute" and (self.ledger or self.schema)):
             raise BadInput('A role is "data" or "compute", and a compute node has neither ledger nor schema.')
 

@@ -1,6 +1,9 @@
 """Setting up a federation: the papers that every member signs (federation.toml), and one start-up kit per site.
 
-A kit holds a site's certificate and key for the network. NVIDIA FLARE makes it.
+A kit holds a site's certificate and key for the network, made by NVIDIA FLARE's own provisioning. The authority's private key
+stays in the workspace folder of the person who provisions. Certificates last about a year (`VALID_DAYS`); provisioning again in
+the same workspace renews them under the same authority while that lasts. They open a connection and nothing else: towards its
+peers a party is known by the identity key in the signed papers.
 """
 
 import contextlib

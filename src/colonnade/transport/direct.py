@@ -1,4 +1,4 @@
-"""What carries bytes to a party and back, and the transports that need no network: a function call, and a Unix socket."""
+"""Transports carry bytes to a party and back: their protocol, and those that need no network (a call, a Unix socket)."""
 
 import socket
 from collections.abc import Mapping

@@ -1,4 +1,9 @@
-"""What was said: rounds, messages, bytes per party in each direction, and how many numbers moved."""
+"""What was said: rounds, messages, bytes per party in each direction, and how many numbers moved.
+
+Numbers are the unit in which Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets) counts communication. A number is
+an entry of an array, or a word of eight bytes of letters between members, whatever is inside. Plans, names, hellos and seals are
+not numbers: they do not grow with the data.
+"""
 
 import time
 from collections import defaultdict

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, Loss, Price, Unit
 from colonnade.privacy.calibration import discrete_laplace_variance
-from colonnade.privacy.laws import Description, NoiseFamily
-from colonnade.privacy.laws.sampler import LARGEST_SCALE, Sampler
+from colonnade.privacy.laws import LARGEST_SCALE, Description, NoiseFamily, Sampler
 
 __all__ = ["Block", "CoefficientNoise", "EntryGroup", "Holding", "emphasis_for"]
 
@@ -242,11 +241,11 @@ class CoefficientNoise:
     # How it is drawn ----------------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, in coded units."""
+        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
         unit = self.gamma**2
         return Description(
-            f"Δ₁ = {self.moved()} in units of the noise of curvature (coded)",
-            f"standard deviation {math.sqrt(self.opened_variance) / unit:.6g} of the noisiest opened entry (coded units)",
+            f"Δ₁ = {self.moved()} in units of the noise of curvature (columns in [−1, 1])",
+            f"standard deviation {math.sqrt(self.opened_variance) / unit:.6g} of the noisiest opened entry (columns in [−1, 1])",
         )
 
     def draw_share(self, entries: int, sampler: Sampler, groups: Iterable[EntryGroup]) -> NDArray[np.int64]:

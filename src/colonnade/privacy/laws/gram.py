@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
-from colonnade.privacy.laws import Description, NoiseFamily
-from colonnade.privacy.laws.sampler import LARGEST_MEAN, LARGEST_SIGMA_SQUARED, Sampler
+from colonnade.privacy.laws import LARGEST_MEAN, LARGEST_SIGMA_SQUARED, Description, NoiseFamily, Sampler
 
 __all__ = ["GramNoise"]
 
@@ -169,10 +168,10 @@ class GramNoise:
         return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.total**2), self.share, shares, self.entries))
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, in coded units."""
+        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
         return Description(
-            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (coded)",
-            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (coded units)",
+            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
+            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (columns in [−1, 1])",
         )
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:

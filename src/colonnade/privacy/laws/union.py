@@ -158,10 +158,10 @@ class UnionNoise:
         return np.array([first == second for first, second in pairs])[:entries]
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, in coded units."""
+        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
         return Description(
-            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (coded)",
-            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (coded units)",
+            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
+            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (columns in [−1, 1])",
         )
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
