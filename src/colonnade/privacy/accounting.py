@@ -105,7 +105,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.nano, bool) or not 0 < self.nano <= LARGEST_EPSILON * NANO:
-            raise BadInput("A price must be positive.")
+            raise BadInput("A price must be positive.", remedy="For example Price.of(1.0).")
         valid_delta(self.delta)
 
     @classmethod
@@ -132,7 +132,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def share(self, parts: int) -> "Price":
         """Split evenly into independent parts whose losses add up to at most this price."""
         if self.nano < parts:
-            raise BadInput("epsilon is too small to be shared between the parties.")
+            raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
         return Price(self.nano // parts, self.delta / parts)
 
 

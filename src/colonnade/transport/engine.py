@@ -105,12 +105,12 @@ class BlockCall:
         view = _checked(data, _CALL)
         mark, ticket, verb, session, message, total, offset = _CALL.unpack(view[: _CALL.size])
         if mark != _MARK or verb not in set(Verb):
-            raise ProtocolError("Bytes that are not a block of this version of the protocol.")
+            raise ProtocolError("These bytes are not a block of this version of the protocol.")
         body = view[_CALL.size :]
         if verb == Verb.PUT and not (offset + len(body) <= total and bool(len(body)) == bool(total)):
-            raise ProtocolError("A block that lies outside its message.")
+            raise ProtocolError("The block lies outside its message.")
         if verb == Verb.GET and len(body):
-            raise ProtocolError("A question with a block in it.")
+            raise ProtocolError("A request for a block must not carry one.")
         return cls(ticket, Verb(verb), session, message, total, offset, body)
 
 
@@ -134,17 +134,17 @@ class BlockAnswer:
         view = _checked(data, _ANSWER)
         mark, ticket, status, total, offset = _ANSWER.unpack(view[: _ANSWER.size])
         if mark != _MARK or status not in set(Status):
-            raise ProtocolError("Bytes that are not an answer of this version of the protocol.")
+            raise ProtocolError("These bytes are not an answer of this version of the protocol.")
         body = view[_ANSWER.size :]
         if offset + len(body) > total or (status == Status.DATA) != bool(len(body)):
-            raise ProtocolError("A block that lies outside its reply.")
+            raise ProtocolError("The block lies outside its reply.")
         return cls(ticket, Status(status), total, offset, body)
 
 
 def _checked(data: bytes | memoryview, head: struct.Struct) -> memoryview:
     view = memoryview(data)
     if not head.size <= view.nbytes <= head.size + BLOCK:
-        raise ProtocolError("A block that is too short or too long.")
+        raise ProtocolError("The block is too short or too long.")
     return view
 
 

@@ -135,15 +135,27 @@ class CoefficientNoise:
 
     def __post_init__(self) -> None:
         if set(self.prices) != set(self.holdings) or any(price.delta != 0 for price in self.prices.values()):
-            raise BadInput("The functional mechanism is pure: every party has a price, with delta=0.")
+            raise BadInput(
+                "The functional mechanism is pure: every party has a price, with delta=0.",
+                remedy="Leave delta= out, or set it to 0.",
+            )
         if not self.bottom_up and len(set(self.prices.values())) > 1:
             raise BadInput("Top-down, there is one price for all.")
         if self.bottom_up and self.unit != "party":
-            raise BadInput("Parties that name their own prices promise them for their own parts of a record.")
+            raise BadInput(
+                "Parties that name their own prices promise them for their own parts of a record.",
+                remedy='Use unit="party".',
+            )
         if not 0 <= self.collusion < len(self.holdings):
-            raise BadInput("collusion is at least 0 and below the number of data parties.")
+            raise BadInput(
+                "collusion is at least 0 and below the number of data parties.",
+                remedy="Lower collusion, or add a party.",
+            )
         if sum(holding.target > 0 for holding in self.holdings.values()) != 1 or self.features < 1:
-            raise BadInput("A regression has features, and a target that one party holds.")
+            raise BadInput(
+                "A regression has features, and a target that one party holds.",
+                remedy="Name a target, and at least one other column.",
+            )
         if min(self.gamma, self.emphasis) < 1:
             raise BadInput("The scale and the emphasis are positive whole numbers.")
         if max(self.scale(block) for block in self.blocks) > LARGEST_SCALE:

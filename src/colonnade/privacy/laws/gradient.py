@@ -113,7 +113,10 @@ class GradientNoise:
         if set(self.score_bounds) != set(self.row_bounds) or any(type(one) is not int or one < 1 for one in bounds):
             raise BadInput("Every data party has a positive bound on its scores and on its rows.")
         if not 0 <= self.collusion < len(self.row_bounds):
-            raise BadInput("collusion is at least 0 and below the number of data parties.")
+            raise BadInput(
+                "collusion is at least 0 and below the number of data parties.",
+                remedy="Lower collusion, or add a party.",
+            )
         if type(self.participations) is not int or not 1 <= self.participations <= self.steps:
             raise BadInput("A person takes part in at least one step and at most in all of them.")
 

@@ -83,9 +83,12 @@ class GramNoise:
         if any(type(bound) is not int or bound < 1 for bound in self.row_bounds.values()) or self.constant < 0:
             raise BadInput("Row bounds are positive integers.")
         if not 0 <= self.collusion < len(self.row_bounds):
-            raise BadInput("collusion is at least 0 and below the number of data parties.")
+            raise BadInput(
+                "collusion is at least 0 and below the number of data parties.",
+                remedy="Lower collusion, or add a party.",
+            )
         if self.family not in ("gaussian", "skellam"):
-            raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.")
+            raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.", remedy='Use noise="gaussian".')
 
     @property
     def name(self) -> str:

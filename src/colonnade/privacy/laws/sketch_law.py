@@ -198,7 +198,9 @@ def sketching(
             remedy="For example delta=1e-6, below 1/people.",
         )
     if type(parties) is not int or parties < 2:
-        raise BadInput("Sketches are compared between two or more parties.")
+        raise BadInput(
+            "Sketches are compared between two or more parties.", remedy="Name columns of at least two parties."
+        )
 
     def fits(phantoms: int) -> bool:
         return (besides + Sketching(parties, phantoms, sketches).loss(unit)).fits(price.nano, price.delta)

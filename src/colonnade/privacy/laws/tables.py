@@ -63,7 +63,10 @@ class TableNoise:
 
     def __post_init__(self) -> None:
         if not 0 <= self.collusion < len(self.parties) or len(self.parties) < 2:
-            raise BadInput("Pair tables take two parties or more, and collusion below their number.")
+            raise BadInput(
+                "Pair tables take two parties or more, and collusion below their number.",
+                remedy="Name columns of at least two parties, or lower collusion.",
+            )
 
     @property
     def family(self) -> NoiseFamily:

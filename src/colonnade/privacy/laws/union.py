@@ -81,7 +81,7 @@ class UnionNoise:
 
     def __post_init__(self) -> None:
         if len(self.row_bounds) != 2 or set(self.widths) != set(self.row_bounds):
-            raise BadInput("A union is of two parties.")
+            raise BadInput("A union needs exactly two parties.", remedy="Name columns of two parties.")
         if any(type(bound) is not int or bound < 1 for bound in (*self.row_bounds.values(), *self.widths.values())):
             raise BadInput("Row bounds and widths are positive integers.")
         if self.part not in ("cross", *self.row_bounds) or not 0 <= self.collusion < 2 or self.constant < 1:
