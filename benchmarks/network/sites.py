@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from colonnade.cli import federation as federation_command
+from colonnade.cli import members as federation_command
 from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.service.party_folder import PartyFolder
 
@@ -55,7 +55,7 @@ def draw_up(folder: Path, tables: dict[str, pd.DataFrame], bound: float) -> Path
         cards[-1].write_text("\n".join(f'{key} = "{value}"' for key, value in entries.items()))
     next(iter(tables.values()))[["id"]].to_parquet(folder / "cohort.parquet")
     with contextlib.redirect_stdout(io.StringIO()):
-        federation_command.init(
+        federation_command.init_federation(
             folder, card=cards, cohort=folder / "cohort.parquet", host=HOST, port=free_port(), name="benchmark", id="id",
             collusion=1, min_people=1, max_epsilon=None,
         )  # fmt: skip

@@ -3,17 +3,17 @@
 ::
 
     ColonnadeError
-    ├── BadInput                 an argument that cannot be meant (code "bad-input")
+    ├── BadInput                 an invalid argument (code "bad-input")
     │   └── BoundsRequired       a column without public bounds
     ├── SchemaMismatch           data or a request that the public schema does not describe
     ├── PolicyRefusal            this party's own policy says no
     │   └── NonPrivateRefused    a release without differential privacy, not consented to
     ├── BudgetExceeded           the release would take a ledger past its cap
     ├── PlanMismatch             a request outside the plan that was agreed
-    ├── ProtocolError            bytes that are not a message of this protocol, or not in this order
-    │   └── PartyAway            a party that has been out of reach for longer than is waited for
+    ├── ProtocolError            bytes that are not a message of this protocol, or a message out of order
+    │   └── PartyAway            a party that did not answer in time
     ├── ReleaseLost              paid for, then lost in a crash; never drawn a second time
-    ├── LedgerCorrupt            a ledger that cannot be trusted, hence not spent from
+    ├── LedgerCorrupt            a ledger that cannot be trusted; nothing is spent from it
     └── NotEnoughComputeNodes    a secure method with too few non-colluding nodes
 
 Each carries a stable ``code``, a ``remedy`` and ``spent``: what the failed call cost each party's ledger (a mapping from
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class ColonnadeError(Exception):
-    """The root of the tree.
+    """Any error that Colonnade raises on purpose.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ColonnadeError(Exception):
     """
 
     code: ClassVar[str] = "error"
-    default_remedy: ClassVar[str] = "See the documentation of this error code."
+    default_remedy: ClassVar[str] = "Look up the code in the reference of errors (docs/reference/errors.md)."
 
     def __init__(
         self,
@@ -100,10 +100,12 @@ def _rebuild(
 
 
 class BadInput(ColonnadeError, ValueError):
-    """An argument that cannot be meant: ε of zero, a missing column, an empty federation."""
+    """Invalid argument: ε of zero, a missing column, an empty federation."""
 
     code = "bad-input"
-    default_remedy = "Correct the argument and call again."
+    default_remedy = (
+        "Change the argument that the message names; help(...) of the class or function says what it accepts."
+    )
 
 
 class BoundsRequired(BadInput):
@@ -117,14 +119,16 @@ class SchemaMismatch(ColonnadeError):
     """Data, or a request, that the public schema does not describe."""
 
     code = "schema-mismatch"
-    default_remedy = "Compare the party's schema with its data source."
+    default_remedy = "Name columns as federation.columns lists them, or correct the party's cn.Schema to fit its data."
 
 
 class PolicyRefusal(ColonnadeError):
     """This party's own policy does not allow the request."""
 
     code = "policy-refusal"
-    default_remedy = "Ask the party to change its policy, or ask for less."
+    default_remedy = (
+        "Ask for less, or ask the party's operator to allow it (cn.Policy, or policy.toml of a served party)."
+    )
 
 
 class NonPrivateRefused(PolicyRefusal):
@@ -145,21 +149,25 @@ class PlanMismatch(ColonnadeError):
     """A request that is not part of the plan that was agreed."""
 
     code = "plan-mismatch"
-    default_remedy = "Propose the study again, so that every party agrees to the same plan."
+    default_remedy = "Call fit(...) again: all parties then agree to one new plan."
 
 
 class ProtocolError(ColonnadeError):
     """Bytes that are not a message of this protocol, or not at this point of it."""
 
     code = "protocol-error"
-    default_remedy = "Check that all parties run compatible versions and that nothing altered the bytes."
+    default_remedy = (
+        "Check that all parties and the coordinator run one version (colonnade --version), then call again."
+    )
 
 
 class PartyAway(ProtocolError):
-    """A party, or its guard, that has been out of reach for longer than is waited for."""
+    """A party, or its guard, that did not answer within the time that the coordinator waits (``patience``)."""
 
     code = "party-away"
-    default_remedy = "Have it started again, then repeat the call: what was released is not paid twice."
+    default_remedy = (
+        "Restart the party (colonnade party serve FOLDER), then call again: what was released is not paid twice."
+    )
 
 
 class ReleaseLost(ColonnadeError):
@@ -173,14 +181,18 @@ class LedgerCorrupt(ColonnadeError):
     """A ledger that cannot be trusted, and therefore is not spent from."""
 
     code = "ledger-corrupt"
-    default_remedy = "Stop, keep the file, and restore the newest back-up; `colonnade ledger verify` shows the damage."
+    default_remedy = (
+        "Stop and keep the file. `colonnade ledger verify FILE` shows the damage; then restore the newest back-up."
+    )
 
 
 class NotEnoughComputeNodes(ColonnadeError):
-    """A secure method needs three compute nodes, of which a majority does not collude."""
+    """A secure method with too few nodes. It needs three compute nodes, and most of them must not collude."""
 
     code = "not-enough-compute-nodes"
-    default_remedy = "Add a dataless node (compute_nodes=[...]), or choose a method of the local channel."
+    default_remedy = (
+        'Add a node without data (compute_nodes=[...]), or choose a method of the local channel, such as "response".'
+    )
 
 
 def _tree(root: type[ColonnadeError]) -> list[type[ColonnadeError]]:

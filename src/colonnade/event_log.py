@@ -83,9 +83,14 @@ class Log:
     def event(self, name: str, **fields: Value) -> None:
         """Write one event; refuse a word or a field that is not in the vocabulary."""
         if name not in EVENTS or not set(fields) <= FIELDS:
-            raise BadInput("An event or a field that is not in the log's vocabulary.")
+            raise BadInput(
+                f"The event {name!r} or one of its fields is not in the log's vocabulary.",
+                remedy="Use the words of EVENTS and FIELDS in colonnade.event_log.",
+            )
         if any(isinstance(value, str) and not _PLAIN.fullmatch(value) for value in fields.values()):
-            raise BadInput("A log field is a number or a short plain word.")
+            raise BadInput(
+                "A log field is a number or a short plain word.", remedy="Log a code or a count, never text from data."
+            )
         line = {"time": self._now(), "site": self._who, "process": self._process, "event": name, **fields}
         with self._lock:
             if self._stream is not None:

@@ -1,4 +1,4 @@
-"""What came out of a study: who could see what, at what price.
+"""The privacy statement of a study: who could see what, at what price.
 
 An *opening* is one value that became visible. A statement composes openings for any observer: the coordinator, a party, or a
 coalition of them, for either unit. Openings of one study use independent randomness, so their losses add.
@@ -143,7 +143,7 @@ class PrivacyStatement:
         return math.inf if composed is None else composed[0].epsilon(self.study_delta)
 
     def table(self) -> pd.DataFrame:
-        """Return one row an observer and unit, for reading."""
+        """Return a table with one row per observer and unit."""
         observers: list[str | tuple[str, ...]] = [COORDINATOR, *self.parties]
         for size in range(1, self.collusion + 1):
             observers += [(COORDINATOR, *group) for group in combinations(self.parties, size)]
@@ -170,20 +170,21 @@ class PrivacyStatement:
         return f"{shown.to_html(index=False, escape=True, border=0)}<ul>{words}</ul>"
 
     def _losses(self, coalition: frozenset[str], unit: Unit, party: str | None) -> list[Loss] | None:
-        """Composed losses: one for a person, one a party outside the coalition for the party unit."""
+        """Return composed losses: one for a person, or one per party outside the coalition for the party unit."""
         if unit == "person":
             return _composed([self._visible(coalition, None)])
         if unit != "party":
-            raise BadInput("unit must be 'person' or 'party'.")
+            raise BadInput("unit must be 'person' or 'party'.", remedy='For example unit="person".')
         if party is not None and party not in self.parties:
-            raise BadInput("party must be one of the study's parties.")
+            raise BadInput(
+                "party must be one of the study's parties.",
+                remedy=f"Name one of {', '.join(self.parties)}, or leave it out.",
+            )
         owners = [party] if party is not None else [name for name in self.parties if name not in coalition]
         return _composed([self._visible(coalition, owner) for owner in owners])
 
     def _visible(self, coalition: frozenset[str], owner: str | None) -> list[Loss | None]:
-        """Losses of the openings into which columns of the owner (of anyone, for a whole record) outside the
-        coalition entered.
-        """
+        """Return the losses of openings that used columns of the owner, or of anybody if ``None``, outside the coalition."""
         secret = (set(self.parties) if owner is None else {owner}) - coalition
         return [opening.loss_to(coalition, owner) for opening in self.openings if secret & set(opening.scope)]
 
@@ -191,7 +192,10 @@ class PrivacyStatement:
         names = {observer} if isinstance(observer, str) else set(observer)
         nodes = {node for opening in self.openings for node in opening.nodes}
         if not names or names - {COORDINATOR, *self.parties, *nodes}:
-            raise BadInput("observer must be 'coordinator', a party or node of the study, or a tuple of these.")
+            raise BadInput(
+                "observer must be 'coordinator', a party or node of the study, or a tuple of these.",
+                remedy=f"Known here: {', '.join(sorted({COORDINATOR, *self.parties, *nodes}))}.",
+            )
         return frozenset(names)
 
 

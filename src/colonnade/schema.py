@@ -54,7 +54,10 @@ class Numeric(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=
             if type(bound) not in (int, float):  # a numpy number would not travel
                 msgspec.structs.force_setattr(self, name, int(bound) if isinstance(bound, Integral) else float(bound))  # type: ignore[arg-type]  # checked above
         if not self.low < self.high:
-            raise BadInput("The lower bound of a column must be below its upper bound.")
+            raise BadInput(
+                f"The lower bound of a column must be below its upper bound: {self.lower!r} is not below {self.upper!r}.",
+                remedy="For example cn.Numeric(0, 120).",
+            )
 
     @property
     def low(self) -> float:
@@ -96,11 +99,20 @@ class Category(msgspec.Struct, frozen=True, tag="category", forbid_unknown_field
             raise BadInput("A category takes a list of levels.", remedy='For example cn.Category(["no", "yes"]).')
         msgspec.structs.force_setattr(self, "levels", tuple(_plain_level(level) for level in self.levels))
         if any(not isinstance(level, str | bool | int) for level in self.levels):
-            raise BadInput("The levels of a category are strings, whole numbers or booleans.")
+            raise BadInput(
+                "The levels of a category are strings, whole numbers or booleans.",
+                remedy='For example cn.Category(["no", "yes"]) or cn.Category([1, 2, 3]).',
+            )
         if not 2 <= len(self.levels) <= LARGEST_DOMAIN:
-            raise BadInput(f"A category has between 2 and {LARGEST_DOMAIN} levels.")
+            raise BadInput(
+                f"A category has between 2 and {LARGEST_DOMAIN} levels, not {len(self.levels)}.",
+                remedy="Group rare levels together, or describe a number by its bounds: cn.Numeric(0, 120).",
+            )
         if len({str(level) for level in self.levels}) != len(self.levels):
-            raise BadInput("The levels of a category must differ, also when written as text.")
+            raise BadInput(
+                "The levels of a category must differ, also when written as text.",
+                remedy="Name each level once; 1 and '1' are the same level.",
+            )
 
     @property
     def size(self) -> int:
@@ -140,10 +152,15 @@ class Schema(Mapping[str, Column]):
             str(name) if isinstance(name, str) else name: column for name, column in given.items()
         }
         if not self._columns:
-            raise BadInput("A schema needs at least one column.")
+            raise BadInput(
+                "A schema needs at least one column.", remedy="For example cn.Schema(age=cn.Numeric(0, 120))."
+            )
         for name, column in self._columns.items():
             if not isinstance(name, str) or not name or "=" in name or not name.isprintable():
-                raise BadInput("A column name is a non-empty printable string without '='.")
+                raise BadInput(
+                    "A column name is a non-empty printable string without '='.",
+                    remedy="Rename the column in the data source, and in the schema.",
+                )
             if not isinstance(column, Numeric | Category):
                 raise BoundsRequired(
                     f"Column {name!r} is described by {type(column).__name__}, not by cn.Numeric or cn.Category."

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from colonnade.cli import evidence as audit
-from colonnade.cli import evidence as bench
+from colonnade.cli import audits, inspection
 from colonnade.privacy import randomness
 from tests import kit
 from tests.cli.studies import call, refused
@@ -20,7 +19,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder = tmp_path / "benchmarks" / name
         folder.mkdir(parents=True)
         (folder / "run.py").write_text(f"def run():\n    print('ran', {name!r})\n")
-    monkeypatch.setattr(bench, "__file__", str(tmp_path / "src" / "colonnade" / "cli" / "bench.py"))
+    monkeypatch.setattr(inspection, "__file__", str(tmp_path / "src" / "colonnade" / "cli" / "bench.py"))
     return tmp_path
 
 
@@ -57,7 +56,7 @@ def test_an_unknown_benchmark_is_a_matter_of_usage_with_a_suggestion(checkout: P
 
 
 def test_outside_a_checkout_bench_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bench, "__file__", str(tmp_path / "lib" / "colonnade" / "cli" / "bench.py"))
+    monkeypatch.setattr(inspection, "__file__", str(tmp_path / "lib" / "colonnade" / "cli" / "bench.py"))
     assert "source checkout" in refused(call("bench", "pattern-count"), "bad-input")
 
 
@@ -68,7 +67,7 @@ def repeatable(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     monkeypatch.setattr(randomness, "SystemRandomness", lambda: source)
 
 
-@pytest.mark.parametrize("name", audit.MECHANISMS)
+@pytest.mark.parametrize("name", audits.MECHANISMS)
 def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> None:
     result = call("audit", name, "--samples", 200_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output
@@ -76,7 +75,7 @@ def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> No
     assert result.output.count(": refuted") == 1
 
 
-@pytest.mark.parametrize("name", audit.ATTACKS)
+@pytest.mark.parametrize("name", audits.ATTACKS)
 def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
     result = call("audit", name, "--samples", 400_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output
@@ -85,12 +84,12 @@ def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
 
 
 def test_a_mechanism_with_half_its_noise_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = audit.MECHANISMS["laplace"]
+    honest = audits.MECHANISMS["laplace"]
 
     def mutant(epsilon: float, delta: float) -> Any:
-        return audit._Claiming(honest(2 * epsilon, delta), honest(epsilon, delta).loss)
+        return audits._Claiming(honest(2 * epsilon, delta), honest(epsilon, delta).loss)
 
-    monkeypatch.setitem(audit.MECHANISMS, "laplace", mutant)
+    monkeypatch.setitem(audits.MECHANISMS, "laplace", mutant)
     result = call("audit", "laplace", "--samples", 100_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 1
     assert ": not refuted" not in result.output

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from colonnade._version import __version__
-from colonnade.cli import app, run
+from colonnade.cli import app, running
 from colonnade.errors import BudgetExceeded
 from tests.cli.studies import CANARY, STUDY, call, edited, make, refused
 
@@ -59,7 +59,7 @@ def test_a_refusal_says_what_was_spent(tmp_path: Path, monkeypatch: pytest.Monke
     def fails(*_: object) -> None:
         raise BudgetExceeded("It was too much.", spent={"bank": 0.5, "telco": 0.25})
 
-    monkeypatch.setattr(run, "_fit_all", fails)
+    monkeypatch.setattr(running, "_fit_all", fails)
     assert "bank ε=0.5, telco ε=0.25" in refused(call("run", make(tmp_path)), "budget-exceeded")
 
 
@@ -67,7 +67,7 @@ def test_of_an_unforeseen_error_only_the_type_is_shown(tmp_path: Path, monkeypat
     def fails(*_: object) -> None:
         raise LookupError(f"could not convert {CANARY}")
 
-    monkeypatch.setattr(run, "_fit_all", fails)
+    monkeypatch.setattr(running, "_fit_all", fails)
     assert "LookupError" in refused(call("run", make(tmp_path)), "internal-error")
 
 
@@ -75,7 +75,7 @@ def test_a_traceback_is_shown_to_whoever_asks_for_it(tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise LookupError
 
-    monkeypatch.setattr(run, "_fit_all", fails)
+    monkeypatch.setattr(running, "_fit_all", fails)
     monkeypatch.setenv("COLONNADE_TRACEBACK", "1")
     result = CliRunner().invoke(app, ["run", str(make(tmp_path))])
     assert isinstance(result.exception, LookupError)
@@ -85,7 +85,7 @@ def test_an_interrupted_run_says_that_nothing_is_paid_twice(tmp_path: Path, monk
     def stops(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "_fit_all", stops)
+    monkeypatch.setattr(running, "_fit_all", stops)
     assert "no further price" in refused(call("run", make(tmp_path)), "interrupted")
 
 
@@ -126,7 +126,13 @@ def test_output_survives_a_terminal_that_knows_only_ascii(tmp_path: Path) -> Non
 
 
 def test_help_does_not_import_what_only_a_verb_needs() -> None:
-    heavy = {"dp_accounting", "rich.table", "colonnade.cli.demo_studies", "colonnade.service.study_file"}
+    heavy = {
+        "dp_accounting",
+        "rich.table",
+        "colonnade.cli.demo_studies",
+        "colonnade.cli.running",
+        "colonnade.service.study_file",
+    }
     program = (
         "import sys, colonnade; before = set(sys.modules); import colonnade.cli; print(*set(sys.modules) - before)"
     )

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.cli import federation as federation_command
+from colonnade.cli import members as federation_command
 from colonnade.protocol.agreement import read_agreement
 from colonnade.service.party_folder import PartyFolder
 from tests.federations import SCHEMAS, TEST_KEY, frames
@@ -20,9 +20,9 @@ MEMBERS = """
 import ctypes, os, sys, signal
 from pathlib import Path
 import typer
-import colonnade.service.processes, colonnade.service.supervisor, colonnade.service.served_party
+import colonnade.service.processes, colonnade.service.served_party
 import colonnade.party.guard
-from colonnade.cli.party import serve
+from colonnade.cli.members import serve
 
 pids = []
 for folder in sys.argv[1:]:
@@ -118,7 +118,7 @@ class Site:
             path = self.folder / f"{name}.card.toml"
             path.write_text("\n".join(f'{key} = "{value}"' for key, value in entries.items() if value))
             cards.append(path)
-        federation_command.init(
+        federation_command.init_federation(
             self.folder, card=cards, cohort=self.folder / "cohort.parquet", host=host, port=port, name="test",
             id="person_id", collusion=1, min_people=1, max_epsilon=None,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.cli import federation as federation_command
+from colonnade.cli import members as federation_command
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.party.policy import Policy
@@ -319,7 +319,7 @@ def test_a_schema_template_is_made_from_names_and_types_and_never_from_values(tm
         made.ledger().close()
         assert (made.path / name).stat().st_mode & 0o077 == 0
     (made.path / "identity.key").chmod(0o644)
-    with pytest.raises(BadInput, match="read by others"):
+    with pytest.raises(BadInput, match="read by other users"):
         made.identity()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.cli import coordinator as coordinator_command
+from colonnade.cli import studies as coordinator_command
 from colonnade.errors import ColonnadeError, PartyAway, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.protocol import codec
@@ -151,7 +151,7 @@ def test_a_guard_killed_between_the_others_openings_and_its_own_aborts_and_says_
 COORDINATOR = """
 import os, signal, sys
 from pathlib import Path
-from colonnade.cli import coordinator
+from colonnade.cli import studies
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Post
 from colonnade.transport import flare
@@ -172,7 +172,7 @@ def exchange(self, requests):
     return replies
 
 flare.FlareTransport.exchange = exchange
-coordinator.run(Path(sys.argv[1]), output=None, patience=None)
+studies.run_connected(Path(sys.argv[1]), output=None, patience=None)
 """
 
 

@@ -266,6 +266,46 @@ def test_the_skellam_curve_is_at_least_the_sum_of_its_entries_bounds(row, varian
     assert declared.renyi[nearest] / 1e9 >= total * (1 - 1e-9)
 
 
+def _moves(one, other):
+    before, after = products(one), products(other)
+    return {pair: before[pair] - after[pair] for pair in before if pair != (0, 0)}
+
+
+@given(st.lists(st.tuples(INTEGERS, INTEGERS), min_size=1, max_size=8), st.integers(0, 40))
+def test_the_l1_movement_of_a_replaced_record_is_covered(rows, constant):
+    one, other = ([constant, *row] for row in zip(*rows, strict=True))
+    total = max(sum(entry**2 for entry in row) for row in (one, other))
+    assert sum(map(abs, _moves(one, other).values())) <= (len(one) / math.sqrt(2) + 1) * total + 1e-9
+
+
+def test_a_replaced_record_can_move_more_than_zero_out_in_l1():
+    assert sum(map(abs, _moves([0, 5, 0], [0, 0, 5]).values())) == 50 > 3 / 2 * 25
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(INTEGERS, INTEGERS), min_size=1, max_size=5))
+def test_the_skellam_curve_of_a_replaced_record_is_at_least_the_sum_of_its_entries_bounds(rows):
+    one, other = ([0, *row] for row in zip(*rows, strict=True))
+    total = max(sum(entry**2 for entry in row) for row in (one, other))
+    noise = GramNoise(bounds(2, total + 2), 0, len(rows), PRICE, "person", 0, "skellam")
+    declared, mean = noise.replaced_loss(), float(noise.share * noise.honest)
+    moves = {(i, j): abs(value) for (i, j), value in _moves(one, other).items() if value}
+    for index, at in enumerate(ORDERS):
+        entries = (skellam_rdp(float(at), h, h**2, mean / (1 if i == j else 2)) for (i, j), h in moves.items())
+        assert declared.renyi[index] / 1e9 >= sum(entries) * (1 - 1e-9)
+
+
+def test_a_replaced_record_costs_what_the_proof_says_under_skellam_noise():
+    """Δ₁ = (m/√2 + 1)R² for m columns with the constant one: docs/proofs/gram.md#replace."""
+    noise = GramNoise(bounds(2, 30), 0, 4, PRICE, "person", 0, "skellam")
+    l1 = (5 / math.sqrt(2) + 1) * noise.total
+    expected = noise._skellam_loss(2 * noise.total**2, noise.share, noise.honest, l1=l1)
+    assert noise.replaced_loss() == expected
+    assert (
+        noise.replaced_loss().renyi[-1] > noise._skellam_loss(2 * noise.total**2, noise.share, noise.honest).renyi[-1]
+    )
+
+
 @settings(max_examples=25)
 @given(gram_noises())
 def test_gaussian_losses_are_those_of_the_smallest_noise_left(noise):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure import batches as module
-from colonnade.secure.batches import Batches, batch_capacity, batches_a_round
+from colonnade.secure.batches import Batches, batch_capacity, batches_per_round
 from tests import kit
 
 KEY = b"k" * 32
@@ -67,7 +67,7 @@ def test_batches_are_people_in_order_within_the_capacity_and_repeat_with_the_key
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 1.0, 0.07])
 def test_a_balanced_round_has_everyone_once_in_batches_of_one_size(rate: float) -> None:
-    people, each = 1_003, batches_a_round(rate)
+    people, each = 1_003, batches_per_round(rate)
     batches = Batches(KEY, people, rate, 3 * each, "balanced")
     for number in range(3):
         parts = [batches.members(number * each + place) for place in range(each)]

@@ -1,20 +1,15 @@
-"""The command line: one verb per module, which parses, calls and prints.
+"""The command line. Each verb parses its arguments, calls the work and prints.
 
-Exit status: 0 done; 1 refused or failed (a code, what happened, whether budget was spent, what to do); 2 usage. A verb
-imports what it needs when it runs, so that ``colonnade --help`` is quick.
+Exit status: 0 done; 1 refused or failed (a code, what happened, whether budget was spent, what to do); 2 usage. The modules of
+the verbs are light. What a verb needs is imported when it runs, so that ``colonnade --help`` is quick.
 """
 
 from typing import Annotated
 
 import typer
 
-from colonnade.cli import coordinator, demo, federation, models, party, run
-from colonnade.cli import evidence as audit
-from colonnade.cli import evidence as bench
-from colonnade.cli import look as dashboard
-from colonnade.cli import look as doctor
-from colonnade.cli import look as ledger
-from colonnade.cli import look as report
+from colonnade._version import __version__
+from colonnade.cli import inspection, members, studies
 from colonnade.cli.screen import RefusingGroup
 
 __all__ = ["app"]
@@ -32,8 +27,6 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from colonnade._version import __version__
-
         typer.echo(f"colonnade {__version__}")
         raise typer.Exit
 
@@ -47,17 +40,17 @@ def _options(
     """Options before the verb."""
 
 
-app.command("demo")(demo.demo)
-app.command("run")(run.run)
-app.command("preview")(run.preview)
-app.command("evaluate")(models.evaluate)
-app.command("predict")(models.predict)
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(party.app, name="party")
-app.add_typer(federation.app, name="federation")
-app.add_typer(coordinator.app, name="coordinator")
-app.command("report")(report.report)
-app.command("doctor")(doctor.doctor)
-app.command("bench")(bench.bench)
-app.command("audit")(audit.audit)
-app.command("dashboard")(dashboard.dashboard)
+app.command("demo")(studies.demo)
+app.command("run")(studies.run)
+app.command("preview")(studies.preview)
+app.command("evaluate")(studies.evaluate)
+app.command("predict")(studies.predict)
+app.add_typer(inspection.ledger, name="ledger")
+app.add_typer(members.party, name="party")
+app.add_typer(members.federation, name="federation")
+app.add_typer(studies.coordinator, name="coordinator")
+app.command("report")(studies.report)
+app.command("doctor")(inspection.doctor)
+app.command("bench")(inspection.bench)
+app.command("audit")(inspection.audit)
+app.command("dashboard")(inspection.dashboard)

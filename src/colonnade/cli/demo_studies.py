@@ -11,16 +11,9 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LinearRegression as Exact
 
-from colonnade.coordinator.federation import Federation
+import colonnade as cn
 from colonnade.datasets.synthetic import Federated
-from colonnade.estimators.clustering import KMeans
-from colonnade.estimators.methods.moments import Gradient
-from colonnade.estimators.regression import LinearRegression, LogisticRegression
-from colonnade.estimators.releases import Moment, PatternCount
-from colonnade.estimators.second_moments import PCA
 from colonnade.estimators.study import Study
-from colonnade.privacy.accounting import Budget
-from colonnade.schema import Numeric
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]
 
@@ -54,7 +47,7 @@ class DemoStudy:
     """One study of the demonstration."""
 
     title: str
-    run: Callable[[Federated, Federation], Comparison]
+    run: Callable[[Federated, cn.Federation], Comparison]
 
 
 def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.Series:
@@ -62,9 +55,9 @@ def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.
     return data.joined().groupby(list(columns), observed=False).size().reindex(index, fill_value=0)
 
 
-def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, Federation], Comparison]:
-    def run(data: Federated, federation: Federation) -> Comparison:
-        study = PatternCount(columns, **parameters)
+def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.PatternCount(columns, **parameters)
         charges = _charges(study, federation)
         study.fit(federation)
         truth = true_counts(data, columns, study.counts_.index)
@@ -79,9 +72,9 @@ def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, Fed
 
 def _components(
     n_components: int, columns: list[str], **parameters: Any
-) -> Callable[[Federated, Federation], Comparison]:
-    def run(data: Federated, federation: Federation) -> Comparison:
-        study = PCA(n_components, columns=columns, **parameters)
+) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.PCA(n_components, columns=columns, **parameters)
         charges = _charges(study, federation)
         study.fit(federation)
         exact = _coded(data, federation, columns)
@@ -97,12 +90,12 @@ def _components(
     return run
 
 
-def _groups(n_clusters: int, columns: list[str], **parameters: Any) -> Callable[[Federated, Federation], Comparison]:
-    def run(data: Federated, federation: Federation) -> Comparison:
-        study, exact = (KMeans(n_clusters, columns=columns, **parameters) for _ in range(2))
+def _groups(n_clusters: int, columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study, exact = (cn.KMeans(n_clusters, columns=columns, **parameters) for _ in range(2))
         charges = _charges(study, federation)
         study.fit(federation)
-        with data.federation(budget=Budget(epsilon=10_000.0, delta=0.5)) as reference:
+        with data.federation(budget=cn.Budget(epsilon=10_000.0, delta=0.5)) as reference:
             exact.set_params(method="secure", epsilon=10_000.0, n_local_clusters=20).fit(reference)
         found, best = study.predict(data.joined()), exact.predict(data.joined())
         table = pd.DataFrame(_matched(exact.cluster_centers_, study.cluster_centers_, study.feature_names_in_))
@@ -120,25 +113,25 @@ def _matched(exact: Any, found: Any, names: Any) -> dict[str, Any]:
     return {"of group 1": names, "true": exact[0], "estimate": nearest, "stderr": "unknown"}
 
 
-def _spread_within(data: Federated, federation: Federation, columns: list[str], labels: Any) -> float:
+def _spread_within(data: Federated, federation: cn.Federation, columns: list[str], labels: Any) -> float:
     coded = pd.DataFrame(_coded(data, federation, columns))
     return float(((coded - coded.groupby(labels).transform("mean")) ** 2).to_numpy().sum())
 
 
-def _coded(data: Federated, federation: Federation, columns: list[str]) -> Any:
+def _coded(data: Federated, federation: cn.Federation, columns: list[str]) -> Any:
     """Map the joined table's numbers to [−1, 1] by their public bounds, as the parties do."""
     joined, described = data.joined(), federation.describe(columns)
-    bounds = {name: (column.low, column.high) for name, column in described.items() if isinstance(column, Numeric)}
+    bounds = {name: (column.low, column.high) for name, column in described.items() if isinstance(column, cn.Numeric)}
     coded = [(2 * joined[name].clip(low, high) - low - high) / (high - low) for name, (low, high) in bounds.items()]
     return np.column_stack(coded)
 
 
-def _model(make: Callable[[], Any], score: str) -> Callable[[Federated, Federation], Comparison]:
-    def run(data: Federated, federation: Federation) -> Comparison:
+def _model(make: Callable[[], Any], score: str) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
         study, exact = make(), make().set_params(epsilon=10_000.0)
         charges = _charges(study, federation)
         study.fit(federation)
-        reference = data.federation(budget=Budget(epsilon=10_000.0, delta=0.5))
+        reference = data.federation(budget=cn.Budget(epsilon=10_000.0, delta=0.5))
         with reference:
             exact.fit(reference)
         index = pd.Index(study.feature_names_in_)
@@ -151,9 +144,9 @@ def _model(make: Callable[[], Any], score: str) -> Callable[[Federated, Federati
     return run
 
 
-def _sampled(target: str, columns: list[str], *, size: int) -> Callable[[Federated, Federation], Comparison]:
-    def run(data: Federated, federation: Federation) -> Comparison:
-        study = LinearRegression(target, columns=columns, method="coreset", size=size, allow_nonprivate=True)
+def _sampled(target: str, columns: list[str], *, size: int) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.LinearRegression(target, columns=columns, method="coreset", size=size, allow_nonprivate=True)
         charges = _charges(study, federation)
         study.fit(federation)
         people = data.joined()
@@ -167,13 +160,15 @@ def _sampled(target: str, columns: list[str], *, size: int) -> Callable[[Federat
     return run
 
 
-def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federated, Federation], Comparison]:
-    def run(data: Federated, federation: Federation) -> Comparison:
-        study = Moment(columns, p, **parameters)
+def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.Moment(columns, p, **parameters)
         charges = _charges(study, federation)
         study.fit(federation)
         joined, described = data.joined(), federation.describe(columns)
-        bounds = {name: (column.low, column.high) for name, column in described.items() if isinstance(column, Numeric)}
+        bounds = {
+            name: (column.low, column.high) for name, column in described.items() if isinstance(column, cn.Numeric)
+        }
         exact = float((sum(joined[name].clip(*bounds[name]) for name in columns) ** p).sum())
         figures = {"true": [exact], "estimate": [study.value_], "stderr": [study.stderr_]}
         table = pd.DataFrame(figures, index=pd.Index([f"moment of order {p:g}"]))
@@ -182,7 +177,7 @@ def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federa
     return run
 
 
-def _charges(study: Study, federation: Federation) -> dict[str, float]:
+def _charges(study: Study, federation: cn.Federation) -> dict[str, float]:
     return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
 
 
@@ -260,7 +255,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     DemoStudy(
         "Income at the bank from what the telco and the insurer know",
         _model(
-            lambda: LinearRegression(
+            lambda: cn.LinearRegression(
                 "bank.income", columns=["bank.age", "telco.monthly_bill", "insurer.premium"], epsilon=0.5, delta=1e-6
             ),
             "R²",
@@ -269,7 +264,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     DemoStudy(
         "Default at the bank from columns of all three",
         _model(
-            lambda: LogisticRegression(
+            lambda: cn.LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
                 epsilon=0.5,
@@ -281,7 +276,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     DemoStudy(
         "The same at half the price and with δ = 0: Laplace noise on the objective's coefficients",
         _model(
-            lambda: LogisticRegression(
+            lambda: cn.LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
                 method="functional",
@@ -293,10 +288,10 @@ STUDIES: tuple[DemoStudy, ...] = (
     DemoStudy(
         "The same by 120 noisy gradient steps on batches that only the parties know; ε holds against the coordinator",
         _model(
-            lambda: LogisticRegression(
+            lambda: cn.LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
-                method=Gradient(steps=120, rate=0.02),
+                method=cn.methods.Gradient(steps=120, rate=0.02),
                 epsilon=0.5,
                 delta=1e-6,
             ),

@@ -68,7 +68,7 @@ class RefusingGroup(TyperGroup):
         except Exception as error:
             if _is_usage(error) or isinstance(error, _CONTROL) or os.environ.get("COLONNADE_TRACEBACK"):
                 raise
-            _unforeseen(error)
+            _unexpected(error)
         raise typer.Exit(1)
 
 
@@ -86,10 +86,10 @@ def _interrupted() -> None:
     )
 
 
-def _unforeseen(error: Exception) -> None:
+def _unexpected(error: Exception) -> None:
     _print(
         "internal-error",
-        f"Something unforeseen failed ({type(error).__name__}).",
+        f"An unexpected error: {type(error).__name__}.",
         "What had been released is paid for and recorded in the ledgers: see `colonnade ledger show`.",
         "Run again with COLONNADE_TRACEBACK=1, where the data may be seen, and report what it shows.",
     )
@@ -129,21 +129,18 @@ def figure(value: float) -> str:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print rows under their names, numbers to the right."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich import box, console, table, text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     cells = [_column(list(column)) for column in zip(*rows, strict=True)] or [(False, [])] * len(columns)
     for name, (numbers, _) in zip(columns, cells, strict=True):
-        table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+        grid.add_column(text.Text(name), justify="right" if numbers else "left", overflow="fold")
     for row in zip(*(texts for _, texts in cells), strict=True):
-        table.add_row(*(Text(text) for text in row))
-    console = Console(highlight=False, file=sys.stdout)
-    if not console.is_terminal:
-        console.width = WIDTH
-    console.print(table)
+        grid.add_row(*(text.Text(cell) for cell in row))
+    terminal = console.Console(highlight=False, file=sys.stdout)
+    if not terminal.is_terminal:
+        terminal.width = WIDTH
+    terminal.print(grid)
 
 
 def _column(values: list[object]) -> tuple[bool, list[str]]:

@@ -188,7 +188,10 @@ def number_bounds(column: Numeric) -> tuple[float, float]:
         return column.low, column.high
     low, high = float(math.ceil(column.low)), float(math.floor(column.high))
     if low > high:
-        raise BadInput("There is no whole number between the bounds of an integer column.")
+        raise BadInput(
+            "There is no whole number between the bounds of an integer column.",
+            remedy="Widen the bounds, or leave integer=True out of cn.Numeric.",
+        )
     return low, high
 
 

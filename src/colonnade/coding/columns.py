@@ -1,8 +1,12 @@
 """Columns of a federation: their names, and the coded features that they become.
 
 A name is ``"party.column"``, read and written in one place. It may arrive as any kind of string, such as numpy's own; what
-leaves is plain ``str``, because messages, plans and files hold nothing else. A feature is one coded column: a number mapped
-from its bounds to [−1, 1], or the indicator of one level.
+leaves is plain ``str``, because messages, plans and files hold nothing else.
+
+A *feature* is one coded column: a number mapped from its bounds to [−1, 1], or the indicator of one level. The order is that of
+the columns given: parties as in the federation, then schema order, all levels of a category. A missing number is the midpoint of
+its bounds, so it is coded as 0; a missing level is 0 in every indicator. A category of two levels may be coded as one *sign*
+instead: −1 for the first level, +1 for the second, 0 if missing.
 """
 
 from collections import Counter
@@ -66,7 +70,10 @@ class ColumnName(NamedTuple):
         text = plain_name(name)
         party, dot, column = text.partition(".")
         if not dot:
-            raise BadInput(f"{text!r} does not name a column.", remedy="Columns are named 'party.column'.")
+            raise BadInput(
+                f"{text!r} does not name a column.",
+                remedy="Columns are named 'party.column', for example 'bank.age'.",
+            )
         return cls(party, column)
 
     def __str__(self) -> str:
@@ -83,17 +90,20 @@ def plain_name(name: object) -> str:
     'bank.age'
     """
     if not isinstance(name, str):
-        raise BadInput("Columns are named 'party.column'.")
+        raise BadInput("Columns are named 'party.column'.", remedy="For example 'bank.age'.")
     return str(name)
 
 
 def plain_names(columns: object) -> list[str]:
     """Return a list of column names as plain ``str``; refuse what is no list, an empty one, and one that repeats a name."""
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
-        raise BadInput("columns takes a list such as ['bank.age', 'telco.minutes'].")
+        raise BadInput(
+            "columns takes a list such as ['bank.age', 'telco.minutes'].",
+            remedy="Pass a list of names, also for a single column: ['bank.age'].",
+        )
     names = [plain_name(name) for name in columns]
     if len(set(names)) != len(names):
-        raise BadInput("A column is named twice.")
+        raise BadInput("A column is named twice.", remedy="Name each column once.")
     return names
 
 
@@ -186,7 +196,10 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
     """
     unknown = set(signed) - set(columns)
     if not columns or unknown:
-        raise BadInput("Moments need at least one column, and a signed column must be one of them.")
+        raise BadInput(
+            "Moments need at least one column, and a signed column must be one of them.",
+            remedy="Add the column to columns=.",
+        )
     coded = [INTERCEPT]
     for name, column in columns.items():
         coded.extend(_coded(name, column, signed=name in signed))
@@ -196,13 +209,19 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
 def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
     if isinstance(column, Numeric):
         if signed:
-            raise BadInput(f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.")
+            raise BadInput(
+                f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.",
+                remedy="Choose a target with two levels, or describe the column as cn.Category([...]).",
+            )
         return [Feature(name, name, "numeric", column.low, column.high)]
     levels = tuple(f"{name}={level}" for level in column.levels)
     if not signed:
         return [Feature(level, name, "level") for level in levels]
     if len(levels) != 2:
-        raise BadInput(f"Column {name!r} has {len(levels)} levels; only a category of two can be coded as a sign.")
+        raise BadInput(
+            f"Column {name!r} has {len(levels)} levels; only a category of two can be coded as a sign.",
+            remedy="Choose a target with two levels.",
+        )
     return [Feature(name, name, "sign", levels=levels)]
 
 

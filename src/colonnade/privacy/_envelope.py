@@ -8,7 +8,7 @@ weights leave of 2^64 is a trial lost), the second a value k of the cell, unifor
 
 **Exactness.** If ``p ≤ 1`` throughout, a trial returns k with probability ``(W_j/2^64)·2^(-e_j)·p = f(k)·scale/2^64``:
 proportional to f, whatever the weights. Weights are integers and picked exactly; values are uniform exactly; what is
-left is to decide the third step exactly, in three stages of which each only speaks when it is sure:
+left is to decide the third step exactly, in three stages. Each decides only when it is sure:
 
 1. *Integers.* Accept if the word is below a lower bound of ``p·2^64`` on the whole cell (about 99 % of trials).
 2. *Float64.* ln f(k) is known within `ACCURACY`, so ``p·2^64`` is known within a factor ``1 ± 2·SLACK``; two units
@@ -22,7 +22,7 @@ same words give the same output, which is tested. `SLACK` is 8 times `ACCURACY`;
 **Weights.** f falls away from the mode, so on a cell it lies between its values at the two ends, each computed within
 SLACK; ``W_j = ⌈f_near·e^SLACK·2^(e_j)·scale⌉ + 1``, so p < 1.
 
-**Tails.** Beyond the last cell follow blocks of width ``2^h``, over each of which f at least halves (the law proves h).
+**Tails.** Beyond the last cell follow blocks of width ``2^h``. Over each block f at least halves (the law proves h).
 The tail's cell has ``W ≥ 2·2^h·f_edge·scale``; block g = 0, 1, … is chosen by fair coins with probability ``2^-(g+1)``
 and p above has ``W·2^-(g+1)`` for its weight, so the same identity holds for every k however far out.
 

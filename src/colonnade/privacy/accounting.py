@@ -1,12 +1,30 @@
-"""What is offered, what it costs, what is allowed, and for whom: prices, losses, budgets and units, in integer nano-ε.
+"""Prices, losses, budgets and units: what a release offers, what it costs, what is allowed, and what is protected.
 
 Four words are never interchanged: a *price* is what a request offers, a *loss* what a law costs, *spent* what a ledger has
-recorded, a *budget* the ceiling. A float that a person typed means its shortest decimal (0.1 is one tenth, not
-0.1000000000000000055…), and both prices and budgets are rounded down to whole nano-units: a study priced at the budget's
-own ε fits a fresh ledger exactly.
+recorded, a *budget* the ceiling. All are integers in nano-ε. A float that a person typed means its shortest decimal (0.1 is one
+tenth, not 0.1000000000000000055…). Prices and budgets are rounded down to whole nano-units, so a study priced at the budget's own
+ε fits a fresh ledger exactly. Losses are rounded up, so that a total never understates.
 
-A loss is a Rényi curve on one fixed grid of orders, and a pure ε where there is one, both as exact integers that are
-rounded up, so that losses add without error (docs/proofs/neighbours-and-losses.md).
+A loss is a Rényi curve on one fixed grid of orders, and a pure ε where there is one (docs/proofs/neighbours-and-losses.md).
+
+Notes
+-----
+*Neighbours.* Every law is accounted under one relation, **zero-out**: one person's record is replaced by a null record that
+contributes nothing. The number of people is public and rows are aligned, so for additive statistics the sensitivity is that of
+adding or removing a row. Other relations that are stated somewhere: *replace* (a whole record against any other one),
+*party-block* (one party's part of a record against any other values or null) and *event* (one value by at most a stated amount).
+Randomised response holds for party-block, so that its composition over parties holds for replace too. A replacement is two steps
+of zero-out: twice a pure ε, four times a ρ. Laws that do better have a ``replaced_loss``; sketches have one too. Steps on secret
+samples are bounded under zero-out only.
+
+*Pure ε* [Kairouz–Oh–Viswanath]: any ε-DP mechanism is a post-processing of binary randomised response with
+``p = e^ε/(1+e^ε)``, so the Rényi divergence of that response is the worst case at every order:
+``D_α = ln(p^α (1-p)^(1-α) + (1-p)^α p^(1-α)) / (α-1)``.
+*zCDP*: ``D_α ≤ ρα``. *Composition* with independent randomness adds curves and adds pure ε.
+*Conversion* [Canonne–Kamath–Steinke]: ``ε(δ) = min_α D_α + [ln(1/δ) + (α-1) ln(1-1/α) - ln α]/(α-1)``.
+
+*Numerics.* Floating-point work here is a few elementary functions with an error below 1e-14 absolute and 1e-13 relative. The pad
+added before rounding up is at least ten times that, and a test compares with 60-digit arithmetic.
 """
 
 import math
@@ -87,7 +105,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.nano, bool) or not 0 < self.nano <= LARGEST_EPSILON * NANO:
-            raise BadInput("A price must be positive.")
+            raise BadInput("A price must be positive.", remedy="For example Price.of(1.0).")
         valid_delta(self.delta)
 
     @classmethod
@@ -114,7 +132,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def share(self, parts: int) -> "Price":
         """Split evenly into independent parts whose losses add up to at most this price."""
         if self.nano < parts:
-            raise BadInput("epsilon is too small to be shared between the parties.")
+            raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
         return Price(self.nano // parts, self.delta / parts)
 
 
@@ -204,7 +222,7 @@ class Loss:
     Parameters
     ----------
     renyi
-        One integer an order of `ORDERS`: the Rényi divergence in nano-units, rounded up.
+        One integer per order of `ORDERS`: the Rényi divergence in nano-units, rounded up.
     pure
         The pure ε in nano-units, or ``None`` if the mechanism has none.
 
@@ -225,7 +243,7 @@ class Loss:
         self.renyi = tuple(renyi)
         self.pure = pure
         if len(self.renyi) != len(ORDERS):
-            raise BadInput("A loss has one entry an order of the grid.")
+            raise BadInput("A loss has one entry per order of the grid.")
         if any(type(entry) is not int or entry < 0 for entry in self.renyi):
             raise BadInput("A loss is made of non-negative integers.")
         if pure is not None and (type(pure) is not int or pure < 0):

@@ -30,15 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy._distributions import (
-    GaussianDistribution,
-    LaplaceDistribution,
-    NegativeBinomialDistribution,
-    PoissonDistribution,
-)
+from colonnade.privacy import _distributions as distributions
 from colonnade.privacy._envelope import draw
 from colonnade.privacy._exact import WORD
-from colonnade.privacy.laws.sampler import (
+from colonnade.privacy.laws import (
     LARGEST_MEAN,
     LARGEST_PARTS,
     LARGEST_SCALE,
@@ -158,7 +153,7 @@ def discrete_laplace(scale: Fraction, size: Size, randomness: Randomness) -> NDA
     size, randomness
         As in `uniform_below`.
     """
-    law = LaplaceDistribution(_positive(scale, "A scale", LARGEST_SCALE))
+    law = distributions.LaplaceDistribution(_positive(scale, "A scale", LARGEST_SCALE))
     shape, count = _shape(size)
     return draw(law, count, randomness).reshape(shape)
 
@@ -173,7 +168,7 @@ def discrete_gaussian(sigma_squared: Fraction, size: Size, randomness: Randomnes
     size, randomness
         As in `uniform_below`.
     """
-    law = GaussianDistribution(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
+    law = distributions.GaussianDistribution(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
     shape, count = _shape(size)
     return draw(law, count, randomness).reshape(shape)
 
@@ -191,7 +186,7 @@ def polya_share(scale: Fraction, parts: int, size: Size, randomness: Randomness)
         As in `uniform_below`.
     """
     exact = _positive(scale, "A scale", LARGEST_SCALE)
-    law = NegativeBinomialDistribution(exact, _whole(parts, "A number of parts", LARGEST_PARTS))
+    law = distributions.NegativeBinomialDistribution(exact, _whole(parts, "A number of parts", LARGEST_PARTS))
     return _difference(law, size, randomness)
 
 
@@ -205,11 +200,13 @@ def skellam(mean: Fraction, size: Size, randomness: Randomness) -> NDArray[np.in
     size, randomness
         As in `uniform_below`.
     """
-    return _difference(PoissonDistribution(_positive(mean, "A mean", LARGEST_MEAN)), size, randomness)
+    return _difference(distributions.PoissonDistribution(_positive(mean, "A mean", LARGEST_MEAN)), size, randomness)
 
 
 def _difference(
-    law: NegativeBinomialDistribution | PoissonDistribution, size: Size, randomness: Randomness
+    law: distributions.NegativeBinomialDistribution | distributions.PoissonDistribution,
+    size: Size,
+    randomness: Randomness,
 ) -> NDArray[np.int64]:
     shape, count = _shape(size)
     pairs = draw(law, 2 * count, randomness)

@@ -30,7 +30,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the parts of the papers share: strict about their fields."""
+    """The base of all parts of the papers: immutable, with no unknown fields."""
 
 
 class Signatory(_Part, frozen=True, kw_only=True):
@@ -55,7 +55,10 @@ class Signatory(_Part, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         PublicIdentity(_bytes_of(self.identity, "identity"))
         if self.role == "data" and not (_HEX_16.fullmatch(self.ledger) and _HEX_32.fullmatch(self.schema)):
-            raise BadInput("A party with data has a ledger (32 hexadecimal digits) and a schema (64).")
+            raise BadInput(
+                "A party with data needs a ledger (32 hexadecimal digits) and a schema (64).",
+                remedy="Copy both from the member's card: colonnade party card.",
+            )
         if self.role not in ("data", "compute") or (self.role == "compute" and (self.ledger or self.schema)):
             raise BadInput('A role is "data" or "compute", and a compute node has neither ledger nor schema.')
 
@@ -69,7 +72,10 @@ class CoordinatorAddress(_Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not _HOST.fullmatch(self.host) or not 1 <= self.port < 65536 or self.scheme not in ("tcp", "grpc"):
-            raise BadInput("A coordinator has a plain host name, a port, and the scheme 'tcp' or 'grpc'.")
+            raise BadInput(
+                "A coordinator has a plain host name, a port, and the scheme 'tcp' or 'grpc'.",
+                remedy="For example --host coordinator.example.org --port 8002.",
+            )
 
     @property
     def address(self) -> str:
@@ -85,7 +91,10 @@ class AgreedAlignment(_Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not _HEX_32.fullmatch(self.identity) or self.people < 1:
-            raise BadInput("An alignment is a hash (64 hexadecimal digits) and a positive number of people.")
+            raise BadInput(
+                "An alignment is a hash (64 hexadecimal digits) and a positive number of people.",
+                remedy="Make the papers again with `colonnade federation init --cohort FILE`.",
+            )
 
 
 class Floor(_Part, frozen=True, kw_only=True):
@@ -98,7 +107,10 @@ class Floor(_Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.min_collusion < 0 or self.min_people < 1 or not 0 <= (self.max_delta or 0.0) < 1:
-            raise BadInput("The policy floor is made of whole numbers, and of a delta between 0 and 1.")
+            raise BadInput(
+                "The policy floor is made of whole numbers, and of a delta between 0 and 1.",
+                remedy="For example --min-people 1000 --collusion 1.",
+            )
         if self.max_epsilon is not None:
             nano_epsilon(self.max_epsilon, what="max_epsilon")
 
@@ -138,18 +150,35 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.version != 1 or not self.name or not self.name.isprintable():
-            raise BadInput("Papers of another version, or without a name.")
+            raise BadInput(
+                "These papers have another version, or no name.",
+                remedy="Make them again with `colonnade federation init`, by this version of colonnade.",
+            )
         if not self.parties or any(not _is_name(name) for name in self.members):
-            raise BadInput("The papers name no party with data, or one whose name is not a plain word.")
+            raise BadInput(
+                "The papers name no party with data, or one whose name is not a plain word.",
+                remedy="Give the card of at least one party with data; names are words such as 'bank'.",
+            )
         if len({member.identity for member in self.members.values()}) != len(self.members):
-            raise BadInput("Two members have the same identity key.")
+            raise BadInput(
+                "Two members have the same identity key.",
+                remedy="Make each member's folder with its own `colonnade party init`; never copy identity.key.",
+            )
         if len({self.members[name].ledger for name in self.parties}) != len(self.parties):
-            raise BadInput("Two parties have the same ledger.")
+            raise BadInput(
+                "Two parties have the same ledger.",
+                remedy="Make each party's folder with its own `colonnade party init`; never copy ledger.sqlite.",
+            )
         nodes = len(self.members)
         if nodes >= FEWEST_NODES and self.threshold != default_threshold(nodes):
-            raise BadInput(f"With {nodes} members the threshold is {default_threshold(nodes)}.")
+            raise BadInput(
+                f"With {nodes} members the threshold is {default_threshold(nodes)}.",
+                remedy=f"Write threshold = {default_threshold(nodes)} in the papers.",
+            )
         if not 0 <= self.collusion <= max(self.threshold, len(self.parties) - 1):
-            raise BadInput("The collusion bound exceeds the threshold.")
+            raise BadInput(
+                "The collusion bound exceeds the threshold.", remedy="Lower collusion, or add compute nodes."
+            )
 
     # What they say ------------------------------------------------------------------------------------------------------
 
@@ -278,4 +307,7 @@ def _bytes_of(text: str, what: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise BadInput(f"A member's {what} is written in hexadecimal.") from None
+        raise BadInput(
+            f"A member's {what} must be written in hexadecimal.",
+            remedy="Copy it from the member's card: colonnade party card.",
+        ) from None

@@ -120,15 +120,15 @@ def decode(data: bytes | memoryview, kind: type[_Kind]) -> _Kind:
     view = memoryview(data)
     start = len(VERSION) + _LENGTH
     if not start <= view.nbytes <= LARGEST_FRAME or bytes(view[: len(VERSION)]) != VERSION:
-        raise ProtocolError("Bytes that are not a message of this version of the protocol.")
+        raise ProtocolError("These bytes are not a message of this version of the protocol.")
     length = int.from_bytes(view[len(VERSION) : start], "big")
     if length > min(view.nbytes - start, LARGEST_HEADER):
-        raise ProtocolError("A message that is shorter than it says.")
+        raise ProtocolError("The message is shorter than its header says.")
     header, bulk = bytes(view[start : start + length]), view[start + length :]
     message = _parse(header, bulk, kind)
     _refuse_non_finite(message)
     if _header(message)[0] != header:  # type: ignore[arg-type]  # every kind is a struct
-        raise ProtocolError("A message that is not in canonical form.")
+        raise ProtocolError("The message is not in canonical form.")
     return message
 
 
@@ -146,16 +146,16 @@ def _parse(header: bytes, bulk: memoryview, kind: type[_Kind]) -> _Kind:
         message = msgspec.msgpack.Decoder(kind, dec_hook=take).decode(header)
     except (msgspec.MsgspecError, ColonnadeError, ValueError, RecursionError):
         # The cause may quote what was received, which may be anybody's data: it is dropped.
-        raise ProtocolError("Bytes that are not a well-formed message.") from None
+        raise ProtocolError("These bytes are not a well-formed message.") from None
     if position != bulk.nbytes:
-        raise ProtocolError("A message with bytes left over.")
+        raise ProtocolError("The message has bytes left over.")
     return message
 
 
 def _refuse_non_finite(value: object) -> None:
     """NaN differs from itself and infinities defeat comparisons: neither has a place in a plan."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise ProtocolError("A message with a number that is not finite.")
+        raise ProtocolError("The message has a number that is not finite.")
     if isinstance(value, msgspec.Struct):
         value = tuple(getattr(value, name) for name in value.__struct_fields__)
     if isinstance(value, dict):
@@ -183,8 +183,8 @@ def read_frame(stream: BinaryIO) -> bytes | None:
         return None
     length = int.from_bytes(prefix, "big")
     if len(prefix) < _PREFIX or length > LARGEST_FRAME:
-        raise ProtocolError("A frame with a malformed or excessive length.")
+        raise ProtocolError("The frame has a malformed or excessive length.")
     data = stream.read(length)
     if len(data) < length:
-        raise ProtocolError("A frame that ends early.")
+        raise ProtocolError("The frame ends early.")
     return data

@@ -54,7 +54,7 @@ DTYPES = frozenset({"|u1", "<u2", "<i4", "<i8", "<u8", "<f8"})
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What all messages share: immutable, and strict about their fields."""
+    """The base of all messages: immutable, with no unknown fields."""
 
 
 class Blob:
@@ -299,7 +299,7 @@ Rounds = Generator[Mapping[str, Request], Mapping[str, Reply], Any]
 
 
 class Algorithm(Protocol):
-    """One method of one paper, seen from the coordinator."""
+    """One algorithm, seen from the coordinator: its steps, and the rounds of messages that carry them out."""
 
     def steps(self) -> tuple[Step, ...]:
         """Return everything the parties will be asked to release."""

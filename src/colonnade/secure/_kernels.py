@@ -112,7 +112,7 @@ def deal(secrets: _Words, degree: int, modulus: int, shares: _Words) -> None:
     """Complete a dealing: f(0) is the secret, rows 0 … degree-1 hold f(1) … f(degree), the other rows are written.
 
     Additions only, whatever the degree: the difference of order ``degree`` is constant, so each point is the previous one
-    plus a first difference, which has itself moved on by a second one, and so forth. At degree 1 that is one addition a
+    plus a first difference, which has itself moved on by a second one, and so forth. At degree 1 that is one addition per
     share. Row ``degree - order`` of the table holds the difference of an order.
     """
     width = 1024

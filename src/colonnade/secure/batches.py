@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure.stream import SeedStream, subseed
 
-__all__ = ["SMALLEST_RATE", "Batches", "Sampling", "batch_capacity", "batches_a_round"]
+__all__ = ["SMALLEST_RATE", "Batches", "Sampling", "batch_capacity", "batches_per_round"]
 
 Sampling = Literal["poisson", "balanced"]
 People = NDArray[np.int64]
@@ -35,7 +35,7 @@ UNLIKELY = 64
 _BYTE, _REST = 8, COIN_BITS - 8
 
 
-def batches_a_round(rate: float) -> int:
+def batches_per_round(rate: float) -> int:
     """Return how many balanced batches a round through all people has."""
     return max(1, round(1 / rate))
 
@@ -53,7 +53,7 @@ def batch_capacity(people: int, rate: float, steps: int, sampling: Sampling) -> 
     """
     _check(people, rate, steps, sampling)
     if sampling == "balanced":
-        return math.ceil(people / batches_a_round(rate))
+        return math.ceil(people / batches_per_round(rate))
     expected, exponent = people * rate, UNLIKELY * math.log(2) + math.log(steps)
     above = exponent / 3 + math.sqrt(exponent**2 / 9 + 2 * exponent * expected)
     return min(people, math.ceil(expected + above))
@@ -103,7 +103,7 @@ class Batches:
     def largest_participation(self) -> int:
         """Return in how many steps the person who takes part most often does; looks at every Poisson batch."""
         if self._sampling == "balanced":
-            return math.ceil(self._steps / batches_a_round(self._rate))
+            return math.ceil(self._steps / batches_per_round(self._rate))
         counts = np.zeros(self._people, dtype=np.int32)
         for step in range(self._steps):
             counts[self.members(step)] += 1
@@ -122,13 +122,13 @@ class Batches:
         return possible[kept].astype(np.int64)
 
     def _part(self, step: int) -> People:
-        number, place = divmod(step, batches_a_round(self._rate))
-        if batches_a_round(self._rate) == 1:
+        number, place = divmod(step, batches_per_round(self._rate))
+        if batches_per_round(self._rate) == 1:
             return np.arange(self._people)
         if number != self._round:
             words = SeedStream(self._seed, number).words(self._people)
             self._round, self._order = number, np.argsort(words, kind="stable").astype(np.int64)
-        ends = [self._people * end // batches_a_round(self._rate) for end in (place, place + 1)]
+        ends = [self._people * end // batches_per_round(self._rate) for end in (place, place + 1)]
         return np.sort(self._order[ends[0] : ends[1]])
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ class HiddenMap(msgspec.Struct, frozen=True):
     salt
         Which of the public placements of keys was used.
     table
-        One row of two words a slot.
+        One row of two words per slot.
     """
 
     salt: int

@@ -1,4 +1,7 @@
-"""Secrets that do not show themselves, and identities: Ed25519 keys that sign."""
+"""Secrets that do not show themselves, and identities: Ed25519 keys that sign.
+
+Python cannot erase memory for certain. `Secret` prevents the ordinary leak: a key in a log line, a traceback or a pickled object.
+"""
 
 from typing import NoReturn, Protocol
 

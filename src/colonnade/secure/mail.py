@@ -1,4 +1,28 @@
-"""Sealed letters: members authenticate each other and agree on keys, then seal every letter to one receiver."""
+"""Sealed letters: members authenticate each other and agree on keys, then seal every letter to one receiver.
+
+*Handshake.* Each party signs, with its pinned identity, a `Hello`: the terms of the run (federation, run, parties, plan) and an
+ephemeral X25519 key. The coordinator relays the hellos. A party agrees only when every party of the run signed the same terms as
+itself, so a coordinator that shows different plans to different parties is caught before a share leaves. The hash of all hellos
+salts every key: parties that saw different hellos cannot read each other's letters. The ephemeral key is derived from a 32-byte
+seed *and the terms*. A party that restarts with its seed sends the same hello again and arrives at the same session, and a seed
+used twice by mistake still gives each run a key of its own. Erasing the seed after the run gives forward secrecy.
+
+*Letters.* A letter has an address: run, step, sender, receiver, sequence and plan hash. The address is the associated data of
+ChaCha20-Poly1305 and the pair (step, sequence) its nonce, so a letter opens at its own address and nowhere else. A counter alone
+repeats a nonce when a party restarts and seals something else at the same address. Here it cannot: the encryption key of a
+letter is derived from the address *and from a keyed fingerprint of the plaintext* (the binding). The same plaintext gives the
+same letter again; another plaintext has another key. This is the synthetic-IV construction::
+
+    hash key   = HKDF(direction key, "hash", address)          a Poly1305 key for this address only
+    binding    = HKDF(direction key, "binding", address, Poly1305(hash key, plaintext)), 16 bytes, sent in the clear
+    cipher key = HKDF(direction key, "cipher", address, binding)
+    letter     = binding ‖ ChaCha20-Poly1305(cipher key, nonce, plaintext, address)
+
+Two plaintexts of up to 2³⁰ bytes at one address collide in Poly1305 with probability below 2⁻⁷⁶ over its secret key
+(8⌈length/16⌉/2¹⁰⁶), and in the binding with probability 2⁻¹²⁸; the Poly1305 value itself is never sent. The receiver need not
+recompute the binding: a changed one selects another cipher key, under which nothing authenticates. Within one session, a second
+plaintext at an address is refused, and so is a second letter.
+"""
 
 from collections.abc import Iterable, Mapping
 from io import BytesIO
@@ -318,7 +342,7 @@ class Handshake:
         Parameters
         ----------
         hellos
-            Exactly one hello a party of the run, this party's own included, by name, as relayed.
+            Exactly one hello per party of the run, this party's own included, by name, as relayed.
         pinned
             The identities from the federation's agreement; it may hold parties outside this run.
 

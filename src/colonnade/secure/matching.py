@@ -1,4 +1,54 @@
-"""Private matching of id lists: ids as points of a curve, blinded by each party's own multiplier."""
+"""Private matching of id lists: who is in every list, for any number of parties, without showing who is in which.
+
+One party leads. It blinds its ids and sends them to every other party, each of which multiplies them by a secret of its own. The
+leader takes its blinding off and so knows F_p(x) = H(x, k_p·P(x)) for its own ids x and for no others (an oblivious pseudo-random
+function; Jarecki, Kiayias and Krawczyk's 2HashDH). Each party p then sends a map from F_p(y) to a *share of zero* s_p(y) for its
+own ids y (`colonnade.secure.hidden_map`). A share of zero is the exclusive or of pseudo-random words under a key for each pair of
+parties, so that Σ_p s_p(x) = 0, and any fewer shares are random (conditional zero-sharing; Kolesnikov, Matania, Pinkas, Rosulek
+and Trieu 2017). The leader reads its ids in every map: the shares of an id add up to its own exactly if every party has the id.
+Then it tells each party a tag of F_p(x) for each common x, in the order of rows that it has drawn.
+
+*Points.* The group is the subgroup of prime order ℓ of edwards25519. Its points are written by their Montgomery coordinate
+u = (1 + y)/(1 − y); u does not tell P from −P, so points and multipliers are taken up to sign.
+
+*Hashing.* A 32-byte hash goes through Elligator 2 and times 8 (libsodium, in PyNaCl), so it lands on the curve and in the
+subgroup. Raw X25519 on hashes would not do: half of all numbers are coordinates of the *twist*, multiplication keeps them there,
+and everybody who sees a blinded id could read one bit of its hash. The map reaches a point (up to sign) by at most 32 of the 2²⁵⁵
+hashes, and on average by sixteen; these preimages can be counted and drawn. So a random oracle into it is programmed with a
+uniform point by rejection, two attempts on average, which is all that the proofs ask for (docs/proofs/alignment.md).
+
+*Multiplying.* X25519 (`cryptography`, OpenSSL) multiplies by numbers 8k with 2²⁵¹ ≤ k < 2²⁵². Because 2²⁵² is just below ℓ,
+these are, up to sign and but for a 2⁻¹²⁶ part of them, exactly the multipliers modulo ℓ, each once. Nothing is lost by the
+clamping, and every multiplier has an inverse of the same form (`Multiplier.inverse`). Times 8 also removes any part of small
+order that a peer may add to a point.
+
+*Refusing.* A received coordinate must be below 2²⁵⁵ − 19 (one form per point), must not be of small order (its multiple by 8
+would be the identity, which X25519 reports), and must be on the curve: u³ + 486662u² + u is a square. Squares are recognised in
+bulk: were one of the numbers not a square, the product over a random subset would not be one with probability ½, and
+`REPETITIONS` subsets are drawn that the sender cannot know.
+
+Privacy
+-------
+Guarantee
+    Nobody sees more than the ids common to *all* parties and the public sizes, if hashing is a random oracle and Diffie–Hellman
+    pairs in the group look random (DDH). *The other parties* see the leader's ids times a random multiplier: under DDH, random
+    points. They see tags of ids that they have, and random words. *The leader*: values under F_p(y) for an id y it does not have
+    are masked by a hash of a point that it cannot compute. For an id x of its own that p has, s_p(x) holds words under a key of p
+    and every party q that is neither p nor the leader. If some such q lacks x, its word appears in no other map, so what the
+    leader reads for x in p's map is uniform, as it is where p lacks x. Only if all have x do the shares cancel. All values are
+    uniform but for these sums, and so are the tables (`colonnade.secure.hidden_map`), whatever the keys.
+    Proof: docs/proofs/alignment.md.
+Neighbours
+    None: the ids in common are shown to the parties, and that is not differentially private.
+Adversary
+    Parties that follow the protocol and pool what they saw, while at least two besides the leader do not pool. With fewer honest
+    ones (always with two parties) the pool learns which of the *leader's* ids the honest party has, and no others. A party that
+    makes up ids learns which of them are common: policies bound how often it may try. The coordinator sees sealed letters.
+Numerics
+    128-bit shares: a wrong id is taken for a common one with probability 2⁻¹²⁸ each.
+Checked by
+    tests/secure/test_matching.py, tests/secure/test_points.py, tests/conversations/test_matching_run.py
+"""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -43,7 +93,7 @@ _GROUP = 4
 _SMALLEST, _LARGEST = 2**251, 2**252 - 1
 
 Points = NDArray[np.uint8]
-"""n × 32 bytes: one little-endian coordinate a row."""
+"""n × 32 bytes: one little-endian coordinate per row."""
 
 
 def hash_to_points(digests: NDArray[np.uint8]) -> Points:
@@ -154,7 +204,7 @@ def require_points(points: Points, seed: bytes) -> Points:
 
 
 def _subset_products(values: list[int], seed: bytes) -> list[int]:
-    """Multiply up random subsets: of each four values all sixteen products are made once and one a repetition is picked."""
+    """Multiply up random subsets: of each four values all sixteen products are made once and one per repetition is picked."""
     totals = [1] * REPETITIONS
     groups = -(-len(values) // _GROUP)
     picks = np.frombuffer(SeedStream(seed).bytes(groups * REPETITIONS), dtype=np.uint8) & (2**_GROUP - 1)
@@ -181,7 +231,7 @@ def _as_points(data: bytes) -> Points:
 DIGEST_BYTES = 32
 
 Digests = NDArray[np.uint8]
-"""n × 32 bytes: the hash of an id a row."""
+"""n × 32 bytes: the hash of one id per row."""
 
 _KEY, _MASK, _TAG = slice(0, 2), slice(2, 4), slice(4, 6)
 

@@ -262,6 +262,9 @@ def _is_prime(number: int) -> bool:
 def noise_tail(variance: int) -> int:
     """Return a bound that noise of this total variance exceeds with probability below 2·e⁻¹²⁸ per entry.
 
+    Laplace noise in P shares is not covered by its own variance. A caller states 64·(b·P)² for shares of scale b, and the
+    probability is then at most 2P·e⁻¹²⁸ per entry (docs/proofs/secure-arithmetic.md#headroom).
+
     Discrete Gaussian and Skellam sums both satisfy Bernstein's inequality P(|noise| > z) ≤ 2·exp(-z² / (2(V + z/3))):
     the former because it is sub-Gaussian with its parameter V; the latter because its cumulant V(cosh λ - 1) is at most
     Vλ²/(2(1 - λ/3)). Solving for an exponent L = 128 gives z = L/3 + √(L²/9 + 2LV), rounded up here in integers.
@@ -281,9 +284,10 @@ def gram_bound(rows: int, largest: int, variance: int = 0) -> int:
     """Return a bound on every entry of a noisy Gram matrix.
 
     Proof: an entry is Σ_r x_ri·x_rj + noise over ``rows`` rows with |x| ≤ ``largest``, so its magnitude is at most
-    rows·largest² + |noise|, and |noise| ≤ `noise_tail` except with probability below 2·e⁻¹²⁸. If that is at most
-    (M-1)/2 the entry is the only integer of its class modulo M in the centred range, so opening returns it: no wrap.
-    (A wrap by a freak draw would spoil one result; it cannot affect privacy, being a function of the noisy value.)
+    rows·largest² + |noise|, and |noise| ≤ `noise_tail` except with probability below 2·e⁻¹²⁸ (for Laplace noise in P
+    shares: 2P·e⁻¹²⁸). If that is at most (M-1)/2, the entry is the only integer of its class modulo M in the centred range, so
+    opening returns it: nothing wraps. (A wrap by an extreme draw would spoil one result. It cannot affect privacy, because it is
+    a function of the noisy value.)
 
     Parameters
     ----------

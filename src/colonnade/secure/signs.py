@@ -61,7 +61,7 @@ class Signs:
         columns
             Whole numbers, a column of people along each row; at most `PEOPLE` of them.
         total
-            One row of s sums a column.
+            One row of s sums per column.
         """
         _accumulate(self.bits(number), np.ascontiguousarray(columns), total)
 
@@ -73,7 +73,7 @@ class Signs:
         return np.asarray(total[0])
 
     def bits(self, number: int) -> NDArray[np.uint8]:
-        """Return one block's signs, eight people a byte, lowest bit first, along s bytes a group of eight."""
+        """Return one block's signs, eight people per byte, lowest bit first; s bytes per group of eight."""
         stream = SeedStream(self.seed, number).bytes(PEOPLE // 8 * self.rows)
         return np.frombuffer(stream, dtype=np.uint8).reshape(PEOPLE // 8, self.rows)
 

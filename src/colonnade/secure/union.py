@@ -1,28 +1,39 @@
 """Places for the union of two lists, such that neither party learns who is in both.
 
-Both parties get for every id of theirs a *name* u(x) = k₁k₂·P(x) that neither could compute alone, each from the other as
-an oblivious pseudo-random function (blinded, multiplied, unblinded; `colonnade.secure.matching`). The union of names is
-found under a second layer of multipliers e₁, e₂: the second party ends up with both lists as e₁e₂·u, each in an order that
-only the first party knows, drops what occurs twice, takes e₂ off and shuffles; the first party takes e₁ off, shuffles again
-and shows the names. A place of the row order is a place in that last list, and a party knows which places are its own rows'
-(Buddhavarapu, Knox, Mohassel, Sengupta, Taubeneck and Vlaskin, "Private Matching for Compute", 2020).
+For every id of its own, each party gets a *name* u(x) = k₁k₂·P(x) that neither could compute alone. Each gets it from the other
+as an oblivious pseudo-random function (blinded, multiplied, unblinded; `colonnade.secure.matching`). The union of names is found
+under a second layer of multipliers e₁, e₂. The second party ends up with both lists as e₁e₂·u, each in an order that only the
+first party knows. It drops what occurs twice, takes e₂ off and shuffles. The first party takes e₁ off, shuffles again and shows
+the names. A place of the row order is a place in that last list, and a party knows which places are its own rows' (Buddhavarapu,
+Knox, Mohassel, Sengupta, Taubeneck and Vlaskin, "Private Matching for Compute", 2020).
 
 ::
 
-first → second r₁·P(x) second → first r₂·P(y) second → first k₂r₁·P(x) first → second k₁r₂·P(y) first → second e₁·u(x),
-shuffled second → first e₂·u(y), shuffled first → second e₁e₂·u(y), shuffled again second → first e₁·u(w) for w in the
-union, shuffled first → second u(w), shuffled
+    first → second   r₁·P(x)                       second → first   r₂·P(y)
+    second → first   k₂r₁·P(x)                     first → second   k₁r₂·P(y)
+    first → second   e₁·u(x), shuffled             second → first   e₂·u(y), shuffled
+    first → second   e₁e₂·u(y), shuffled again
+    second → first   e₁·u(w) for w in the union, shuffled
+    first → second   u(w), shuffled
 
-Privacy ------- Guarantee Neither party learns which of its ids the other has. Both learn the length of the union, or
-nothing where it is filled up to the sum of the lists' public lengths; the second party sees in either case how many
-pseudonyms coincide, which is the *number* of people in common. Proof: docs/proofs/alignment.md. Under DDH a list times a
-fresh secret multiplier is a list of random points. The first party sees r₂·P(y), e₂·u(y) and k₂r₁·P(x), all under
-multipliers it does not know, and then names: its own, and random ones in random order. The second party sees e₁·u(x) and
-e₁e₂·u(y), both shuffled by the first: equal points tell it how many are equal; which of its own these are it could only
-tell with e₁. The names come in an order drawn by the first party, so the second cannot tell which places it had found
-twice. Neighbours None: the number of people in common is exact towards the second party. Adversary One of the two parties,
-following the protocol. The coordinator sees sealed letters. Numerics Points are equal or not; two ids have one name only if
-their hashes collide. Checked by tests/secure/test_union.py, tests/conversations/test_union_run.py
+Privacy
+-------
+Guarantee
+    Neither party learns which of its ids the other has. Both learn the length of the union, or nothing where it is filled up to
+    the sum of the lists' public lengths. The second party sees in either case how many pseudonyms coincide, which is the *number*
+    of people in common. Under DDH a list times a fresh secret multiplier is a list of random points. The first party sees
+    r₂·P(y), e₂·u(y) and k₂r₁·P(x), all under multipliers it does not know, and then names: its own, and random ones in random
+    order. The second party sees e₁·u(x) and e₁e₂·u(y), both shuffled by the first. Equal points tell it how many are equal; which
+    of its own these are it could only tell with e₁. The names come in an order drawn by the first party, so the second cannot
+    tell which places it had found twice. Proof: docs/proofs/alignment.md#union.
+Neighbours
+    None: the number of people in common is exact towards the second party.
+Adversary
+    One of the two parties, following the protocol. The coordinator sees sealed letters.
+Numerics
+    Points are equal or not; two ids have one name only if their hashes collide.
+Checked by
+    tests/secure/test_union.py, tests/conversations/test_union_run.py
 """
 
 import numpy as np

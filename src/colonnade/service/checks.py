@@ -1,4 +1,4 @@
-"""Is this machine fit, is this member's folder in order, and how is a running member doing?"""
+"""Checks of a machine and of a member's folder (`colonnade doctor`), and the status of running processes."""
 
 import os
 import platform
@@ -9,27 +9,35 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import metadata
 from pathlib import Path
 
-from colonnade.errors import ColonnadeError
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.event_log import read_status
-from colonnade.privacy.accounting import NANO, Loss
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, GetAccount, Reply
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.privacy.accounting import NANO, Budget, Loss
+from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
+from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
+from colonnade.protocol import agreement, codec, messages
+from colonnade.secure.keys import Identity
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
 
 __all__ = [
     "MACHINE_CHECKS",
     "Check",
+    "CheckFailed",
     "MemberStatus",
-    "Unfit",
     "connected_to_coordinator",
-    "examined",
     "machine_checks",
     "member_checks",
     "member_status",
+    "run_checks",
 ]
 
 
@@ -57,7 +65,7 @@ class MemberStatus:
 
     name: str
     role: str
-    account: Reply | None
+    account: messages.Reply | None
     answered: int
     refused: int
     last: str
@@ -74,14 +82,15 @@ class MemberStatus:
     @property
     def budget(self) -> tuple[float, float, float] | None:
         """ε spent, the cap and its δ, where the member has a ledger."""
-        if not isinstance(self.account, Accounted) or self.role != "data":
+        if not isinstance(self.account, messages.Accounted) or self.role != "data":
             return None
         spent = Loss.from_bytes(self.account.spent).epsilon(self.account.cap_delta)
         return spent, self.account.cap_nano / NANO, self.account.cap_delta
 
 
-def member_status(member: PartyFolder) -> MemberStatus:
-    """Ask a member's guard for its account, and read what guard and relay last wrote."""
+def member_status(path: Path) -> MemberStatus:
+    """Ask the guard of a member's folder for its account, and read the status files of guard and relay."""
+    member = PartyFolder(path.resolve())
     guard = read_status(member.path / "guard.status") or {}
     relay = read_status(member.path / "relay.status", newer_than=STALE)
     found = relay or {"connected": False, "bytes_in": 0, "bytes_out": 0}
@@ -112,9 +121,9 @@ def connected_to_coordinator(state: Path) -> list[str] | None:
     return connected
 
 
-def _account(member: PartyFolder) -> Reply | None:
+def _account(member: PartyFolder) -> messages.Reply | None:
     try:
-        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(GetAccount())))
+        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(messages.GetAccount())))
     except ColonnadeError:
         return None
 
@@ -135,7 +144,7 @@ LEAST_FREE = 256 * 2**20
 """Bytes on the ledger's disk: a full disk refuses every debit, and so every study."""
 
 
-class Unfit(Exception):  # it says what the machine is
+class CheckFailed(Exception):
     """A check that failed, and what to do about it."""
 
 
@@ -144,13 +153,13 @@ def machine_checks(directory: Path) -> list[tuple[str, Check]]:
     return [*MACHINE_CHECKS.items(), ("disk", lambda: disk(directory))]
 
 
-def examined(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, str]]:
+def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, str]]:
     """Run checks; yield the name of each, whether it found all well, and its words."""
     for name, check in checks:
         try:
             yield name, True, check()
-        except Unfit as unfit:
-            yield name, False, str(unfit)
+        except CheckFailed as failed:
+            yield name, False, str(failed)
         except Exception as error:  # noqa: BLE001  # a broken installation fails in ways that nobody expects
             words = f"failed with {type(error).__name__}; reinstall: pip install --force-reinstall colonnade"
             yield name, False, words
@@ -159,7 +168,7 @@ def examined(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, s
 def python() -> str:
     """Check the interpreter's version."""
     if sys.version_info < OLDEST_PYTHON:
-        raise Unfit(f"Python {platform.python_version()} is too old; install 3.11 or newer")
+        raise CheckFailed(f"Python {platform.python_version()} is too old; install 3.11 or newer")
     return f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}"
 
 
@@ -168,7 +177,7 @@ def packages() -> str:
     found = {name: _version(name) for name in ("colonnade", *NEEDED)}
     missing = [name for name, version in found.items() if version is None]
     if missing:
-        raise Unfit(f"{', '.join(missing)} missing; pip install colonnade")
+        raise CheckFailed(f"{', '.join(missing)} missing; pip install colonnade")
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
@@ -190,22 +199,15 @@ def _version(name: str) -> str | None:
 
 def entropy() -> str:
     """Check that the operating system's randomness does not repeat itself."""
-    from colonnade.privacy.randomness import SystemRandomness
-
     source = SystemRandomness()
     draws = [source.bytes(32) for _ in range(64)] + [os.urandom(32) for _ in range(64)]
     if len(set(draws)) != len(draws):
-        raise Unfit("the operating system's randomness repeats itself; do not release anything from this machine")
+        raise CheckFailed("the operating system's randomness repeats itself; do not release anything from this machine")
     return "the system's randomness answers and does not repeat itself"
 
 
 def samplers() -> str:
     """Compare draws under a fixed key with known answers, and fresh draws with the variance they should have."""
-    from fractions import Fraction
-
-    from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
-    from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
-
     keyed = KeyedRandomness(bytes(range(32)))
     answers = {
         "stream": keyed.spawn("stream").bytes(8).hex(),
@@ -213,10 +215,10 @@ def samplers() -> str:
         "gaussian": discrete_gaussian(Fraction(25), 8, keyed.spawn("gaussian")).tolist(),
     }
     if answers != KNOWN_ANSWERS:
-        raise Unfit("a sampler gives other draws than it should; do not release anything; reinstall")
+        raise CheckFailed("a sampler gives other draws than it should; do not release anything; reinstall")
     fresh = discrete_gaussian(Fraction(25), 20_000, SystemRandomness())
     if not 22.5 < float(fresh.var()) < 27.5:  # ten standard errors
-        raise Unfit("fresh noise has the wrong variance; do not release anything from this machine")
+        raise CheckFailed("fresh noise has the wrong variance; do not release anything from this machine")
     return "known answers match; fresh noise has the variance it should"
 
 
@@ -224,30 +226,25 @@ def clock() -> str:
     """Check that time is plausible and does not stand still."""
     now, start = time.time(), time.monotonic()
     if now < THIS_SOFTWARE_EXISTS:
-        raise Unfit("the clock is set to a time before this software existed; set it")
+        raise CheckFailed("the clock is set to a time before this software existed; set it")
     time.sleep(0.01)
     if not (time.monotonic() > start and time.time() > now):
-        raise Unfit("the clock does not advance; ledgers record when they were written")
+        raise CheckFailed("the clock does not advance; ledgers record when they were written")
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
 
 
 def keys() -> str:
     """Check signatures and sealing against known answers: an Ed25519 vector of RFC 8032, and a letter that must not open."""
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-
-    from colonnade.secure.keys import Identity
-
     identity = Identity.from_seed(bytes.fromhex(RFC_8032["seed"]))
     if identity.public.hex() != RFC_8032["public"] or identity.sign(b"").hex() != RFC_8032["signature"]:
-        raise Unfit("the cryptography library signs otherwise than it should; reinstall cryptography")
+        raise CheckFailed("the cryptography library signs otherwise than it should; reinstall cryptography")
     cipher, nonce = ChaCha20Poly1305(bytes(32)), bytes(12)
     sealed = cipher.encrypt(nonce, b"letter", b"to bank")
     try:
         cipher.decrypt(nonce, sealed, b"to telco")
     except InvalidTag:
         return "signing keys match RFC 8032; a letter opens for nobody but its receiver"
-    raise Unfit("a sealed letter opens for another receiver; do not release anything; reinstall cryptography")
+    raise CheckFailed("a sealed letter opens for another receiver; do not release anything; reinstall cryptography")
 
 
 def ports() -> str:
@@ -257,23 +254,21 @@ def ports() -> str:
             listener.bind(("127.0.0.1", 0))
             listener.listen(1)
         except OSError:
-            raise Unfit("no port can be opened on the loopback interface; check the machine's firewall") from None
+            raise CheckFailed("no port can be opened on the loopback interface; check the machine's firewall") from None
     if not hasattr(socket, "AF_UNIX"):
-        raise Unfit("there are no Unix sockets here, which guards listen on; simulations work all the same")
+        raise CheckFailed("there are no Unix sockets here, which guards listen on; simulations work all the same")
     with tempfile.TemporaryDirectory(prefix="cn-") as folder, socket.socket(socket.AF_UNIX) as guard:
         try:
             guard.bind(str(Path(folder, "guard.sock")))
         except OSError:
-            raise Unfit("no Unix socket can be made in the temporary directory; set TMPDIR to a shorter path") from None
+            raise CheckFailed(
+                "no Unix socket can be made in the temporary directory; set TMPDIR to a shorter path"
+            ) from None
     return "loopback ports and Unix sockets can be opened"
 
 
 def disk(directory: Path) -> str:
     """Write a ledger in the directory as a party would, synced to disk, and read it back."""
-    from colonnade.errors import ColonnadeError
-    from colonnade.party.ledger.ledger import SqliteLedger
-    from colonnade.privacy.accounting import Budget, Loss
-
     try:
         with tempfile.TemporaryDirectory(prefix=".colonnade-doctor-", dir=directory) as folder:
             path = Path(folder, "check.ledger")
@@ -283,12 +278,14 @@ def disk(directory: Path) -> str:
                 seconds = time.perf_counter() - start
             with SqliteLedger.open(path) as ledger:
                 if ledger.head().sequence != 1:
-                    raise Unfit("what was written to disk is not there")
+                    raise CheckFailed("what was written to disk is not there")
     except (OSError, ColonnadeError):
-        raise Unfit("ledgers cannot be kept in this directory; choose another with --directory") from None
+        raise CheckFailed("ledgers cannot be kept in this directory; choose another with --directory") from None
     free = shutil.disk_usage(directory).free
     if free < LEAST_FREE:
-        raise Unfit(f"only {free // 2**20} MB are free in this directory; make room: a full disk refuses every study")
+        raise CheckFailed(
+            f"only {free // 2**20} MB are free in this directory; make room: a full disk refuses every study"
+        )
     return (
         f"a ledger can be kept in {directory}; a durable debit takes {seconds * 1000:.1f} ms; {free // 2**20:,} MB free"
     )
@@ -306,18 +303,17 @@ def compiler() -> str:
         return total
 
     if triangle(1_000) != 499_500:
-        raise Unfit("numba compiles wrongly; reinstall numba and llvmlite")
+        raise CheckFailed("numba compiles wrongly; reinstall numba and llvmlite")
     return f"numba {numba.__version__} compiles"
 
 
 def algebra() -> str:
     """Report the linear algebra library and its threads."""
-    import numpy as np
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
     ones = np.ones((64, 64))
     if not np.array_equal(ones @ ones, np.full((64, 64), 64.0)):
-        raise Unfit("numpy multiplies wrongly; reinstall it")
+        raise CheckFailed("numpy multiplies wrongly; reinstall it")
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     found = ", ".join(f"{pool['internal_api']} {pool['version']}, {pool['num_threads']} threads" for pool in pools)
     busy = any(pool["num_threads"] > 1 for pool in pools)
@@ -354,19 +350,19 @@ MACHINE_CHECKS: dict[str, Check] = {
 }
 
 
-RESTING = 300.0
+CLOCK_TOLERANCE = 300.0
 """Seconds by which a clock may lie before a ledger's last row: two machines that share a disk are not that far apart."""
 
 
 def member_checks(folder: Path) -> list[tuple[str, Check]]:
-    """Return the checks of one member's folder by name; each returns words, or raises `Unfit` with what to do."""
+    """Return the checks of one member's folder by name; each returns words, or raises `CheckFailed` with what to do."""
 
     def guarded(check: Callable[[Path], str]) -> Check:
         def run() -> str:
             try:
                 return check(folder)
             except ColonnadeError as error:
-                raise Unfit(f"{error.message} {error.remedy}") from None
+                raise CheckFailed(f"{error.message} {error.remedy}") from None
 
         return run
 
@@ -375,15 +371,11 @@ def member_checks(folder: Path) -> list[tuple[str, Check]]:
 
 def identity(folder: Path) -> str:
     """Check that the identity key is there, readable by its owner alone, and the one that the papers name."""
-    from colonnade.errors import BadInput
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     public = member.identity().public.hex()
     if not member.papers.exists():
         return f"{member.name}: identity.key is private and sound; there are no papers yet"
-    signatory = read_agreement(member.papers).members.get(member.name)
+    signatory = agreement.read_agreement(member.papers).members.get(member.name)
     if signatory is None or signatory.identity != public:
         raise BadInput("The papers name another key than identity.key.", remedy="Have the papers drawn up again.")
     return f"{member.name}: identity.key is private and sound, and the papers name it"
@@ -391,18 +383,13 @@ def identity(folder: Path) -> str:
 
 def schema(folder: Path) -> str:
     """Check that schema.toml says what the papers say was agreed."""
-    from colonnade.errors import SchemaMismatch
-    from colonnade.protocol import codec
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if member.role == "compute":
         return "a compute node has none"
     described = member.schema()
     if not member.papers.exists():
         return f"{len(described)} columns are described; there are no papers yet"
-    signatory = read_agreement(member.papers).members.get(member.name)
+    signatory = agreement.read_agreement(member.papers).members.get(member.name)
     if signatory is None or signatory.schema != codec.schema_digest(described):
         raise SchemaMismatch(
             "schema.toml is not the schema of the papers.",
@@ -413,41 +400,32 @@ def schema(folder: Path) -> str:
 
 def signatures(folder: Path) -> str:
     """Check that every member has signed the papers."""
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if not member.papers.exists():
         return "there are no papers yet"
-    missing = read_agreement(member.papers).missing()
+    missing = agreement.read_agreement(member.papers).missing()
     return "all members have signed" if not missing else f"still to sign: {', '.join(missing)}"
 
 
 def ledger(folder: Path) -> str:
     """Check that the ledger is whole, has the policy's cap, and does not lie in the future."""
-    from colonnade.errors import BadInput
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if member.role == "compute" or not (folder / "ledger.sqlite").exists():
         return "there is none yet" if member.role == "data" else "a compute node has none"
     with member.ledger() as opened:
         last = max((entry.when.timestamp() for entry in opened.entries()), default=0.0)
         rows, remaining = opened.head().sequence, opened.remaining()
-    if last > time.time() + RESTING:
+    if last > time.time() + CLOCK_TOLERANCE:
         raise BadInput("The ledger's last row lies in the future.", remedy="Set the clock: it has gone back.")
     return f"{rows} rows check; remaining ε={remaining:.4g}"
 
 
 def coordinator_port(folder: Path) -> str:
     """Report whether the coordinator's port answers from here; one that is not up yet is no fault of this machine."""
-    from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.party_folder import PartyFolder
-
     member = PartyFolder(folder)
     if not member.papers.exists():
         return "there are no papers yet"
-    where = read_agreement(member.papers).coordinator
+    where = agreement.read_agreement(member.papers).coordinator
     try:
         with socket.create_connection((where.host, where.port), timeout=3.0):
             return f"{where.host}:{where.port} answers"

@@ -1,4 +1,10 @@
-"""Setting a federation up: start-up kits, and the papers that every member signs."""
+"""Setting up a federation: the papers that every member signs (federation.toml), and one start-up kit per site.
+
+A kit holds a site's certificate and key for the network, made by NVIDIA FLARE's own provisioning. The authority's private key
+stays in the workspace folder of the person who provisions. Certificates last about a year (`VALID_DAYS`); provisioning again in
+the same workspace renews them under the same authority while that lasts. They open a connection and nothing else: towards its
+peers a party is known by the identity key in the signed papers.
+"""
 
 import contextlib
 import io
@@ -10,19 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import BadInput
-from colonnade.protocol.agreement import (
-    COORDINATOR,
-    AgreedAlignment,
-    CoordinatorAddress,
-    FederationAgreement,
-    Floor,
-    Signatory,
-    read_agreement,
-)
+from colonnade.party.table.row_order import align
+from colonnade.privacy.randomness import SystemRandomness
+from colonnade.protocol import agreement
 from colonnade.secure.keys import Identity
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+from colonnade.service import toml_parts
 from colonnade.service.party_folder import PartyFolder
-from colonnade.service.toml_parts import parse, refuse_unknown, text_of, within
+from colonnade.service.served_party import cohort_of
 
 __all__ = ["VALID_DAYS", "PublicList", "draw_up", "provision", "renew_kits", "sign"]
 
@@ -118,14 +119,11 @@ class PublicList:
     path: Path
     column: str
 
-    def alignment(self) -> AgreedAlignment:
+    def alignment(self) -> agreement.AgreedAlignment:
         """Return the order of rows that the list fixes."""
-        from colonnade.party.table.row_order import align
-        from colonnade.service.served_party import cohort_of
-
         ids = cohort_of(self.path, self.column)
         order = align(ids, ids, party="cohort", mode="cohort")
-        return AgreedAlignment(identity=order.identity, people=order.people)
+        return agreement.AgreedAlignment(identity=order.identity, people=order.people)
 
 
 def draw_up(
@@ -133,7 +131,8 @@ def draw_up(
     cards: Iterable[Path],
     *,
     name: str,
-    address: CoordinatorAddress,
+    host: str,
+    port: int,
     collusion: int,
     min_people: int,
     max_epsilon: float | None,
@@ -149,80 +148,79 @@ def draw_up(
         Where papers, kits and the certificate authority are put.
     cards
         The members' cards (``colonnade party card``); parties in the order of their columns.
-    name, address, collusion
-        What the federation calls itself, where its coordinator is, and how many parties may pool what they see with it.
+    name, host, port
+        What the federation calls itself, and where its coordinator listens.
+    collusion
+        How many parties may pool what they see with the coordinator.
     min_people, max_epsilon
         The least that every policy asks for.
     people
         A public list of people; ``None`` where the parties align their rows by themselves.
     """
-    from colonnade.service.federation_setup import provision
-
     cards = list(cards)
     members = dict(_card(path) for path in cards)
     if len(members) != len(cards):
-        raise BadInput("Two cards have the same name.")
+        raise BadInput(
+            "Two cards have the same name.", remedy="Give one of the members another name, and make its card again."
+        )
     (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     third = _third_node(members, folder)
     threshold = default_threshold(len(members)) if len(members) >= FEWEST_NODES else 0
-    papers = FederationAgreement(
+    papers = agreement.FederationAgreement(
         name=name,
-        coordinator=address,
+        coordinator=agreement.CoordinatorAddress(host=host, port=port),
         members=members,
         collusion=min(collusion, threshold if len(members) >= FEWEST_NODES else len(members) - 1),
         threshold=threshold,
-        floor=Floor(min_people=min_people, max_epsilon=max_epsilon, min_collusion=min(collusion, threshold)),
+        floor=agreement.Floor(min_people=min_people, max_epsilon=max_epsilon, min_collusion=min(collusion, threshold)),
         alignment=None if people is None else people.alignment(),
     )
     if third is not None:
-        papers = papers.signed_by(COORDINATOR, third)
-    made = provision(
-        folder / "authority", host=address.host, port=address.port, sites=papers.sites, kits=folder / "kits"
-    )
+        papers = papers.signed_by(agreement.COORDINATOR, third)
+    made = provision(folder / "authority", host=host, port=port, sites=papers.sites, kits=folder / "kits")
     (folder / "federation.toml").write_text(papers.text(), encoding="utf-8")
     return made
 
 
-def sign(path: Path, member: PartyFolder) -> FederationAgreement:
-    """Add a member's signature to the papers, having checked that they say of it what its own card says."""
-    found = read_agreement(path)
+def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
+    """Add a member's signature to the papers, if they describe it as its own card does; return its name and the papers."""
+    member = PartyFolder(folder)
+    found = agreement.read_agreement(path)
     if found.members.get(member.name) != member.card():
         raise BadInput(
-            "The papers do not say of this member what its own card says.",
-            remedy="Compare with `colonnade party card`; have the papers drawn up again.",
+            f"The papers describe {member.name} otherwise than its own card does.",
+            remedy="Compare them with `colonnade party card`, and have new papers made from the current card.",
         )
     signed = found.signed_by(member.name, member.identity())
     path.write_text(signed.text(), encoding="utf-8")
-    return signed
+    return member.name, signed
 
 
 def renew_kits(folder: Path) -> dict[str, Path]:
     """Make the kits of every site again; return the folder of each by site."""
-    from colonnade.service.federation_setup import provision
-
-    papers = read_agreement(folder / "federation.toml")
+    papers = agreement.read_agreement(folder / "federation.toml")
     where = papers.coordinator
     return provision(folder / "authority", host=where.host, port=where.port, sites=papers.sites, kits=folder / "kits")
 
 
-def _card(path: Path) -> tuple[str, Signatory]:
-    document = parse(path)
-    refuse_unknown(document, ("name", "role", "identity", "ledger", "schema"), path.name)
-    entries = {key: text_of(document, key, path.name) for key in document if key != "name"}
-    return text_of(document, "name", path.name), within(path.name, lambda: Signatory(**entries))
+def _card(path: Path) -> tuple[str, agreement.Signatory]:
+    document = toml_parts.parse(path)
+    toml_parts.refuse_unknown(document, ("name", "role", "identity", "ledger", "schema"), path.name)
+    entries = {key: toml_parts.text_of(document, key, path.name) for key in document if key != "name"}
+    return toml_parts.text_of(document, "name", path.name), toml_parts.within(
+        path.name, lambda: agreement.Signatory(**entries)
+    )
 
 
-def _third_node(members: dict[str, Signatory], folder: Path) -> Identity | None:
+def _third_node(members: dict[str, agreement.Signatory], folder: Path) -> Identity | None:
     """Make the coordinator the third node where there are two members; return its identity."""
-    from colonnade.privacy.randomness import SystemRandomness
-
     if len(members) != FEWEST_NODES - 1:
         return None
     seed = SystemRandomness().bytes(32)
-    kit = folder / "kits" / COORDINATOR
+    kit = folder / "kits" / agreement.COORDINATOR
     kit.mkdir(mode=0o700, exist_ok=True)
     with os.fdopen(os.open(kit / "identity.key", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
         file.write(seed.hex() + "\n")
     identity = Identity.from_seed(seed)
-    members[COORDINATOR] = Signatory(role="compute", identity=identity.public.hex())
+    members[agreement.COORDINATOR] = agreement.Signatory(role="compute", identity=identity.public.hex())
     return identity

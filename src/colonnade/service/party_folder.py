@@ -1,4 +1,4 @@
-"""One member's folder: its key, its public schema, its policy and its ledger, and how they become a guard.
+"""One member's folder on disk: its key, public schema, policy and ledger, and how they become a guard.
 
 ::
 
@@ -22,31 +22,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.protocol import codec
-from colonnade.protocol.agreement import Signatory, read_agreement
-from colonnade.schema import Schema
+from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+from colonnade.protocol import agreement, codec
 from colonnade.secure.keys import Identity
-from colonnade.service.toml_parts import (
-    Table,
-    as_table,
-    budget_of,
-    column_of,
-    parse,
-    policy_of,
-    refuse_unknown,
-    table_of,
-    text_of,
-    within,
-)
+from colonnade.service import toml_parts
 
 if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
     from colonnade.party.guard import Guard
     from colonnade.party.ledger.ledger import SqliteLedger
-    from colonnade.party.policy import Policy
-    from colonnade.privacy.accounting import Budget
-    from colonnade.privacy.randomness import Randomness
 
 __all__ = ["PartyFolder"]
 
@@ -100,9 +88,12 @@ class PartyFolder:
     def create(cls, path: Path, *, name: str, role: str, test_key: bytes | None = None) -> "PartyFolder":
         """Make a folder with a fresh identity; refuse one that exists with something in it."""
         if not name.isidentifier() or not name.isascii() or name in ("coordinator", "server", "localhost"):
-            raise BadInput("A member's name is a plain word, and not 'coordinator'.", remedy="For example 'bank'.")
+            raise BadInput(
+                f"A member's name must be a plain word, and {name!r} is not, or is reserved.",
+                remedy="For example 'bank'.",
+            )
         if path.exists() and any(path.iterdir()):
-            raise BadInput("There is something in this folder already.", remedy="Name a folder that does not exist.")
+            raise BadInput(f"The folder {path} is not empty.", remedy="Name a folder that does not exist yet.")
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = cls(path)
         (path / "member.toml").write_text(f"name = {json.dumps(name)}\nrole = {json.dumps(role)}\n", encoding="utf-8")
@@ -126,20 +117,20 @@ class PartyFolder:
 
     # What is in it ------------------------------------------------------------------------------------------------------
 
-    def _member(self) -> Table:
-        document = parse(self.path / "member.toml")
-        refuse_unknown(document, ("name", "role"), "member.toml")
+    def _member(self) -> toml_parts.Table:
+        document = toml_parts.parse(self.path / "member.toml")
+        toml_parts.refuse_unknown(document, ("name", "role"), "member.toml")
         return document
 
     @property
     def name(self) -> str:
         """The member's name."""
-        return text_of(self._member(), "name", "member.toml")
+        return toml_parts.text_of(self._member(), "name", "member.toml")
 
     @property
     def role(self) -> str:
         """``"data"`` or ``"compute"``."""
-        return text_of(self._member(), "role", "member.toml")
+        return toml_parts.text_of(self._member(), "role", "member.toml")
 
     @property
     def socket(self) -> Path:
@@ -155,38 +146,38 @@ class PartyFolder:
         """Return the private identity; refuse a key file that others could read."""
         return Identity.from_seed(_read_secret(self.path / "identity.key"))
 
-    def randomness(self) -> "Randomness":
-        """Return where noise comes from: the operating system; a stored key where the folder was made for tests."""
-        from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
-
+    def randomness(self) -> Randomness:
+        """Return the source of noise: the operating system, or a stored key where the folder was made for tests."""
         path = self.path / "test.key"
         if not path.exists():
             return SystemRandomness()
         return KeyedRandomness(hashlib.sha256(_read_secret(path) + self.name.encode()).digest())
 
-    def budget(self) -> "Budget":
+    def budget(self) -> "cn.Budget":
         """Return the cap in the policy file."""
-        return budget_of(table_of(self._policy_file(), "budget", "policy.toml"))
+        return toml_parts.budget_of(toml_parts.table_of(self._policy_file(), "budget", "policy.toml"))
 
-    def policy(self) -> "Policy":
+    def policy(self) -> "cn.Policy":
         """Return the rules in the policy file."""
-        return policy_of(as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
+        return toml_parts.policy_of(toml_parts.as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
 
-    def _policy_file(self) -> Table:
-        document = parse(self.path / "policy.toml")
-        refuse_unknown(document, ("budget", "policy"), "policy.toml")
+    def _policy_file(self) -> toml_parts.Table:
+        document = toml_parts.parse(self.path / "policy.toml")
+        toml_parts.refuse_unknown(document, ("budget", "policy"), "policy.toml")
         return document
 
-    def _schema_file(self) -> Table:
-        document = parse(self.path / "schema.toml")
-        refuse_unknown(document, ("data", "id", "cohort", "columns"), "schema.toml")
+    def _schema_file(self) -> toml_parts.Table:
+        document = toml_parts.parse(self.path / "schema.toml")
+        toml_parts.refuse_unknown(document, ("data", "id", "cohort", "columns"), "schema.toml")
         return document
 
-    def schema(self) -> Schema:
+    def schema(self) -> cn.Schema:
         """Return the public schema."""
-        columns = table_of(self._schema_file(), "columns", "schema.toml")
-        described = {name: column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()}
-        return within("schema.toml", lambda: Schema(described))
+        columns = toml_parts.table_of(self._schema_file(), "columns", "schema.toml")
+        described = {
+            name: toml_parts.column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()
+        }
+        return toml_parts.within("schema.toml", lambda: cn.Schema(described))
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
@@ -201,40 +192,47 @@ class PartyFolder:
             if not change_cap:
                 ledger.close()
                 raise BadInput(
-                    "The ledger has another cap than policy.toml.", remedy="Correct [budget], or use --change-cap."
+                    "The ledger has another cap than policy.toml.",
+                    remedy="Correct [budget] in policy.toml, or record the new cap: colonnade party serve --change-cap.",
                 )
             ledger.set_budget(budget)
         return ledger
 
-    def card(self) -> Signatory:
+    def card(self) -> agreement.Signatory:
         """Return what is public about this member, for the federation's papers; makes the ledger if there is none."""
         identity = self.identity().public.hex()
         if self.role == "compute":
-            return Signatory(role="compute", identity=identity)
+            return agreement.Signatory(role="compute", identity=identity)
         with self.ledger() as ledger:
             number = ledger.identity
-        return Signatory(role="data", identity=identity, ledger=number, schema=codec.schema_digest(self.schema()))
+        return agreement.Signatory(
+            role="data", identity=identity, ledger=number, schema=codec.schema_digest(self.schema())
+        )
+
+    def card_text(self) -> str:
+        """Return the card as TOML."""
+        entries = {"name": self.name, **msgspec.structs.asdict(self.card())}
+        return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value)
 
     # Opening it ---------------------------------------------------------------------------------------------------------
 
     def guard(self, *, change_cap: bool = False) -> "Guard | ComputeNode":
-        """Open everything behind a guard, on the terms of the papers."""
-        from colonnade.party.party import Party
+        """Open table, policy and ledger behind a guard, on the terms of the federation's papers."""
         from colonnade.service import served_party
 
-        papers = read_agreement(self.papers)
-        randomness = self.randomness()
-        if randomness.deterministic:
-            randomness.bytes(32)  # the identity's: what follows is then what a simulated party would draw
+        papers = agreement.read_agreement(self.papers)
+        noise = self.randomness()
+        if noise.deterministic:
+            noise.bytes(32)  # skip the identity's bytes: what follows is what a simulated party draws
         if self.role == "compute":
             return served_party.serve_node(
-                self.name, papers, identity=self.identity(), folder=self.path, randomness=randomness
+                self.name, papers, identity=self.identity(), folder=self.path, randomness=noise
             )
         settings = self._schema_file()
-        column = text_of(settings, "id", "schema.toml")
+        column = toml_parts.text_of(settings, "id", "schema.toml")
         data = settings.get("data")
         paths = [self.path / path for path in ([data] if isinstance(data, str) else data or [])]
-        party = Party(paths[0] if len(paths) == 1 else paths, schema=self.schema())
+        party = cn.Party(paths[0] if len(paths) == 1 else paths, schema=self.schema())
         return served_party.serve_party(
             self.name,
             party,
@@ -245,7 +243,7 @@ class PartyFolder:
             id=column,
             cohort=served_party.cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None,
             folder=self.path,
-            randomness=randomness,
+            randomness=noise,
         )
 
 
@@ -273,9 +271,9 @@ def _write_secret(path: Path, text: str) -> None:
 def _read_secret(path: Path) -> bytes:
     try:
         if path.stat().st_mode & 0o077:
-            raise BadInput(f"{path.name} can be read by others.", remedy=f"chmod 600 {path.name}")
+            raise BadInput(f"{path.name} can be read by other users of this machine.", remedy=f"chmod 600 {path.name}")
         return bytes.fromhex(path.read_text(encoding="ascii").strip())
     except (OSError, ValueError) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{path.name} is missing or damaged.", remedy="Restore it from where keys are kept.") from None
+        raise BadInput(f"{path.name} is missing or damaged.", remedy="Restore it from your copy of the key.") from None

@@ -1,45 +1,60 @@
-"""What a member's two processes do: the guard answers on its socket, the relay carries."""
+"""A member's processes: a guard with the data and no network, a relay with the network and no data, and their supervisor.
 
+The supervisor reads no data and no keys, and loads neither the party's code nor the network's. It forks before either child has
+opened anything, and each child loads its own code. A child that refuses to run (a damaged ledger, unsigned papers) is not
+restarted.
+"""
+
+import contextlib
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+import time
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from colonnade.errors import ColonnadeError
 from colonnade.event_log import Log, write_status
-from colonnade.protocol import codec
-from colonnade.protocol.agreement import read_agreement
-from colonnade.protocol.messages import Refused
+from colonnade.protocol import agreement, codec, messages
 from colonnade.service.party_folder import PartyFolder
-from colonnade.service.supervisor import Supervisor
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import Kit, require_engine
 
-__all__ = ["MonitoredEndpoint", "run_guard", "run_relay", "serve_member"]
+__all__ = ["MonitoredEndpoint", "Supervisor", "run_guard", "run_relay", "serve_member"]
+
+REFUSED = 1
+"""The exit status of a child that refuses to run."""
+
+GRACE = 10.0
+"""Seconds that a child has to end before it is killed."""
+
+LONGEST_PAUSE = 5.0
+"""Seconds between two starts of a child that keeps dying."""
 
 
-def serve_member(folder: PartyFolder, *, change_cap: bool, report: Callable[[ColonnadeError], None]) -> int:
+def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeError], None]) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
     Parameters
     ----------
-    folder
-        The member.
+    path
+        The member's folder.
     change_cap
         Whether policy.toml's budget is recorded as the new cap of the ledger.
     report
         Shows the error of a process that refuses to run.
     """
+    folder = PartyFolder(path.resolve())
     require_engine()  # imported by the relay alone: the guard's process never has it
     log = Log(sys.stderr, folder.name, "supervisor")
     Kit(folder.path / "kit").credentials("client")
     try:
-        read_agreement(folder.papers).check()
+        agreement.read_agreement(folder.papers).check()
     except ColonnadeError as error:
         log.event("papers-refused", code=error.code)
         raise
@@ -48,7 +63,7 @@ def serve_member(folder: PartyFolder, *, change_cap: bool, report: Callable[[Col
 
 
 def run_guard(folder: PartyFolder, *, change_cap: bool = False) -> None:
-    """Be the guard: everything but the network."""
+    """Run as the guard: data, policy, ledger and keys, and no network."""
     from colonnade.party.guard import serve
 
     log = Log(sys.stderr, folder.name, "guard")
@@ -64,10 +79,10 @@ def run_guard(folder: PartyFolder, *, change_cap: bool = False) -> None:
 
 
 def run_relay(folder: PartyFolder) -> None:
-    """Be the relay: the network, a socket, and nothing else of the folder but its kit."""
+    """Run as the relay: the network and the guard's socket. It reads only the kit in the folder."""
     from colonnade.service.relay import SiteRelay
 
-    where = read_agreement(folder.papers).coordinator
+    where = agreement.read_agreement(folder.papers).coordinator
     log = Log(sys.stderr, folder.name, "relay")
     relay = SiteRelay(
         folder.name, guard=folder.socket, address=where.address, kit=folder.path / "kit", host=where.host, log=log
@@ -89,6 +104,120 @@ def run_relay(folder: PartyFolder) -> None:
     os._exit(0)  # FLARE may have left threads behind
 
 
+class Supervisor:
+    """A process that starts children, restarts them when they die, and ends them in order.
+
+    Parameters
+    ----------
+    children
+        What each child does, by name, in the order in which they are started.
+    log
+        Where starts and ends of children are written.
+    report
+        How a child that refuses to run says why.
+    """
+
+    def __init__(
+        self, children: Mapping[str, Callable[[], None]], log: Log, report: Callable[[ColonnadeError], None]
+    ) -> None:
+        self._children = dict(children)
+        self._report = report
+        self._log = log
+        self._pids: dict[str, int] = {}
+        self._due: dict[str, float] = {}
+        self._pauses = dict.fromkeys(children, 0.1)
+        self._started: dict[str, float] = {}
+        self._stopping = False
+        self._lifeline = os.pipe()
+
+    def run(self) -> int:
+        """Watch over the children until asked to stop; return 1 if one of them refused to run."""
+        signal.signal(signal.SIGTERM, self._ask_to_stop)
+        signal.signal(signal.SIGINT, self._ask_to_stop)
+        for name in self._children:
+            self._start(name)
+        status = 0
+        while not self._stopping and status == 0:
+            status = max((self._look_after(name) for name in self._children), default=0)
+            time.sleep(0.02)
+        self._stop()
+        return status
+
+    def _ask_to_stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def _look_after(self, name: str) -> int:
+        pid = self._pids.get(name)
+        if pid is None:
+            if time.monotonic() >= self._due[name]:
+                self._start(name, again=True)
+            return 0
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found == 0:
+            return 0
+        del self._pids[name]
+        code = os.waitstatus_to_exitcode(status)
+        self._log.event("exited", child=name, status=code, pid=pid)
+        if code == REFUSED:
+            return REFUSED
+        lived = time.monotonic() - self._started[name]
+        self._pauses[name] = 0.1 if lived > 10 else min(2 * self._pauses[name], LONGEST_PAUSE)
+        self._due[name] = time.monotonic() + self._pauses[name]
+        return 0
+
+    def _start(self, name: str, *, again: bool = False) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
+            pid = os.fork()
+        if pid == 0:
+            os._exit(self._live(self._children[name]))
+        self._pids[name] = pid
+        self._started[name] = time.monotonic()
+        self._log.event("restarted" if again else "started", child=name, pid=pid)
+
+    def _live(self, work: Callable[[], None]) -> int:
+        """Run as a child: do the work, and end when the supervisor ends."""
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the supervisor, which stops this child
+            os.close(self._lifeline[1])
+            threading.Thread(target=self._end_with_supervisor, daemon=True).start()
+            work()
+        except ColonnadeError as error:
+            self._report(error)
+            return REFUSED
+        except BaseException:  # noqa: BLE001  # its text might quote data; the supervisor restarts this child
+            return 70
+        return 0
+
+    def _end_with_supervisor(self) -> None:
+        with contextlib.suppress(OSError):
+            os.read(self._lifeline[0], 1)  # nobody writes: this returns when the supervisor is gone
+        os._exit(0)
+
+    def _stop(self) -> None:
+        """End the children, the network side first."""
+        for name in reversed(self._children):
+            pid = self._pids.pop(name, None)
+            if pid is None:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            self._await(pid)
+            self._log.event("stopped", child=name, pid=pid)
+        for end in self._lifeline:
+            os.close(end)
+
+    def _await(self, pid: int) -> None:
+        deadline = time.monotonic() + GRACE
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return
+            time.sleep(0.02)
+
+
 class MonitoredEndpoint:
     """An endpoint whose requests are counted, and which ends between two of them.
 
@@ -97,7 +226,7 @@ class MonitoredEndpoint:
     endpoint
         A guard or a compute node.
     log
-        Where refusals are monitored.
+        Where refusals are written.
     status
         The file that says what it is doing.
     """
@@ -141,7 +270,7 @@ class MonitoredEndpoint:
         if len(reply) > 65_536:
             return
         decoded = codec.decode_reply(reply)
-        if isinstance(decoded, Refused):
+        if isinstance(decoded, messages.Refused):
             self._refused += 1
             self._log.event("refused", code=decoded.code, **self._last)
 

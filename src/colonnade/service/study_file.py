@@ -1,4 +1,4 @@
-"""Reads ``study.toml``: who takes part, with which data and bounds, under which cap, and what is asked of them.
+"""A study file: who takes part, with which data and bounds, under which cap, and which studies are run.
 
 The whole file is checked before any data is opened, and every unknown key is refused: a misspelt ``delta`` or
 ``max_epsilon`` that is silently ignored would change a guarantee. Paths are relative to the file.
@@ -11,30 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import colonnade as cn
 from colonnade.errors import BadInput
+from colonnade.estimators.study import Study
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.schema import Schema
-from colonnade.service.toml_parts import (
-    Table,
-    as_table,
-    budget_of,
-    column_of,
-    parse,
-    parse_text,
-    policy_of,
-    refuse_unknown,
-    suggestion,
-    table_of,
-    text_of,
-    within,
-)
-
-if TYPE_CHECKING:
-    from colonnade.coordinator.federation import Federation
-    from colonnade.estimators.study import Study
-    from colonnade.party.policy import Policy
-    from colonnade.privacy.accounting import Budget
+from colonnade.service import toml_parts
 
 __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
 
@@ -45,15 +29,15 @@ class PartyEntry:
 
     data: tuple[Path, ...]
     schema: Schema
-    policy: "Policy | None" = None
+    policy: "cn.Policy | None" = None
 
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """One ``[[study]]``: an estimator with its parameters, and which draw of it."""
+    """One ``[[study]]``: an estimator with its parameters, and the number of its draw (``repeat``)."""
 
     title: str
-    estimator: "Study"
+    estimator: Study
     repeat: int = 1
 
 
@@ -74,14 +58,14 @@ class StudyFile:
     """
 
     id: str
-    budget: "Budget"
+    budget: "cn.Budget"
     ledger_dir: Path
     members: Mapping[str, PartyEntry]
     studies: tuple[StudyEntry, ...]
     align: Mapping[str, Any] | None = None
     split: float | None = None
 
-    def parts(self, federation: "Federation") -> "tuple[Federation, Federation]":
+    def parts(self, federation: "cn.Federation") -> "tuple[cn.Federation, cn.Federation]":
         """Return the people that studies are fitted on, and those that models are evaluated on: all, without a ``[split]``."""
         return (federation, federation) if self.split is None else federation.split(test=self.split)
 
@@ -89,33 +73,33 @@ class StudyFile:
         """Refuse a part of the people that the file does not have; they are ``"all"``, ``"train"`` and ``"test"``."""
         if name not in ("all", "train", "test") or (name != "all" and self.split is None):
             raise BadInput(
-                "There is no such part of the people.",
+                f"This study file has no part {name!r}.",
                 remedy="Use --part all, or add [split] with test = 0.2 to the study file.",
             )
 
-    def part(self, federation: "Federation", name: str) -> "Federation":
+    def part(self, federation: "cn.Federation", name: str) -> "cn.Federation":
         """Return one part of the people."""
         self.require_part(name)
         return federation if name == "all" else self.parts(federation)[name == "test"]
 
-    def require_finished(self, federation: "Federation") -> None:
+    def require_finished(self, federation: "cn.Federation") -> None:
         """Refuse unless every study was run and is private: fitting again then returns what is kept, at no price."""
         for entry in self.studies:
             _, plan = entry.estimator._prepare(federation, entry.repeat)  # noqa: SLF001  # the plan, without running it
             quote = federation.quote(plan)
             if any(quote.disclosed.values()):  # asking again would let exact values leave again
                 raise BadInput(
-                    f"{entry.title} is not private, and would have to be asked again.",
+                    f"{entry.title} is not private, and a report would have to run it again.",
                     remedy="Save the fitted model with est.save(...) and report on that file.",
                 )
             if any(quote.unpaid.values()):
                 raise BadInput(
                     f"{entry.title} has not been run: a report would have to spend.",
-                    remedy="Run it first: colonnade run.",
+                    remedy="Run it first: colonnade run STUDY.",
                 )
 
     @contextmanager
-    def federation(self, *, spend: bool, change_cap: bool = False) -> "Iterator[Federation]":
+    def federation(self, *, spend: bool, change_cap: bool = False) -> "Iterator[cn.Federation]":
         """Open every party.
 
         Parameters
@@ -124,10 +108,8 @@ class StudyFile:
             Whether studies will run. A preview of a file without ledgers yet shows fresh ones and leaves none behind.
         change_cap
             Whether ledgers that exist may be given the file's budget as their new cap; otherwise another cap is
-            refused, since a slip of the pen must not raise it.
+            refused, so that a typing error cannot raise it.
         """
-        import colonnade as cn
-
         parties = {name: cn.Party(_paths(member.data), schema=member.schema) for name, member in self.members.items()}
         policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
         if not change_cap:
@@ -148,8 +130,6 @@ class StudyFile:
         return {name: self.ledger_dir / f"{name}.sqlite" for name in self.members}
 
     def _refuse_another_cap(self) -> None:
-        from colonnade.party.ledger.ledger import SqliteLedger
-
         for name, path in self._files().items():
             if not path.exists():
                 continue
@@ -182,18 +162,23 @@ class StudyFile:
 
 def read(path: Path) -> StudyFile:
     """Read and check a study file; no data is opened."""
-    document = parse(path)
-    refuse_unknown(document, ("id", "ledger_dir", "budget", "parties", "study", "align", "split"), "the file")
+    document = toml_parts.parse(path)
+    toml_parts.refuse_unknown(
+        document, ("id", "ledger_dir", "budget", "parties", "study", "align", "split"), "the file"
+    )
     folder = path.parent
-    members = table_of(document, "parties", "the file")
+    members = toml_parts.table_of(document, "parties", "the file")
     return StudyFile(
-        id=text_of(document, "id", "the file"),
-        budget=budget_of(table_of(document, "budget", "the file")),
-        ledger_dir=folder / text_of(document, "ledger_dir", "the file"),
-        members={name: _member(name, as_table(entry, f"parties.{name}"), folder) for name, entry in members.items()},
+        id=toml_parts.text_of(document, "id", "the file"),
+        budget=toml_parts.budget_of(toml_parts.table_of(document, "budget", "the file")),
+        ledger_dir=folder / toml_parts.text_of(document, "ledger_dir", "the file"),
+        members={
+            name: _member(name, toml_parts.as_table(entry, f"parties.{name}"), folder)
+            for name, entry in members.items()
+        },
         studies=_studies(document),
-        align=_align(as_table(document["align"], "align")) if "align" in document else None,
-        split=_split(as_table(document["split"], "split")) if "split" in document else None,
+        align=_align(toml_parts.as_table(document["align"], "align")) if "align" in document else None,
+        split=_split(toml_parts.as_table(document["split"], "split")) if "split" in document else None,
     )
 
 
@@ -220,90 +205,91 @@ class CoordinatorFile:
 
 
 def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
-    """Read and check a coordinator's study file; from the text that was kept of it, where that is taken up again."""
-    document = parse_text(text, path.name)
-    refuse_unknown(document, ("federation", "kit", "state", "listen", "align", "study"), "the file")
+    """Read and check a coordinator's study file; ``text`` may be the copy that the journal kept."""
+    document = toml_parts.parse_text(text, path.name)
+    toml_parts.refuse_unknown(document, ("federation", "kit", "state", "listen", "align", "study"), "the file")
     here = path.parent
-    papers = here / text_of(document, "federation", "the file")
+    papers = here / toml_parts.text_of(document, "federation", "the file")
     return CoordinatorFile(
         federation=papers,
-        kit=here / text_of(document, "kit", "the file") if "kit" in document else None,
-        state=here / text_of(document, "state", "the file")
+        kit=here / toml_parts.text_of(document, "kit", "the file") if "kit" in document else None,
+        state=here / toml_parts.text_of(document, "state", "the file")
         if "state" in document
         else papers.parent / "coordinator-state",
-        listen=text_of(document, "listen", "the file") if "listen" in document else None,
-        align=_align(as_table(document["align"], "align")) if "align" in document else None,
+        listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
+        align=_align(toml_parts.as_table(document["align"], "align")) if "align" in document else None,
         studies=_studies(document),
     )
 
 
-def _split(entry: Table) -> float:
+def _split(entry: toml_parts.Table) -> float:
     """Read ``[split]``: the share of people that is held out."""
-    refuse_unknown(entry, ("test",), "split")
+    toml_parts.refuse_unknown(entry, ("test",), "split")
     share = entry.get("test")
     if not isinstance(share, float) or not 0 < share < 1:
         raise BadInput("split.test is a share of people between 0 and 1.", remedy="For example test = 0.2.")
     return share
 
 
-def _align(entry: Table) -> dict[str, Any]:
+def _align(entry: toml_parts.Table) -> dict[str, Any]:
     """Read ``[align]``: what `Federation.align` takes, by the same names."""
-    from colonnade.coordinator.federation import Federation
-
-    names = [name for name in inspect.signature(Federation.align).parameters if name not in ("self", "progress")]
-    refuse_unknown(entry, tuple(names), "align")
+    names = [name for name in inspect.signature(cn.Federation.align).parameters if name not in ("self", "progress")]
+    toml_parts.refuse_unknown(entry, tuple(names), "align")
     return dict(entry)
 
 
-def _member(name: str, entry: Table, folder: Path) -> PartyEntry:
+def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
-    refuse_unknown(entry, ("data", "columns", "policy"), where)
+    toml_parts.refuse_unknown(entry, ("data", "columns", "policy"), where)
     paths = entry.get("data")
     paths = [paths] if isinstance(paths, str) else paths
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         raise BadInput(f"{where} needs data.", remedy='For example data = "bank.parquet", or a list of such paths.')
-    columns = table_of(entry, "columns", where)
-    schema = {column: column_of(f"{where}.columns.{column}", described) for column, described in columns.items()}
-    policy = policy_of(as_table(entry["policy"], where), where) if "policy" in entry else None
-    return PartyEntry(tuple(folder / path for path in paths), within(where, lambda: Schema(schema)), policy)
+    columns = toml_parts.table_of(entry, "columns", where)
+    schema = {
+        column: toml_parts.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
+    }
+    policy = toml_parts.policy_of(toml_parts.as_table(entry["policy"], where), where) if "policy" in entry else None
+    return PartyEntry(tuple(folder / path for path in paths), toml_parts.within(where, lambda: Schema(schema)), policy)
 
 
-def _studies(document: Table) -> tuple[StudyEntry, ...]:
+def _studies(document: toml_parts.Table) -> tuple[StudyEntry, ...]:
     """Read every ``[[study]]`` of a file."""
     entries = document.get("study")
     if not isinstance(entries, list) or not entries:
-        raise BadInput("The file asks for no study.", remedy="Add a [[study]] table that names an estimator.")
-    return tuple(_asked(as_table(entry, "study"), number) for number, entry in enumerate(entries, start=1))
+        raise BadInput("The file has no [[study]].", remedy="Add a [[study]] table that names an estimator.")
+    return tuple(
+        _study_entry(toml_parts.as_table(entry, "study"), number) for number, entry in enumerate(entries, start=1)
+    )
 
 
-def _asked(entry: Table, number: int) -> StudyEntry:
+def _study_entry(entry: toml_parts.Table, number: int) -> StudyEntry:
     where = f"study {number}"
     kinds = _estimators()
-    name = text_of(entry, "estimator", where)
+    name = toml_parts.text_of(entry, "estimator", where)
     if name not in kinds:
-        raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=suggestion(name, kinds))
+        raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=toml_parts.suggestion(name, kinds))
     parameters = list(inspect.signature(kinds[name]).parameters)
-    refuse_unknown(entry, ("estimator", "title", "repeat", *parameters), where)
+    toml_parts.refuse_unknown(entry, ("estimator", "title", "repeat", *parameters), where)
     given = {key: value for key, value in entry.items() if key in parameters}
     required = [p.name for p in inspect.signature(kinds[name]).parameters.values() if p.default is p.empty]
     for missing in required:
         if missing not in given:
             raise BadInput(f"{where}: {name} needs {missing}.", remedy=f"Add {missing} = … to the table.")
     title = str(entry.get("title", f"{number}. {name}"))
-    return StudyEntry(title, within(where, lambda: kinds[name](**given)), _repeat(entry.get("repeat", 1), where))
+    return StudyEntry(
+        title, toml_parts.within(where, lambda: kinds[name](**given)), _repeat(entry.get("repeat", 1), where)
+    )
 
 
 def _repeat(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"{where}: repeat must be a positive whole number.")
+        raise BadInput(f"{where}: repeat must be a positive whole number.", remedy="Write repeat = 1, or leave it out.")
     return value
 
 
-def _estimators() -> "dict[str, type[Study]]":
+def _estimators() -> dict[str, type[Study]]:
     """Return every public estimator by name."""
-    import colonnade as cn
-    from colonnade.estimators.study import Study
-
     public = {name: getattr(cn, name) for name in cn.__all__}
     return {name: kind for name, kind in public.items() if isinstance(kind, type) and issubclass(kind, Study)}
 

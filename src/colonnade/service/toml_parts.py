@@ -1,4 +1,4 @@
-"""Parts that study files and the files of a party share: tables, texts, columns, policies, caps; strictly read.
+"""Readers of TOML that study files and a party's files share: tables, texts, columns, policies and caps.
 
 Every unknown key is refused: a misspelt ``delta`` or ``max_epsilon`` that is silently ignored would change a guarantee.
 """
@@ -8,14 +8,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import colonnade as cn
 from colonnade.errors import BadInput, BoundsRequired, ColonnadeError
 from colonnade.schema import Category, Column, Numeric
-
-if TYPE_CHECKING:
-    from colonnade.party.policy import Policy
-    from colonnade.privacy.accounting import Budget
 
 __all__ = [
     "Table",
@@ -50,15 +47,13 @@ def parse_text(text: str, name: str) -> Table:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{name} is not valid TOML: {error}.", remedy="Correct the file.") from None
+        raise BadInput(f"{name} is not valid TOML: {error}.", remedy="Correct that line; texts need quotes.") from None
 
 
-def budget_of(entry: Table) -> "Budget":
-    """Read a cap."""
-    from colonnade.privacy.accounting import Budget
-
+def budget_of(entry: Table) -> "cn.Budget":
+    """Read the cap of a ledger."""
     refuse_unknown(entry, ("epsilon", "delta"), "budget")
-    return within("budget", lambda: Budget(epsilon=entry.get("epsilon"), delta=entry.get("delta", 0.0)))  # type: ignore[arg-type]
+    return within("budget", lambda: cn.Budget(epsilon=entry.get("epsilon"), delta=entry.get("delta", 0.0)))  # type: ignore[arg-type]
 
 
 def column_of(where: str, entry: object) -> Column:
@@ -74,20 +69,18 @@ def column_of(where: str, entry: object) -> Column:
     refuse_unknown(entry, ("lower", "upper", "integer", "levels"), where)
     integer = entry.get("integer", False)
     if not isinstance(integer, bool):
-        raise BadInput(f"{where}: integer is true or false.")
+        raise BadInput(f"{where}: integer must be true or false.", remedy="Write integer = true, or leave it out.")
     return within(where, lambda: Numeric(entry.get("lower"), entry.get("upper"), integer))
 
 
-def policy_of(entry: Table, where: str) -> "Policy":
+def policy_of(entry: Table, where: str) -> "cn.Policy":
     """Read a party's rules."""
-    from colonnade.party.policy import Policy
-
-    refuse_unknown(entry, [field.name for field in fields(Policy)], f"{where}.policy")
-    return within(f"{where}.policy", lambda: Policy(**entry))
+    refuse_unknown(entry, [field.name for field in fields(cn.Policy)], f"{where}.policy")
+    return within(f"{where}.policy", lambda: cn.Policy(**entry))
 
 
 def text_of(table: Table, key: str, where: str) -> str:
-    """Return a text that must be there."""
+    """Return a required text."""
     value = table.get(key)
     if not isinstance(value, str) or not value:
         raise BadInput(f"{where} needs {key}.", remedy=_EXAMPLES.get(key, f"Add {key} = …"))
@@ -95,21 +88,21 @@ def text_of(table: Table, key: str, where: str) -> str:
 
 
 def table_of(table: Table, key: str, where: str) -> Table:
-    """Return a table that must be there."""
+    """Return a required table."""
     if not table.get(key):
         raise BadInput(f"{where} needs [{key}].", remedy=_EXAMPLES.get(key, f"Add the table [{key}]."))
     return as_table(table[key], key)
 
 
 def as_table(value: object, where: str) -> Table:
-    """Return a value that must be a table."""
+    """Return a value as a table; refuse any other kind of value."""
     if not isinstance(value, Mapping):
         raise BadInput(f"{where} must be a table.", remedy=f"For example [{where}].")
     return value
 
 
 def within(where: str, build: Callable[[], Part]) -> Part:
-    """Build a part of the file; an error of ours then says which part."""
+    """Build a part of the file. An error of Colonnade then says which part."""
     try:
         return build()
     except ColonnadeError as error:
@@ -117,7 +110,7 @@ def within(where: str, build: Callable[[], Part]) -> Part:
 
 
 def refuse_unknown(table: Table, known: Iterable[str], where: str) -> None:
-    """Refuse a key that nobody would read: a misspelt one that is ignored would change a guarantee."""
+    """Refuse a key that is not known here: a misspelt key that is ignored could change a guarantee."""
     known = list(known)
     for key in table:
         if key not in known:
@@ -125,7 +118,7 @@ def refuse_unknown(table: Table, known: Iterable[str], where: str) -> None:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return what may have been meant."""
+    """Return the known word that is nearest, or all known words."""
     known = sorted(known)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"Did you mean {near[0]!r}?" if near else f"Known here: {', '.join(known)}."

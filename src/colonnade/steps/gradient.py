@@ -19,7 +19,7 @@ from colonnade.privacy.laws.gradient import GradientNoise, participation_bound
 from colonnade.protocol import codec
 from colonnade.result import Opening
 from colonnade.schema import Category, Schema
-from colonnade.secure.batches import Sampling, batch_capacity, batches_a_round
+from colonnade.secure.batches import Sampling, batch_capacity, batches_per_round
 from colonnade.secure.residues import Arithmetic, noise_tail
 from colonnade.steps.joint import check_nodes, secure_words
 from colonnade.steps.keys import key_holders
@@ -364,7 +364,7 @@ def _noise(plan: Plan, parts: Mapping[str, Step]) -> GradientNoise:
         columns=sum(whole_parameter(step.parameters, "width", LARGEST_WIDTH) for step in parts.values()),
         steps=steps,
         rate=rate,
-        participations=participation_bound(rate, steps) if secret else math.ceil(steps / batches_a_round(rate)),
+        participations=participation_bound(rate, steps) if secret else math.ceil(steps / batches_per_round(rate)),
         secret=secret,
         price=first.price,
         unit=plan.unit,

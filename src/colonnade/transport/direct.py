@@ -1,4 +1,4 @@
-"""What carries bytes to a party and back, and the transports that need no network: a function call, and a Unix socket."""
+"""Transports carry bytes to a party and back: their protocol, and those that need no network (a call, a Unix socket)."""
 
 import socket
 from collections.abc import Mapping
@@ -45,7 +45,10 @@ class Direct:
 
     def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
         if not endpoints:
-            raise BadInput("A federation needs at least one party.")
+            raise BadInput(
+                "A federation needs at least one party.",
+                remedy="Pass the parties by name: {'bank': cn.Party(...), ...}.",
+            )
         self._endpoints = dict(endpoints)
         self._pool = ThreadPoolExecutor(max_workers=len(self._endpoints), thread_name_prefix="colonnade")
 
@@ -53,7 +56,10 @@ class Direct:
         """Deliver one round."""
         unknown = set(requests) - set(self._endpoints)
         if unknown:
-            raise BadInput("A request is addressed to a party that is not in the federation.")
+            raise BadInput(
+                "A request is addressed to a party that is not in the federation.",
+                remedy="Use a plan that this federation made.",
+            )
         futures = {name: self._pool.submit(self._endpoints[name].handle, data) for name, data in requests.items()}
         return {name: future.result() for name, future in futures.items()}
 

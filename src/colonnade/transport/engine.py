@@ -1,4 +1,24 @@
-"""NVIDIA FLARE's cells as a pipe for opaque bytes, in blocks."""
+"""NVIDIA FLARE's Cell as a pipe for opaque bytes, in blocks (extra ``colonnade[network]``).
+
+*Blocks.* One message crosses the network block by block, each asked for and answered, so that a relay never holds a whole one::
+
+    coordinator                         relay
+    put(message, offset 0, bytes)  ->
+                                   <-   more
+    put(message, offset n, bytes)  ->                            the last block is in: the guard has the message
+                                   <-   data(offset 0, bytes)    or wait: nothing yet, ask again
+    get(message, offset m)         ->
+                                   <-   data(offset m, bytes)
+
+Every block may be sent again: a relay answers a block that it has seen as it did before. A block of a message that it does not
+know is answered with ``lost``; the message then starts again under another number, with the same bytes. A guard that receives the
+same bytes twice answers once.
+
+*Cell.* Both directions are one-way messages on one channel, so that one check sees every message there is. It lets through raw
+bytes on our channel, addressed to us, from the cell that owns the connection's certificate. Everything else is dropped before
+FLARE decodes it: FLARE's own object encoding, its other channels, messages to be passed on to a third cell, replies. Callbacks
+never raise, because FLARE would send the text of an exception to the caller.
+"""
 
 import enum
 import logging
@@ -55,7 +75,7 @@ class BlockCall:
     verb
         Put or get.
     session
-        16 random bytes a coordinator's process: a new one ends what the last one left half-said.
+        16 random bytes per process of the coordinator: a new value ends what the last process left unfinished.
     message
         The number of the message in this session.
     total
@@ -85,12 +105,12 @@ class BlockCall:
         view = _checked(data, _CALL)
         mark, ticket, verb, session, message, total, offset = _CALL.unpack(view[: _CALL.size])
         if mark != _MARK or verb not in set(Verb):
-            raise ProtocolError("Bytes that are not a block of this version of the protocol.")
+            raise ProtocolError("These bytes are not a block of this version of the protocol.")
         body = view[_CALL.size :]
         if verb == Verb.PUT and not (offset + len(body) <= total and bool(len(body)) == bool(total)):
-            raise ProtocolError("A block that lies outside its message.")
+            raise ProtocolError("The block lies outside its message.")
         if verb == Verb.GET and len(body):
-            raise ProtocolError("A question with a block in it.")
+            raise ProtocolError("A request for a block must not carry one.")
         return cls(ticket, Verb(verb), session, message, total, offset, body)
 
 
@@ -114,17 +134,17 @@ class BlockAnswer:
         view = _checked(data, _ANSWER)
         mark, ticket, status, total, offset = _ANSWER.unpack(view[: _ANSWER.size])
         if mark != _MARK or status not in set(Status):
-            raise ProtocolError("Bytes that are not an answer of this version of the protocol.")
+            raise ProtocolError("These bytes are not an answer of this version of the protocol.")
         body = view[_ANSWER.size :]
         if offset + len(body) > total or (status == Status.DATA) != bool(len(body)):
-            raise ProtocolError("A block that lies outside its reply.")
+            raise ProtocolError("The block lies outside its reply.")
         return cls(ticket, Status(status), total, offset, body)
 
 
 def _checked(data: bytes | memoryview, head: struct.Struct) -> memoryview:
     view = memoryview(data)
     if not head.size <= view.nbytes <= head.size + BLOCK:
-        raise ProtocolError("A block that is too short or too long.")
+        raise ProtocolError("The block is too short or too long.")
     return view
 
 

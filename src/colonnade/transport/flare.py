@@ -92,7 +92,9 @@ class FlareTransport:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not parties:
-            raise BadInput("A federation needs at least one party.")
+            raise BadInput(
+                "A federation needs at least one party.", remedy="Add members with data to the federation's papers."
+            )
         self.parties = tuple(parties)
         self._patience = patience
         self._longest = longest
@@ -118,9 +120,12 @@ class FlareTransport:
     def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Deliver one round."""
         if not set(requests) <= set(self.parties):
-            raise BadInput("A request is addressed to a party that is not in the federation.")
+            raise BadInput(
+                "A request is addressed to a party that is not in the federation.",
+                remedy="Use a plan that this federation made.",
+            )
         if any(len(data) > LARGEST_FRAME for data in requests.values()):
-            raise BadInput("A message is too large to send.")
+            raise BadInput("A message is too large to send.", remedy="Use fewer columns, or split the study.")
         futures = {party: self._pool.submit(self._deliver, party, data) for party, data in requests.items()}
         outcomes = {party: future.exception() for party, future in futures.items()}  # all of them, then the first fault
         for error in outcomes.values():

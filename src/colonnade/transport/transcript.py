@@ -1,4 +1,9 @@
-"""What was said: rounds, messages, bytes per party in each direction, and how many numbers moved."""
+"""What was said: rounds, messages, bytes per party in each direction, and how many numbers moved.
+
+Numbers are the unit in which Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets) counts communication. A number is
+an entry of an array, or a word of eight bytes of letters between members, whatever is inside. Plans, names, hellos and seals are
+not numbers: they do not grow with the data.
+"""
 
 import time
 from collections import defaultdict
@@ -77,7 +82,7 @@ class Transcript:
     """By member, in hexadecimal: its signature under the plan's hash and the run, where members talk to each other."""
     numbers_to: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     numbers_from: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Numbers moved, whatever their size (`colonnade.transport.transcript`): the unit in which paper 004 counts."""
+    """Numbers moved, whatever their size: as Coresets counts them (docs/references.md#coresets)."""
 
     @property
     def bytes(self) -> int:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, laplace_scale
-from colonnade.privacy.laws import Description
-from colonnade.privacy.laws.sampler import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Sampler
+from colonnade.privacy.laws import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Description, Sampler
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "NarrowGaussian"]
 

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.laws import KeyedStream
 from colonnade.privacy.laws._clustering_cells import Half, Nearest, Partition, Tree, Whole
-from colonnade.privacy.laws.sampler import KeyedStream
 
 __all__ = [
     "COUNTS",
@@ -121,7 +121,7 @@ def clustering_schedule(width: int, people: int, clusters: int, price: Price) ->
     """
     if not 1 <= width <= LARGEST_WIDTH or not 1 <= clusters <= LARGEST_CLUSTERS:
         raise BadInput(
-            f"Clustering takes up to {LARGEST_WIDTH} coded columns and {LARGEST_CLUSTERS} clusters a party.",
+            f"Clustering takes up to {LARGEST_WIDTH} coded columns and {LARGEST_CLUSTERS} clusters per party.",
             remedy="Ask for fewer columns or clusters.",
         )
     cell = people / (2 * clusters)

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, Loss, Price, Unit
 from colonnade.privacy.calibration import discrete_laplace_variance
-from colonnade.privacy.laws import Description, NoiseFamily
-from colonnade.privacy.laws.sampler import LARGEST_SCALE, Sampler
+from colonnade.privacy.laws import LARGEST_SCALE, Description, NoiseFamily, Sampler
 
 __all__ = ["Block", "CoefficientNoise", "EntryGroup", "Holding", "emphasis_for"]
 
@@ -136,15 +135,27 @@ class CoefficientNoise:
 
     def __post_init__(self) -> None:
         if set(self.prices) != set(self.holdings) or any(price.delta != 0 for price in self.prices.values()):
-            raise BadInput("The functional mechanism is pure: every party has a price, with delta=0.")
+            raise BadInput(
+                "The functional mechanism is pure: every party has a price, with delta=0.",
+                remedy="Leave delta= out, or set it to 0.",
+            )
         if not self.bottom_up and len(set(self.prices.values())) > 1:
             raise BadInput("Top-down, there is one price for all.")
         if self.bottom_up and self.unit != "party":
-            raise BadInput("Parties that name their own prices promise them for their own parts of a record.")
+            raise BadInput(
+                "Parties that name their own prices promise them for their own parts of a record.",
+                remedy='Use unit="party".',
+            )
         if not 0 <= self.collusion < len(self.holdings):
-            raise BadInput("collusion is at least 0 and below the number of data parties.")
+            raise BadInput(
+                "collusion is at least 0 and below the number of data parties.",
+                remedy="Lower collusion, or add a party.",
+            )
         if sum(holding.target > 0 for holding in self.holdings.values()) != 1 or self.features < 1:
-            raise BadInput("A regression has features, and a target that one party holds.")
+            raise BadInput(
+                "A regression has features, and a target that one party holds.",
+                remedy="Name a target, and at least one other column.",
+            )
         if min(self.gamma, self.emphasis) < 1:
             raise BadInput("The scale and the emphasis are positive whole numbers.")
         if max(self.scale(block) for block in self.blocks) > LARGEST_SCALE:
@@ -242,11 +253,11 @@ class CoefficientNoise:
     # How it is drawn ----------------------------------------------------------------------------------------------------
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, in coded units."""
+        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
         unit = self.gamma**2
         return Description(
-            f"Δ₁ = {self.moved()} in units of the noise of curvature (coded)",
-            f"standard deviation {math.sqrt(self.opened_variance) / unit:.6g} of the noisiest opened entry (coded units)",
+            f"Δ₁ = {self.moved()} in units of the noise of curvature (columns in [−1, 1])",
+            f"standard deviation {math.sqrt(self.opened_variance) / unit:.6g} of the noisiest opened entry (columns in [−1, 1])",
         )
 
     def draw_share(self, entries: int, sampler: Sampler, groups: Iterable[EntryGroup]) -> NDArray[np.int64]:

@@ -20,16 +20,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from colonnade.errors import BadInput
+from colonnade.privacy import calibration
 from colonnade.privacy.accounting import Loss, Price, Unit
-from colonnade.privacy.calibration import (
-    largest_step_rho,
-    round_up,
-    sampled_loss,
-    sampled_part_loss,
-    summed_gaussian_rho,
-)
-from colonnade.privacy.laws import Description
-from colonnade.privacy.laws.sampler import LARGEST_SIGMA_SQUARED, Sampler
+from colonnade.privacy.laws import LARGEST_SIGMA_SQUARED, Description, Sampler
 
 __all__ = ["GradientNoise", "participation_bound"]
 
@@ -120,7 +113,10 @@ class GradientNoise:
         if set(self.score_bounds) != set(self.row_bounds) or any(type(one) is not int or one < 1 for one in bounds):
             raise BadInput("Every data party has a positive bound on its scores and on its rows.")
         if not 0 <= self.collusion < len(self.row_bounds):
-            raise BadInput("collusion is at least 0 and below the number of data parties.")
+            raise BadInput(
+                "collusion is at least 0 and below the number of data parties.",
+                remedy="Lower collusion, or add a party.",
+            )
         if type(self.participations) is not int or not 1 <= self.participations <= self.steps:
             raise BadInput("A person takes part in at least one step and at most in all of them.")
 
@@ -150,11 +146,11 @@ class GradientNoise:
         whole = Fraction(self.moved())
         part = max(self.moved(party) for party in self.row_bounds) / whole if self.unit == "party" else None
         sampled = (self.rate, self.steps) if self.secret else (1.0, self.participations)
-        most = largest_step_rho(self.price, *sampled, part)
-        share = max(round_up(whole / (2 * most * self.honest)), Fraction(1, 4))
+        most = calibration.largest_step_rho(self.price, *sampled, part)
+        share = max(calibration.round_up(whole / (2 * most * self.honest)), Fraction(1, 4))
         grow = Fraction(1, 2**31)
-        while summed_gaussian_rho(whole, share, self.honest, self.columns) > most:
-            share, grow = round_up(share * (1 + grow)), grow * 2
+        while calibration.summed_gaussian_rho(whole, share, self.honest, self.columns) > most:
+            share, grow = calibration.round_up(share * (1 + grow)), grow * 2
         if share > LARGEST_SIGMA_SQUARED:
             raise BadInput(
                 "So much noise cannot be drawn exactly.", remedy="Lower the fixed-point scale, or raise epsilon."
@@ -179,18 +175,18 @@ class GradientNoise:
         if self.secret and colluders == 0:
             whole = self._step_rho(self.parties, None)
             if party is None:
-                return sampled_loss(whole, self.rate, self.steps)
-            return sampled_part_loss(whole, self._step_rho(self.parties, party), self.rate, self.steps)
+                return calibration.sampled_loss(whole, self.rate, self.steps)
+            return calibration.sampled_part_loss(whole, self._step_rho(self.parties, party), self.rate, self.steps)
         shares = self.parties - (colluders if self.secret else max(colluders, self.collusion))
         return None if shares < 1 else Loss.of_zcdp(self._step_rho(shares, party) * self.participations)
 
     def _step_rho(self, shares: int, party: str | None) -> Fraction:
-        return summed_gaussian_rho(self.moved(party), self.share, shares, self.columns)
+        return calibration.summed_gaussian_rho(self.moved(party), self.share, shares, self.columns)
 
     def describe(self, unit: float = 1.0) -> Description:
         """Return sensitivity and scale in words, in multiples of ``unit``."""
         return Description(
-            f"Δ₂ = {math.sqrt(self.moved()) / unit:.6g} per step (coded units of the gradient)",
+            f"Δ₂ = {math.sqrt(self.moved()) / unit:.6g} per step, in units of the gradient with columns scaled to [−1, 1]",
             f"standard deviation {self.gradient_deviation(unit):.6g} of an opened number",
         )
 

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
-from colonnade.privacy.laws import Description, NoiseFamily
-from colonnade.privacy.laws.sampler import LARGEST_MEAN, LARGEST_SIGMA_SQUARED, Sampler
+from colonnade.privacy.laws import LARGEST_MEAN, LARGEST_SIGMA_SQUARED, Description, NoiseFamily, Sampler
 
 __all__ = ["GramNoise"]
 
@@ -84,9 +83,12 @@ class GramNoise:
         if any(type(bound) is not int or bound < 1 for bound in self.row_bounds.values()) or self.constant < 0:
             raise BadInput("Row bounds are positive integers.")
         if not 0 <= self.collusion < len(self.row_bounds):
-            raise BadInput("collusion is at least 0 and below the number of data parties.")
+            raise BadInput(
+                "collusion is at least 0 and below the number of data parties.",
+                remedy="Lower collusion, or add a party.",
+            )
         if self.family not in ("gaussian", "skellam"):
-            raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.")
+            raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.", remedy='Use noise="gaussian".')
 
     @property
     def name(self) -> str:
@@ -155,19 +157,24 @@ class GramNoise:
         return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.moved(party), 2), self.share, shares, self.entries))
 
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
-        """Return the loss if a record is replaced by another instead of by nothing: ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² ≤ 2R⁴."""
+        """Return the loss if a record is replaced by another instead of by nothing.
+
+        Then Δ₂² has ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² ≤ 2R⁴, and Skellam noise needs Δ₁ ≤ (m/√2 + 1)R² for m columns, the constant one
+        included (docs/proofs/gram.md#replace).
+        """
         shares = len(self.row_bounds) - max(colluders, self.collusion)
         if shares < 1:
             return None
         if self.family == "skellam":
-            return self._skellam_loss(2 * self.total**2, self.share, shares)
+            l1 = ((self.columns + 1) / math.sqrt(2) + 1) * self.total
+            return self._skellam_loss(2 * self.total**2, self.share, shares, l1=l1)
         return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.total**2), self.share, shares, self.entries))
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, in coded units."""
+        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
         return Description(
-            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (coded)",
-            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (coded units)",
+            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
+            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (columns in [−1, 1])",
         )
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
@@ -190,12 +197,13 @@ class GramNoise:
             return sampler.skellam(variance / 2, size)
         return sampler.discrete_gaussian(variance, size)
 
-    def _skellam_loss(self, moved: int, share: Fraction, shares: int) -> Loss:
-        """Rényi bounds add over entries; the second-order term takes the off-diagonal mean, the smaller, for all of them."""
-        diagonal_mean = float(
-            share * shares
-        )  # V/2: the mean of Skellam noise is half its variance, and V = 2·s²·shares
-        l1 = (self.columns + 2) / 2 * self.total
+    def _skellam_loss(self, moved: int, share: Fraction, shares: int, *, l1: float | None = None) -> Loss:
+        """Return the sum of the entries' Rényi bounds; the second-order term takes the smaller, off-diagonal mean for all.
+
+        ``l1`` is Δ₁; by default that of zero-out, (m + 1)R²/2 for m columns with the constant one (docs/proofs/gram.md#skellam).
+        """
+        diagonal_mean = float(share * shares)  # V/2: the mean of Skellam noise is half its variance, V = 2·s²·shares
+        l1 = (self.columns + 2) / 2 * self.total if l1 is None else l1
         second = moved * 2.0  # in off-diagonal units, where the leading term below has been halved
 
         def curve(order: float) -> float:

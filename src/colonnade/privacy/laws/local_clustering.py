@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, ledger_rho, round_up
-from colonnade.privacy.laws import Description
+from colonnade.privacy.laws import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Description, Sampler
 from colonnade.privacy.laws._clustering_cells import fold
 from colonnade.privacy.laws.clustering_rounds import COUNTS, Analyst, Answer, Block, Query, clustering_schedule
-from colonnade.privacy.laws.sampler import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Sampler
 
 __all__ = ["LocalClustering"]
 

@@ -1,4 +1,4 @@
-"""Flajolet–Martin sketches of partitions, mended: the law of one sketch, what it costs, and how many phantoms a price buys.
+"""Flajolet–Martin sketches of partitions, corrected: the law of one sketch, what it costs, and how many phantoms a price buys.
 
 Private vertical clustering (Li, Wang, Li, 2023), Algorithms 2 and 3 (docs/references.md#clustering), with the differences that
 docs/proofs/sketches.md requires and a few that pay. A *sketch* hashes every person to a geometric value, ``P(H > a) =
@@ -198,7 +198,9 @@ def sketching(
             remedy="For example delta=1e-6, below 1/people.",
         )
     if type(parties) is not int or parties < 2:
-        raise BadInput("Sketches are compared between two or more parties.")
+        raise BadInput(
+            "Sketches are compared between two or more parties.", remedy="Name columns of at least two parties."
+        )
 
     def fits(phantoms: int) -> bool:
         return (besides + Sketching(parties, phantoms, sketches).loss(unit)).fits(price.nano, price.delta)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Unit
-from colonnade.privacy.laws import Description, Sampler
-from colonnade.privacy.laws.sampler import KeyedStream
+from colonnade.privacy.laws import Description, KeyedStream, Sampler
 from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
 
 __all__ = ["PairSide", "PartitionSketches", "phantom_values", "real_values"]
@@ -85,11 +84,12 @@ class PartitionSketches:
     Privacy
     -------
     Guarantee
-        The curve of `colonnade.privacy.laws.sketch_law.Sketching.loss`: M·S(S-1)/2 log ratios between ln F(α_min) and
-        ln(1 + 1/n_p), composed exactly at every order of the ledger. Computational, because coins come from a keyed function.
-        Proof: docs/proofs/sketches.md.
+        The curve of `colonnade.privacy.laws.sketch_law.Sketching.loss`: M·max(S(S-1)/2, 2(S-1)) log ratios between
+        ln F(α_min) and ln(1 + 1/n_p), composed exactly at every order of the ledger. Computational, because coins
+        come from a keyed function. Proof: docs/proofs/sketches.md.
     Neighbours
-        Zero-out of a whole record (unit ``"person"``), or of one party's part of it (``"party"``). A record replaced: twice.
+        Zero-out of a whole record (unit ``"person"``), or of one party's part of it (``"party"``).
+        `colonnade.privacy.laws.sketch_law.Sketching.replaced_loss` bounds a replaced record: two cells of each sketch change.
     Adversary
         The coordinator, or anybody who reads all parties' sketches **without the key**. Every party of the plan has it: towards a
         party that sees sketches, alone or with the coordinator, nothing is guaranteed. A key that leaks later uncovers what was

@@ -13,13 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.privacy import calibration
 from colonnade.privacy.accounting import Loss, Price, Unit
-from colonnade.privacy.calibration import (
-    discrete_laplace_variance,
-    gaussian_share_variance,
-    laplace_scale,
-    summed_gaussian_rho,
-)
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
 
 __all__ = ["TableNoise"]
@@ -68,7 +63,10 @@ class TableNoise:
 
     def __post_init__(self) -> None:
         if not 0 <= self.collusion < len(self.parties) or len(self.parties) < 2:
-            raise BadInput("Pair tables take two parties or more, and collusion below their number.")
+            raise BadInput(
+                "Pair tables take two parties or more, and collusion below their number.",
+                remedy="Name columns of at least two parties, or lower collusion.",
+            )
 
     @property
     def family(self) -> NoiseFamily:
@@ -94,13 +92,17 @@ class TableNoise:
         """The scale of the discrete Laplace noise that P − c shares make up, or the variance of one Gaussian share."""
         worst = self.moved(self.parties[0]) if self.unit == "party" else self.moved()
         if self.family == "laplace":
-            return laplace_scale(self.price, worst)
-        return gaussian_share_variance(self.price, worst, self.honest, self.cells)
+            return calibration.laplace_scale(self.price, worst)
+        return calibration.gaussian_share_variance(self.price, worst, self.honest, self.cells)
 
     @property
     def share_variance(self) -> float:
         """The variance of one party's share of a cell."""
-        return float(self.share) if self.family == "gaussian" else discrete_laplace_variance(self.share) / self.honest
+        return (
+            float(self.share)
+            if self.family == "gaussian"
+            else calibration.discrete_laplace_variance(self.share) / self.honest
+        )
 
     @property
     def opened_variance(self) -> float:
@@ -116,7 +118,9 @@ class TableNoise:
         shares = len(self.parties) - max(colluders, self.collusion)
         if self.family == "laplace":
             return None if colluders > self.collusion else Loss.of_pure(math.ceil(Fraction(moved) / self.share * 10**9))
-        return None if shares < 1 else Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.cells))
+        return (
+            None if shares < 1 else Loss.of_zcdp(calibration.summed_gaussian_rho(moved, self.share, shares, self.cells))
+        )
 
     def describe(self) -> Description:
         """Return sensitivity and scale in words."""
@@ -140,6 +144,6 @@ class TableNoise:
             return (
                 None
                 if shares < 1 or loss is None
-                else Loss.of_zcdp(summed_gaussian_rho(2 * self.moved(), self.share, shares, self.cells))
+                else Loss.of_zcdp(calibration.summed_gaussian_rho(2 * self.moved(), self.share, shares, self.cells))
             )
         return Loss.of_pure(2 * loss.pure)

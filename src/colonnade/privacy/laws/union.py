@@ -81,7 +81,7 @@ class UnionNoise:
 
     def __post_init__(self) -> None:
         if len(self.row_bounds) != 2 or set(self.widths) != set(self.row_bounds):
-            raise BadInput("A union is of two parties.")
+            raise BadInput("A union needs exactly two parties.", remedy="Name columns of two parties.")
         if any(type(bound) is not int or bound < 1 for bound in (*self.row_bounds.values(), *self.widths.values())):
             raise BadInput("Row bounds and widths are positive integers.")
         if self.part not in ("cross", *self.row_bounds) or not 0 <= self.collusion < 2 or self.constant < 1:
@@ -158,10 +158,10 @@ class UnionNoise:
         return np.array([first == second for first, second in pairs])[:entries]
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, in coded units."""
+        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
         return Description(
-            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (coded)",
-            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (coded units)",
+            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
+            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (columns in [−1, 1])",
         )
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:

@@ -112,7 +112,10 @@ class WholeValues:
                 "signed numbers see federation.moments.",
             )
         if not low < high <= LARGEST:
-            raise BadInput(f"Column {name!r} needs two whole numbers or more between its bounds, and none above 2^40.")
+            raise BadInput(
+                f"Column {name!r} needs two whole numbers or more between its bounds, and none above 2^40.",
+                remedy="Change the bounds of the column in the schema.",
+            )
         return cls(low, high, high - low if change == "bounds" else min(change, high - low))
 
     def scale(self, price: Price) -> Fraction:

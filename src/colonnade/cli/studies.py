@@ -1,0 +1,157 @@
+"""Commands that run studies: `demo`, `run`, `preview`, `evaluate`, `predict`, `report` and the `coordinator` group."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "coordinator",
+    "demo",
+    "evaluate",
+    "predict",
+    "preview",
+    "report",
+    "resume",
+    "run",
+    "run_connected",
+    "status",
+]
+
+coordinator = typer.Typer(help="Run studies over a federation of separate machines.", no_args_is_help=True)
+
+StudyPath = Annotated[
+    Path, typer.Argument(metavar="STUDY", exists=True, dir_okay=False, help="A study file, for example study.toml.")
+]
+ModelPath = Annotated[
+    Path, typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="A model that est.save(...) wrote.")
+]
+StatePath = Annotated[
+    Path, typer.Argument(metavar="STATE", exists=True, file_okay=False, help="The coordinator's state folder.")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", dir_okay=False, help="Also write results to this file, as JSON.")
+]
+Patience = Annotated[
+    float | None, typer.Option("--patience", min=1.0, help="Seconds that a party may be out of reach; 45 by default.")
+]
+Part = Annotated[
+    str, typer.Option("--part", help="Which people: all, or a part of the file's [split] (train or test).")
+]
+
+
+def demo(
+    people: Annotated[int, typer.Option(min=1_000, max=5_000_000, help="How many people all three have.")] = 50_000,
+    report: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="Where to write the privacy report; by default a new temporary folder."),
+    ] = None,
+) -> None:
+    """Run every study on three invented organisations: the result beside the true answer, its price, a receipt, a report."""
+    from colonnade.cli.demo import show_demo
+
+    show_demo(people, report)
+
+
+def preview(study: StudyPath) -> None:
+    """Show what a study file would cost and how exact it would be. Spends nothing."""
+    from colonnade.cli import running
+
+    running.preview_file(study)
+
+
+def run(
+    study: StudyPath,
+    output: Output = None,
+    change_cap: Annotated[
+        bool, typer.Option("--change-cap", help="Record the file's [budget] as the new cap of ledgers that exist.")
+    ] = False,
+    models: Annotated[
+        Path | None, typer.Option("--models", file_okay=False, help="Also save every fitted model in this folder.")
+    ] = None,
+) -> None:
+    """Run every study of a file and print results and receipts. What was paid for before is returned free.
+
+    All of them are previewed first, so that a mistake in the last does not cost the price of the first.
+    """
+    from colonnade.cli import running
+
+    running.run_file(study, output=output, change_cap=change_cap, models=models)
+
+
+def evaluate(
+    model: ModelPath,
+    study: StudyPath,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The price. There is no default.")],
+    delta: Annotated[
+        float, typer.Option("--delta", help="0 for a pure price, where the model's figures allow it.")
+    ] = 0.0,
+    part: Part = "test",
+    repeat: Annotated[int, typer.Option("--repeat", help="A higher number is a new draw at a new price.")] = 1,
+) -> None:
+    """Measure privately how good a model is. Each party's ledger pays for the figures, which come with intervals."""
+    from colonnade.cli import running
+
+    running.evaluate_model(model, study, part, epsilon=epsilon, delta=delta, repeat=repeat)
+
+
+def predict(
+    model: ModelPath,
+    study: StudyPath,
+    to: Annotated[str, typer.Option("--to", help="The one party that is told; every policy must allow it by name.")],
+    what: Annotated[str, typer.Option("--what", help="One of predict, predict_proba, transform.")] = "predict",
+    part: Part = "all",
+) -> None:
+    """Score everybody and open the scores to one party alone. Not differentially private: an individual-level output."""
+    from colonnade.cli import running
+
+    running.deliver_scores(model, study, part, to=to, what=what)
+
+
+def report(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", exists=True, dir_okay=False, help="study.toml, or what est.save() wrote."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", dir_okay=False, help="Where to; by default beside the source.")
+    ] = None,
+) -> None:
+    """Write one self-contained HTML file to read, print and sign: who could see what, at what price, and the ledgers."""
+    from colonnade.cli import running
+
+    running.write_report(source, source.with_suffix(".html") if output is None else output)
+
+
+@coordinator.command("run")
+def run_connected(study: StudyPath, output: Output = None, patience: Patience = None) -> None:
+    """Run every study of a file over its federation. What was paid for before is returned free."""
+    from colonnade.cli import running
+
+    running.run_over_network(study.resolve(), study.read_text(encoding="utf-8"), output, patience)
+
+
+@coordinator.command()
+def resume(state: StatePath, output: Output = None, patience: Patience = None) -> None:
+    """Continue every study file that was begun and not finished. No noise is drawn for what was released before."""
+    from colonnade.cli import running
+
+    running.resume_files(state, output, patience)
+
+
+@coordinator.command()
+def status(
+    state: StatePath,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print nothing; exit 1 unless a coordinator is running.")
+    ] = False,
+) -> None:
+    """Show who is connected, and which step every study has reached."""
+    from colonnade.service.checks import connected_to_coordinator
+
+    connected = connected_to_coordinator(state)
+    if check:
+        raise typer.Exit(0 if connected is not None else 1)
+    from colonnade.cli import running
+
+    running.print_progress(state, connected)
