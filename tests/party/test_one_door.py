@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import colonnade as cn
-from colonnade.party import gate
-from colonnade.party import handles as reservation
+from colonnade.party import gate, handles
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.samplers import ExactSampler
 from tests.coordinator.test_align import unaligned
@@ -92,7 +91,7 @@ def _caller() -> str:
 
 
 def through_the_gate(watch: Watch) -> bool:
-    door, handle = (Path(one.__file__).name for one in (gate, reservation))
+    door, handle = (Path(one.__file__).name for one in (gate, handles))
     return watch.makers <= {door, handle} and {place for _, place in watch.writers} == {door}
 
 
