@@ -19,7 +19,7 @@ def on_files(files, config):
 
 
 def command_line() -> str:
-    """Return one section a command: its own help."""
+    """Return one section per command: its own help."""
     parts = [
         "# Command line",
         "Exit status: 0 done; 1 refused or failed (a code, what happened, whether budget was spent, what to do); 2 usage.",
@@ -42,7 +42,7 @@ def commands(group, prefix=()):
 
 
 def every_error() -> str:
-    """Return one section an error code: what it means, and what to do."""
+    """Return one section per error code: what it means, and what to do."""
     intro = (
         "Every exception derives from `cn.ColonnadeError` and carries `code`, `spent` (what the failed call cost each "
         "ledger, or `None`) and `remedy`. The command line prints the same and exits with status 1. "

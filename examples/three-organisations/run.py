@@ -2,7 +2,7 @@
 
     python examples/three-organisations/run.py            (needs colonnade[network])
 
-Every line that starts with $ is a command that you would type on the machine of whoever it belongs to. Here all of them run on
+Every line that starts with $ is a command that you would type on the machine of its owner. Here all of them run on
 one machine, in a temporary folder, and talk over the loopback interface with real certificates.
 """
 
@@ -67,7 +67,7 @@ def run(work: Path) -> None:
         fill_in(work / name, dict(organisation.schema))
         colonnade("party", "card", name, output=work / f"{name}.card.toml")
 
-    print("\n# At whoever draws up the papers: federation.toml, and a start-up kit for each site")
+    print("\n# At the member that draws up the papers: federation.toml, and a start-up kit for each site")
     cards = [word for name in organisations for word in ("--card", f"{name}.card.toml")]
     colonnade("federation", "init", "federation", "--host", "localhost", "--port", str(free_port()), *cards)
 

@@ -103,3 +103,19 @@ def test_every_public_name_is_in_the_reference():
     shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     names = [name for name in cn.__all__ if not name.startswith("__") and name not in errors.__all__]
     assert [name for name in names if f"::: colonnade.{name}" not in shown and f"`cn.{name}" not in shown] == []
+
+
+EVERYWHERE = [*PAGES, *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG"))]
+
+
+@pytest.mark.parametrize("page", EVERYWHERE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_and_every_test_that_a_page_names_exists(page):
+    named = re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|md|toml))(?:::\w+)?`", page.read_text(encoding="utf-8"))
+    roots = (ROOT, ROOT / "src" / "colonnade", page.parent)
+    assert [path for path in named if not any((root / path).exists() for root in roots)] == []
+
+
+@pytest.mark.parametrize("page", EVERYWHERE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_in_plain_words_and_cites_papers_by_name(page):
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"\b(?:hence|lest|wherefore|whoever|whom|[Pp]aper 00\d|privacy\.md)\b", text, re.IGNORECASE) == []
