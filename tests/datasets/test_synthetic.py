@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from colonnade.datasets import Federated, gaussian_mixture, public_generator, three_organisations
+from colonnade.datasets.synthetic import Federated, gaussian_mixture, public_generator, three_organisations
 from colonnade.errors import BadInput
 from colonnade.party.table.private_table import PrivateTable, require_plausible
 from colonnade.party.table.row_order import common_order, read_ids

@@ -343,7 +343,7 @@ def test_bad_input_is_refused_before_anything_leaves(study, error):
 
 
 def test_an_automatic_size_that_exceeds_the_data_says_so():
-    with pytest.raises(BadInput, match=r"exceeds the data: [0-9,]+ rows of 400 people"):
+    with pytest.raises(BadInput, match=r"asks for [0-9,]+ rows, which exceeds the 400 people"):
         regression_coreset("auto", error=0.1, outliers=0.1).fit(a_federation())
 
 

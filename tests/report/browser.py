@@ -1,4 +1,4 @@
-"""A real browser for tests that look at pages; whoever has none skips with a reason."""
+"""A real browser for tests that look at pages; without one they are skipped with a reason."""
 
 import contextlib
 import shutil

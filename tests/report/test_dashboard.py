@@ -1,4 +1,4 @@
-"""The dashboard reads, on this machine, for whoever has the token; it cannot spend, and it escapes what others wrote."""
+"""The dashboard reads, on this machine, for people who have the token; it cannot spend, and it escapes what others wrote."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from colonnade.event_log import read_events
 from colonnade.report.dashboard import app as application
 from colonnade.report.dashboard.app import COOKIE, Sources
 from colonnade.report.dashboard.views import (
-    MOST_COLUMNS,
+    MOST_BARS,
     PALETTE,
     ReleaseLine,
     bars_over_time,
@@ -206,7 +206,7 @@ def test_a_bar_is_as_long_as_what_was_spent_and_colours_stay_with_their_study():
     assert [round(part.start + part.width, 6) for part in bar] == [33.333333, 50.0]
     lines = [ReleaseLine(str(n), "x", "ab"[n % 2], 0.01, 0.01 * n, True) for n in range(500)]
     columns = bars_over_time(lines, 10.0)
-    assert len(columns) <= MOST_COLUMNS
+    assert len(columns) <= MOST_BARS
     assert columns[-1].when == "499"
     assert all([part.colour for part in column.segments] == list(PALETTE[:2]) for column in columns)
 
