@@ -139,7 +139,7 @@ def init_federation(
     """
     from colonnade.service import federation_setup
 
-    made = federation_setup.draw_up(
+    made = federation_setup.create_federation(
         folder,
         card,
         name=name,

@@ -377,7 +377,9 @@ def identity(folder: Path) -> str:
         return f"{member.name}: identity.key is private and sound; there are no papers yet"
     signatory = agreement.read_agreement(member.papers).members.get(member.name)
     if signatory is None or signatory.identity != public:
-        raise BadInput("The papers name another key than identity.key.", remedy="Have the papers drawn up again.")
+        raise BadInput(
+            "The papers name another key than identity.key.", remedy="Have new papers made with this member's card."
+        )
     return f"{member.name}: identity.key is private and sound, and the papers name it"
 
 

@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import BadInput
-from colonnade.party.table.row_order import align
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.protocol import agreement
 from colonnade.secure.keys import Identity
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
-from colonnade.service import toml_parts
+from colonnade.service import served_party, toml_parts
 from colonnade.service.party_folder import PartyFolder
-from colonnade.service.served_party import cohort_of
 
-__all__ = ["VALID_DAYS", "PublicList", "draw_up", "provision", "renew_kits", "sign"]
+__all__ = ["VALID_DAYS", "PublicList", "create_federation", "provision", "renew_kits", "sign"]
 
 
 try:
@@ -121,12 +119,10 @@ class PublicList:
 
     def alignment(self) -> agreement.AgreedAlignment:
         """Return the order of rows that the list fixes."""
-        ids = cohort_of(self.path, self.column)
-        order = align(ids, ids, party="cohort", mode="cohort")
-        return agreement.AgreedAlignment(identity=order.identity, people=order.people)
+        return served_party.public_alignment(self.path, self.column)
 
 
-def draw_up(
+def create_federation(
     folder: Path,
     cards: Iterable[Path],
     *,

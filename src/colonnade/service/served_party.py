@@ -22,10 +22,10 @@ from colonnade.party.table.row_order import RowOrder, align, common_ids, read_id
 from colonnade.party.table.sources import Source
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
-from colonnade.protocol.agreement import FederationAgreement, Floor, Signatory
+from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
 from colonnade.secure.keys import Identity
 
-__all__ = ["cohort_of", "serve_node", "serve_party", "stricter"]
+__all__ = ["cohort_of", "public_alignment", "serve_node", "serve_party", "stricter"]
 
 
 def serve_party(
@@ -66,7 +66,8 @@ def serve_party(
     mine = _own_entry(name, "data", papers, identity)
     if mine.schema != codec.schema_digest(party.schema):
         raise SchemaMismatch(
-            "The papers name another schema than this party's.", remedy="Have the papers drawn up again."
+            "The papers name another schema than this party's.",
+            remedy="Restore schema.toml, or have new papers made with this party's current card.",
         )
     if mine.ledger != ledger.identity:
         raise LedgerCorrupt("The papers name another ledger than this party's.", remedy="Open the ledger they name.")
@@ -103,6 +104,13 @@ def cohort_of(path: Path, column: str) -> Any:
     return common_ids({"cohort": read_ids(Source(path), column, party="cohort")})
 
 
+def public_alignment(path: Path, column: str) -> AgreedAlignment:
+    """Return the order of rows that a public list of people fixes, for the papers."""
+    ids = cohort_of(path, column)
+    order = align(ids, ids, party="cohort", mode="cohort")
+    return AgreedAlignment(identity=order.identity, people=order.people)
+
+
 def stricter(policy: Policy, floor: Floor) -> Policy:
     """Return a policy that asks for what it does and for what the papers do.
 
@@ -130,7 +138,7 @@ def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Iden
     if mine is None or mine.role != role or mine.identity != identity.public.hex():
         raise ProtocolError(
             "The papers do not name this member, with this role and this key.",
-            remedy="Have them drawn up again with this member's own card.",
+            remedy="Have new papers made with this member's own card: colonnade party card.",
         )
     return mine
 
