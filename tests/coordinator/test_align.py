@@ -385,7 +385,7 @@ def test_a_served_party_declares_no_capacity_by_itself():
     with unaligned() as federation:
         for guard in federation.transport._endpoints.values():
             guard._gate.terms = dataclasses.replace(guard._gate.terms, capacity=0)
-        with pytest.raises(BadInput, match="not declared how long"):
+        with pytest.raises(BadInput, match="not declared a bound"):
             federation.align(size="hidden")
 
 

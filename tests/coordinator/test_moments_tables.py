@@ -12,7 +12,7 @@ from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.tables import (
     LARGEST_JOINT,
-    PairTables,
+    NoisyTables,
     consistent_tables,
     joint_errors,
     maximum_entropy,
@@ -38,9 +38,9 @@ def pairs_of(joint: np.ndarray) -> dict[tuple[int, int], np.ndarray]:
     return {pair: joint.sum(axis=tuple(a for a in axes if a not in pair)) for pair in combinations(axes, 2)}
 
 
-def noisy_pairs(joint: np.ndarray, sd: float, rng: np.random.Generator) -> PairTables:
+def noisy_pairs(joint: np.ndarray, sd: float, rng: np.random.Generator) -> NoisyTables:
     tables = {pair: table + sd * rng.standard_normal(table.shape) for pair, table in pairs_of(joint).items()}
-    return PairTables(joint.shape, tables, dict.fromkeys(tables, sd**2))
+    return NoisyTables(joint.shape, tables, dict.fromkeys(tables, sd**2))
 
 
 @given(arrays(float, st.integers(1, 30), elements=CELLS), st.floats(0, 1e6))
@@ -120,7 +120,7 @@ def test_plain_iterative_fitting_on_the_raw_tables_does_collapse_which_is_why_th
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 4, 5), (2, 3, 2, 4)])
 def test_without_noise_a_pairwise_markov_table_is_recovered_exactly(sizes):
     truth = pairwise_markov(kit.generator(f"markov {sizes}"), sizes, 5000.0)
-    tables = PairTables(sizes, pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
+    tables = NoisyTables(sizes, pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
     joint = maximum_entropy(consistent_tables(tables, 5000.0), 5000.0)
     assert np.allclose(joint, truth, atol=1e-3)
     assert not np.any(joint_errors(joint, tables))
@@ -131,7 +131,7 @@ def test_the_fit_has_the_given_pairs_and_no_interaction_of_three():
     truth[0, 0, 0] = truth[0, 1, 1] = truth[1, 0, 1] = truth[1, 1, 0] = (
         250.0  # exclusive or: all interaction is of three
     )
-    tables = PairTables((2, 2, 2), pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
+    tables = NoisyTables((2, 2, 2), pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
     joint = maximum_entropy(consistent_tables(tables, 1000.0), 1000.0)
     assert np.allclose(joint, 125.0, atol=1e-3)
 
@@ -139,7 +139,7 @@ def test_the_fit_has_the_given_pairs_and_no_interaction_of_three():
 def test_pair_tables_that_no_joint_table_has_are_fitted_as_well_as_can_be():
     agree, differ = np.array([[500.0, 0.0], [0.0, 500.0]]), np.array([[0.0, 500.0], [500.0, 0.0]])
     pairs = {(0, 1): agree, (1, 2): agree, (0, 2): differ}  # a = b, b = c, a ≠ c
-    joint = maximum_entropy(PairTables((2, 2, 2), pairs, dict.fromkeys(pairs, 1.0)), 1000.0)
+    joint = maximum_entropy(NoisyTables((2, 2, 2), pairs, dict.fromkeys(pairs, 1.0)), 1000.0)
     assert joint.sum() == pytest.approx(1000.0)
     assert pairs_of(joint)[0, 1][0, 0] == pytest.approx(pairs_of(joint)[1, 2][0, 0], abs=1.0)  # no pair is favoured
     assert pairs_of(joint)[0, 1][0, 0] == pytest.approx(pairs_of(joint)[0, 2][0, 1], abs=1.0)
@@ -148,7 +148,7 @@ def test_pair_tables_that_no_joint_table_has_are_fitted_as_well_as_can_be():
 def test_levels_that_never_occur_stay_empty():
     truth = pairwise_markov(kit.generator("empty level"), (3, 3, 3), 900.0)
     truth[1] = 0
-    tables = PairTables((3, 3, 3), pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
+    tables = NoisyTables((3, 3, 3), pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
     joint = maximum_entropy(consistent_tables(tables, float(truth.sum())), float(truth.sum()))
     assert np.max(joint[1]) < 1e-9
 
@@ -168,7 +168,7 @@ def test_margins_are_averaged_by_how_noisy_they_are():
     truth = pairwise_markov(kit.generator("weights"), (3, 3, 3), 3000.0)
     tables = {pair: np.array(table) for pair, table in pairs_of(truth).items()}
     tables[0, 2] = tables[0, 2] + np.array([[90.0], [-60.0], [-30.0]])
-    result = consistent_tables(PairTables((3, 3, 3), tables, {(0, 1): 1.0, (0, 2): 1e6, (1, 2): 1.0}), 3000.0)
+    result = consistent_tables(NoisyTables((3, 3, 3), tables, {(0, 1): 1.0, (0, 2): 1e6, (1, 2): 1.0}), 3000.0)
     assert np.allclose(result.tables[0, 1].sum(axis=1), truth.sum(axis=(1, 2)), atol=0.01)
 
 
@@ -177,7 +177,7 @@ def test_the_total_is_the_number_of_people_unless_the_tables_refute_it():
     assert plausible_total(noisy_pairs(truth, 10.0, kit.generator("total noise")), 1000) == 1000.0
     missing = plausible_total(noisy_pairs(truth, 10.0, kit.generator("total noise")), 2000)
     assert missing == pytest.approx(1000.0, abs=250)
-    exact = PairTables((4, 4), pairs_of(truth), {(0, 1): 0.0})
+    exact = NoisyTables((4, 4), pairs_of(truth), {(0, 1): 0.0})
     assert plausible_total(exact, 1000) == 1000.0
     assert plausible_total(exact, 1200) == pytest.approx(1000.0)
 
@@ -194,21 +194,21 @@ BAD_TABLES = {
 @pytest.mark.parametrize("name", BAD_TABLES)
 def test_tables_that_cannot_be_meant_are_refused(name):
     with pytest.raises(BadInput):
-        PairTables(*BAD_TABLES[name])
+        NoisyTables(*BAD_TABLES[name])
 
 
 def test_a_fit_refuses_inconsistent_negative_and_enormous_tables():
-    tables = PairTables((2, 2), {(0, 1): np.array([[5.0, -1.0], [3.0, 3.0]])}, {(0, 1): 1.0})
+    tables = NoisyTables((2, 2), {(0, 1): np.array([[5.0, -1.0], [3.0, 3.0]])}, {(0, 1): 1.0})
     with pytest.raises(BadInput):
         maximum_entropy(tables, 10.0)
     with pytest.raises(BadInput):
-        maximum_entropy(PairTables((2, 2), {(0, 1): np.ones((2, 2))}, {(0, 1): 1.0}), 10.0)
+        maximum_entropy(NoisyTables((2, 2), {(0, 1): np.ones((2, 2))}, {(0, 1): 1.0}), 10.0)
     with pytest.raises(BadInput):
         consistent_tables(tables, -1.0)
     wide = {pair: np.ones((2, 2)) for pair in combinations(range(25), 2)}
     assert LARGEST_JOINT < 2**25
     with pytest.raises(BadInput, match="cells"):
-        maximum_entropy(PairTables((2,) * 25, wide, dict.fromkeys(wide, 1.0)), 4.0)
+        maximum_entropy(NoisyTables((2,) * 25, wide, dict.fromkeys(wide, 1.0)), 4.0)
     with pytest.raises(BadInput):
         project_to_margins(np.eye(2), np.array([1.0, 1.0]), np.array([1.0, 2.0]))
 

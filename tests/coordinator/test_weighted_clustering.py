@@ -24,7 +24,7 @@ from colonnade.estimation.clustering_budget import (
     clustering_prices,
     weight_noise,
 )
-from colonnade.estimation.tables import PairTables, maximum_entropy
+from colonnade.estimation.tables import NoisyTables, maximum_entropy
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from tests import kit
@@ -107,10 +107,10 @@ def test_points_without_weight_do_not_matter_and_too_few_points_are_refused(solv
 # The grid -------------------------------------------------------------------------------------------------------------------
 
 
-def exact_pairs(joint) -> PairTables:
+def exact_pairs(joint) -> NoisyTables:
     pairs = list(combinations(range(joint.ndim), 2))
     tables = {pair: joint.sum(axis=tuple(a for a in range(joint.ndim) if a not in pair)) for pair in pairs}
-    return PairTables(joint.shape, tables, dict.fromkeys(pairs, 1.0))
+    return NoisyTables(joint.shape, tables, dict.fromkeys(pairs, 1.0))
 
 
 def groups_table(name, parties, size, people=10_000, groups=6) -> np.ndarray:

@@ -29,7 +29,7 @@ from tests.seeded.bug import Bug, replaced, wrapped
 
 def _distinct_rows(sample, scores, total):
     rows, first, counts = np.unique(sample, return_index=True, return_counts=True)
-    return importance_sampling.Coreset(rows, counts, total / (len(rows) * scores[first]))
+    return importance_sampling.WeightedSample(rows, counts, total / (len(rows) * scores[first]))
 
 
 def _rank_of_the_width(honest, gram, found, rest, smallest):

@@ -172,12 +172,12 @@ Size = Literal["declared", "public", "noisy", "hidden"]
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a federation came by its row order, and the record of the study that fixed it.
+    """A row order that a federation was put on, and the record of the study that fixed it.
 
     Parameters
     ----------
     mode, size
-        What was asked for.
+        The mode, and what is disclosed of the size.
     identity, people
         The order's name, and how many places it has.
     findings

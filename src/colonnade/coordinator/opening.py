@@ -26,7 +26,7 @@ Policy_contra = TypeVar("Policy_contra", contravariant=True)
 
 
 class SimulatedParty(Protocol[Policy_contra]):
-    """A party that can be opened in this process: `cn.Party`. The coordinator does not import it; it knows this much of it."""
+    """What the coordinator knows of `cn.Party`: it can be opened in this process. The coordinator does not import the class."""
 
     @classmethod
     def assemble(
@@ -63,7 +63,7 @@ def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str])
 
 
 def nodes_for(asked: Sequence[str], parties: Sequence[str], compute_nodes: Sequence[str]) -> tuple[str, ...]:
-    """Choose who computes on shares: the study's parties and the nodes without data; if too few, other parties, then us."""
+    """Choose who computes on shares: the study's parties and nodes without data, then other parties, then the coordinator."""
     nodes = [*asked, *(node for node in compute_nodes if node != COORDINATOR)]
     spare = [
         *(party for party in parties if party not in asked),

@@ -18,9 +18,9 @@ from colonnade.estimation.clustering import weighted_kmeans
 
 __all__ = [
     "CodedModel",
-    "Coreset",
     "Penalty",
     "Task",
+    "WeightedSample",
     "allocate_draws",
     "checked_totals",
     "joined_clusters",
@@ -41,7 +41,7 @@ SLACK = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Coreset:
+class WeightedSample:
     """A weighted sample of rows.
 
     Parameters
@@ -115,7 +115,7 @@ def allocate_draws(totals: Mapping[str, float], uniforms: Array) -> dict[str, in
     return {party: int(count) for party, count in zip(totals, counts, strict=True)}
 
 
-def weighted_coreset(sample: NDArray[np.int64], scores: Array, total: float) -> Coreset:
+def weighted_coreset(sample: NDArray[np.int64], scores: Array, total: float) -> WeightedSample:
     """Return the coreset of a multiset of rows.
 
     Parameters
@@ -136,7 +136,7 @@ def weighted_coreset(sample: NDArray[np.int64], scores: Array, total: float) -> 
         raise ProtocolError("The scores of the drawn rows are not positive.")
     rows, first, counts = np.unique(sample, return_index=True, return_counts=True)
     each = total / (len(sample) * scores[first])
-    return Coreset(rows, counts, counts * each)
+    return WeightedSample(rows, counts, counts * each)
 
 
 # How many draws are enough ------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def weighted_coreset(sample: NDArray[np.int64], scores: Array, total: float) -> 
 def regression_size(
     features: int, totals: float, parties: int, *, error: float, outliers: float, failure: float
 ) -> int:
-    """Return m of Theorem G.3: with it, all but a share ``outliers`` of the rows are approximated within ``error``.
+    """Return the size m of Theorem G.3: with it, all but a share ``outliers`` of the rows are approximated within ``error``.
 
     The sensitivities of rows for a least-squares problem sum to at most the rank of [1, X, y], and its pseudo-dimension is taken
     as d², as in the paper.
@@ -167,7 +167,7 @@ def regression_size(
 def kmeans_size(
     features: int, clusters: int, totals: float, parties: int, *, error: float, outliers: float, failure: float
 ) -> int:
-    """Return m of Theorem G.4; sensitivities for k-means sum to at most 2(k + 1), the pseudo-dimension is taken as dk."""
+    """Return the size m of Theorem G.4. Sensitivities sum to at most 2(k + 1), and the pseudo-dimension is taken as dk."""
     return _size(2.0 * (clusters + 1), totals, features * clusters, parties, error, outliers, failure)
 
 
@@ -195,7 +195,7 @@ class CodedModel:
 def sampled_regression(
     rows: Array, target: Array, weights: Array, people: int, *, penalty: Penalty, alpha: float, l1_ratio: float
 ) -> CodedModel:
-    """Fit weighted rows.
+    """Return a linear regression of weighted rows.
 
     Parameters
     ----------

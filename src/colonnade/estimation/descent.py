@@ -28,7 +28,7 @@ OptimiserName = Literal["sgd", "adam"]
 
 
 class Optimiser(Protocol):
-    """Turns gradients into steps."""
+    """A rule that turns gradients into steps."""
 
     def change(self, gradient: Array) -> Array:
         """Return what to add to the weights."""
@@ -36,7 +36,7 @@ class Optimiser(Protocol):
 
 @dataclass
 class Sgd:
-    """Steps against the gradient, with momentum.
+    """Gradient descent with momentum.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Sgd:
 
 @dataclass
 class Adam:
-    """Steps scaled coordinate by coordinate [Kingma–Ba 2015].
+    """Adam: steps scaled coordinate by coordinate [Kingma–Ba 2015].
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class Moments:
 
     @classmethod
     def of_release(cls, matrix: Array, variance: Array, count: int, features: Sequence[Feature]) -> "Moments":
-        """Read a release, and replace by the truth what the coding already says.
+        """Return the moments of a release. Entries that the coding already determines are replaced by their exact values.
 
         Products of two levels of one category are exactly 0, and the intercept times itself is the number of people.
         """
@@ -302,7 +302,7 @@ TIE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class ComponentsFit:
-    """Principal components.
+    """Principal components, their variances and the means of the columns.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.tables import PairTables
+from colonnade.estimation.tables import NoisyTables
 from colonnade.privacy.laws.sketch_law import SketchLaw
 
 __all__ = [
@@ -144,7 +144,7 @@ def _read(
     heard: NDArray[np.int64],
     heard_back: NDArray[np.int64],
 ) -> None:
-    """Go through the sketches: when cells had been waited for, which rang for both, what was heard alone."""
+    """Go through the sketches. Add up waiting times and common rings, and mark the rings that one party heard alone."""
     rows, columns = first.shape[1], second.shape[1]
     free = np.empty(columns, dtype=np.bool_)
     for sketch in range(first.shape[0]):
@@ -259,11 +259,11 @@ def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> 
 
 def sketched_tables(
     law: SketchLaw, sketches: Mapping[tuple[int, int], tuple[Codes, Codes]], sizes: tuple[int, ...], people: int
-) -> PairTables:
+) -> NoisyTables:
     """Return the tables of all pairs. Each pair has its own keys, and so its own noise."""
     fitted = {pair: sketched_table(law, *both, people) for pair, both in sketches.items()}
     tables = {pair: one.table for pair, one in fitted.items()}
-    return PairTables(sizes, tables, {pair: one.variance for pair, one in fitted.items()})
+    return NoisyTables(sizes, tables, {pair: one.variance for pair, one in fitted.items()})
 
 
 Counts = tuple[Array, Array, Array]

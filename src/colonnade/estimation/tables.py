@@ -17,7 +17,7 @@ from colonnade.estimation.counts import project_to_simplex
 
 __all__ = [
     "LARGEST_JOINT",
-    "PairTables",
+    "NoisyTables",
     "consistent_tables",
     "joint_errors",
     "maximum_entropy",
@@ -37,7 +37,7 @@ SURPRISE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class PairTables:
+class NoisyTables:
     """Tables of every pair of columns.
 
     Parameters
@@ -65,7 +65,7 @@ class PairTables:
             raise BadInput("The variance of noise must be finite and not negative.")
 
 
-def consistent_tables(tables: PairTables, total: float) -> PairTables:
+def consistent_tables(tables: NoisyTables, total: float) -> NoisyTables:
     """Return tables with common margins, non-negative cells and the given total.
 
     With two columns there is one table, and the answer is the nearest such one.
@@ -73,13 +73,13 @@ def consistent_tables(tables: PairTables, total: float) -> PairTables:
     if not 0 <= total < np.inf:
         raise BadInput("The total of a table must be finite and at least 0.")
     if len(tables.sizes) == 2:
-        return PairTables(tables.sizes, {(0, 1): project_to_simplex(tables.tables[0, 1], total)}, tables.variances)
+        return NoisyTables(tables.sizes, {(0, 1): project_to_simplex(tables.tables[0, 1], total)}, tables.variances)
     margins = [project_to_simplex(_margin(tables, column), total) for column in range(len(tables.sizes))]
     projected = {(a, b): project_to_margins(table, margins[a], margins[b]) for (a, b), table in tables.tables.items()}
-    return PairTables(tables.sizes, projected, tables.variances)
+    return NoisyTables(tables.sizes, projected, tables.variances)
 
 
-def plausible_total(tables: PairTables, people: int) -> float:
+def plausible_total(tables: NoisyTables, people: int) -> float:
     """Return the number of people, or the tables' own total where they contradict it.
 
     A person with a missing value is in no cell, so tables may add up to less than the public number of people. The
@@ -93,7 +93,7 @@ def plausible_total(tables: PairTables, people: int) -> float:
     return float(people) if estimate > people - doubt - 1e-6 * people else max(estimate, 0.0)
 
 
-def _margin(tables: PairTables, column: int) -> Array:
+def _margin(tables: NoisyTables, column: int) -> Array:
     """Average a column's margins over its tables, each weighted by its inverse variance."""
     margins, spreads = [], []
     for (a, b), table in tables.tables.items():
@@ -200,7 +200,7 @@ SWEEPS = 200
 LARGEST_UPDATES = 5_000
 
 
-def maximum_entropy(tables: PairTables, total: float, *, tolerance: float = 1e-9) -> Array:
+def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-9) -> Array:
     """Return the joint table of greatest entropy whose pair tables are the given, consistent ones.
 
     Parameters
@@ -227,7 +227,7 @@ def maximum_entropy(tables: PairTables, total: float, *, tolerance: float = 1e-9
     return joint if missed <= enough else _settle(joint, targets, total, enough)
 
 
-def _softened(tables: PairTables, total: float) -> dict[Pair, Array]:
+def _softened(tables: NoisyTables, total: float) -> dict[Pair, Array]:
     """Mix tables, if some have empty cells, with the products of their margins: the margins stay as they are."""
     products = {pair: np.outer(table.sum(axis=1), table.sum(axis=0)) / total for pair, table in tables.tables.items()}
     emptied = any(np.any((table == 0) & (products[pair] > 0)) for pair, table in tables.tables.items())
@@ -285,7 +285,7 @@ def _spread(table: Array, pair: Pair, dimensions: int) -> Array:
     return np.expand_dims(table, tuple(axis for axis in range(dimensions) if axis not in pair))
 
 
-def joint_errors(joint: Array, tables: PairTables) -> Array:
+def joint_errors(joint: Array, tables: NoisyTables) -> Array:
     """Return each cell's standard error from the noise of the pair tables, to first order.
 
     With D the cells and A the pair sums, a change b of the pairs changes the fit by D·Aᵀ(A·D·Aᵀ)⁺b. The cells in D
@@ -318,7 +318,7 @@ def _codes(shape: tuple[int, ...], pair: Pair) -> NDArray[np.intp]:
     return np.broadcast_to(first * shape[pair[1]] + second, shape).ravel()
 
 
-def _cautious(joint: Array, tables: PairTables) -> Array:
+def _cautious(joint: Array, tables: NoisyTables) -> Array:
     total = max(float(joint.sum()), 1.0)
     product = np.full(joint.shape, total)
     for axis in range(joint.ndim):

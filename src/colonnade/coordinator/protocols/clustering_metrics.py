@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import ColumnName, coded_width
-from colonnade.coordinator.protocols.score_releases import GuessedLabel, Histogram, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreCounts, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring
 from colonnade.plan import Plan, Step
@@ -159,7 +159,7 @@ class ClusteringEvaluation:
         return scoring.EvaluationResult(self.metrics(self._squared(releases, plan.people), opened, plan.people))
 
     def metrics(
-        self, squared: tuple[float, float], opened: Mapping[tuple[int, int], Histogram], people: int
+        self, squared: tuple[float, float], opened: Mapping[tuple[int, int], ScoreCounts], people: int
     ) -> tuple[scoring.Metric, ...]:
         """Return the loss between its two ends.
 
@@ -226,7 +226,7 @@ class ClusteringEvaluation:
         )
 
     def _largest(self, part: scoring.PartyScores) -> float:
-        """How large ‖x‖² + w·x can be: 1 + |w| for a number, the largest |1 + w| of its levels for a category."""
+        """Return the largest ‖x‖² + w·x: 1 + |w| for a number, the largest |1 + w| of its levels for a category."""
         largest, place = 0.0, 0
         for name in part.columns:
             column = self.columns[str(ColumnName(part.party, name))]
@@ -249,7 +249,7 @@ class ClusteringEvaluation:
         return total, variance
 
 
-def _weighted(histogram: Histogram, column: int, weights: Array, people: int) -> tuple[float, float, float]:
+def _weighted(histogram: ScoreCounts, column: int, weights: Array, people: int) -> tuple[float, float, float]:
     """Return a weighted count over people, extrapolated to no rounding, its variance, and what the extrapolation moved."""
     counts = histogram.counts[:, column]
     sharp = 2 * weights - histogram.smoothed(weights)

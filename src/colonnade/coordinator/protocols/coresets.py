@@ -16,7 +16,14 @@ from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_
 from colonnade.conversations.sums import LARGEST_TURN, batch_of
 from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, open_sum, unmasked_sum
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.coresets import Coreset, Task, allocate_draws, checked_totals, largest_total, weighted_coreset
+from colonnade.estimation.coresets import (
+    Task,
+    WeightedSample,
+    allocate_draws,
+    checked_totals,
+    largest_total,
+    weighted_coreset,
+)
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Array, Opened, Recall, Released, Rounds, ask_all, pack, unpack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
@@ -112,7 +119,7 @@ class CoresetFindings:
         Each party's coefficients (training ``"saga"``).
     """
 
-    coreset: Coreset
+    coreset: WeightedSample
     gathered: Floats | None = None
     clusters: Mapping[str, tuple[Floats, NDArray[np.int64]]] | None = None
     coefficients: BlockCoefficients | None = None
@@ -159,7 +166,7 @@ class CoresetStudy:
 
     @cached_property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
+        """The parties whose columns enter, in the federation's order."""
         return parties_of(self.columns)
 
     @cached_property
@@ -250,7 +257,7 @@ class CoresetStudy:
 
     # What follows -------------------------------------------------------------------------------------------------------
 
-    def _gather(self, plan: Plan, coreset: Coreset) -> Rounds:
+    def _gather(self, plan: Plan, coreset: WeightedSample) -> Rounds:
         replies = yield from ask_all(plan, "rows")
         parts = []
         for party in self.parties:
@@ -263,7 +270,7 @@ class CoresetStudy:
             raise ProtocolError("A party sent rows outside its public bounds.")
         return gathered
 
-    def _cluster(self, plan: Plan, coreset: Coreset) -> Rounds:
+    def _cluster(self, plan: Plan, coreset: WeightedSample) -> Rounds:
         replies = yield from ask_all(plan, "clusters", {"weights": pack(coreset.weights)})
         found = {}
         for party in self.parties:

@@ -18,7 +18,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.counts import independent_counts, joint_counts, project_counts, variance_of_counts
-from colonnade.estimation.tables import PairTables, consistent_tables, joint_errors, maximum_entropy, plausible_total
+from colonnade.estimation.tables import NoisyTables, consistent_tables, joint_errors, maximum_entropy, plausible_total
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
@@ -280,7 +280,7 @@ class PairCounts:
         opened = yield from open_jointly(plan, "tables")
         return self.combine(pair_tables_of(opened))
 
-    def combine(self, tables: PairTables) -> CountTable:
+    def combine(self, tables: NoisyTables) -> CountTable:
         """Fit one table to all pairs; with two parties the pair table is the answer."""
         arrange = self.layout.arrange
         total = plausible_total(tables, self.people)
@@ -299,10 +299,10 @@ class PairCounts:
         tables = {pair: counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in pair)) for pair in pairs}
         if len(sizes) == 2:
             return np.full(sizes, cell_variance)
-        return _fit_stderr(counts, PairTables(sizes, tables, dict.fromkeys(pairs, cell_variance))) ** 2
+        return _fit_stderr(counts, NoisyTables(sizes, tables, dict.fromkeys(pairs, cell_variance))) ** 2
 
 
-def pair_tables_of(opened: JointResult) -> PairTables:
+def pair_tables_of(opened: JointResult) -> NoisyTables:
     """Cut the opened entries into one table per pair of parties."""
     widths = opened.joint.widths
     whole = np.zeros((sum(widths), sum(widths)))
@@ -314,10 +314,10 @@ def pair_tables_of(opened: JointResult) -> PairTables:
     tables: Mapping[tuple[int, int], Array] = {
         (a, b): whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] for a, b in pairs
     }
-    return PairTables(tuple(widths), tables, dict.fromkeys(pairs, variance))
+    return NoisyTables(tuple(widths), tables, dict.fromkeys(pairs, variance))
 
 
-def _fit_stderr(joint: Array, tables: PairTables) -> Array:
+def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
     """Return the standard error that the tables' noise gives each cell of the fit.
 
     For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
@@ -327,7 +327,7 @@ def _fit_stderr(joint: Array, tables: PairTables) -> Array:
     return _relative_stderr(joint, tables)
 
 
-def _relative_stderr(joint: Array, tables: PairTables) -> Array:
+def _relative_stderr(joint: Array, tables: NoisyTables) -> Array:
     squares = np.zeros(joint.shape)
     for pair, table in tables.tables.items():
         sigma = tables.variances[pair] ** 0.5

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.score_releases import Histogram, ScoreGram, ScoreHistogramRelease, ScoreMoments
+from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreGram, ScoreHistogramRelease, ScoreMoments
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import EvaluationResult, Metric, bounded_metric, interval_reach, party_scores
 from colonnade.plan import Plan, Step
@@ -72,7 +72,7 @@ class ClassifierEvaluation:
         return EvaluationResult((_accuracy_within(opened, pairs, len(self.classes), self.level), *ranks))
 
 
-def binary_metrics(histogram: Histogram, classes: Sequence[str], level: float) -> EvaluationResult:
+def binary_metrics(histogram: ScoreCounts, classes: Sequence[str], level: float) -> EvaluationResult:
     """Return accuracy, AUC and Brier score, and tables of confusion and calibration."""
     above = _share_above(histogram, 0.0)
     right = np.column_stack([1 - above, above])
@@ -87,7 +87,7 @@ def binary_metrics(histogram: Histogram, classes: Sequence[str], level: float) -
     return EvaluationResult(metrics, tables)
 
 
-def ranking_metric(histogram: Histogram, label: int, level: float, name: str) -> Metric:
+def ranking_metric(histogram: ScoreCounts, label: int, level: float, name: str) -> Metric:
     """Return how often somebody with the label scores above somebody with another one; ties count half."""
     inside = histogram.counts[:, label]
     outside = histogram.counts.sum(axis=1) - inside
@@ -101,7 +101,7 @@ def ranking_metric(histogram: Histogram, label: int, level: float, name: str) ->
 
 
 def _accuracy_within(
-    histograms: Sequence[Histogram], pairs: Sequence[tuple[int, int]], classes: int, level: float
+    histograms: Sequence[ScoreCounts], pairs: Sequence[tuple[int, int]], classes: int, level: float
 ) -> Metric:
     """Return the accuracy between what all comparisons of a class leave open; every error rate at its own share of the level."""
     share = 1 - (1 - level) / (2 * len(pairs))
@@ -132,13 +132,13 @@ def _rank(inside: Array, outside: Array) -> tuple[float, Array]:
     return value, np.column_stack([(below / second - value) / first, (over / first - value) / second])
 
 
-def _share(histogram: Histogram, weights: Array, name: str, level: float) -> Metric:
+def _share(histogram: ScoreCounts, weights: Array, name: str, level: float) -> Metric:
     """Return Σ weights·counts / Σ counts."""
     value, error = _quotient(histogram, weights, np.ones_like(weights), level)
     return bounded_metric(name, value, error, floor=0.0, ceiling=1.0)
 
 
-def _quotient(histogram: Histogram, above: Array, below: Array, level: float) -> tuple[float, float]:
+def _quotient(histogram: ScoreCounts, above: Array, below: Array, level: float) -> tuple[float, float]:
     """Return a quotient of two weighted sums of counts, extrapolated to no rounding, and the reach of its interval."""
     counts = histogram.counts
     sharp = [_sharpened(histogram, weights) for weights in (above, below)]
@@ -155,23 +155,23 @@ def _quotient(histogram: Histogram, above: Array, below: Array, level: float) ->
     ) + half_a_person
 
 
-def _sharpened(histogram: Histogram, weights: Array) -> Array:
+def _sharpened(histogram: ScoreCounts, weights: Array) -> Array:
     """Return the weights that give twice a sum minus the sum after rounding once more."""
     return np.column_stack([2 * column - histogram.smoothed(column) for column in weights.T])
 
 
-def _coins(histogram: Histogram, weights: Array) -> float:
+def _coins(histogram: ScoreCounts, weights: Array) -> float:
     """Return the variance that the coins of rounding give a weighted sum of counts."""
     spread = np.column_stack([histogram.smoothed(column**2) - histogram.smoothed(column) ** 2 for column in weights.T])
     return max(float(np.sum(np.maximum(spread, 0.0) * np.maximum(histogram.counts, 0.0))), 0.0)
 
 
-def _share_above(histogram: Histogram, threshold: float) -> Array:
+def _share_above(histogram: ScoreCounts, threshold: float) -> Array:
     """Return which share of each bin, as wide as the step around its score, lies above a threshold."""
     return np.clip((histogram.scores - threshold) / histogram.step + 0.5, 0.0, 1.0)
 
 
-def _confusion(histogram: Histogram, above: Array, classes: Sequence[str], level: float) -> pd.DataFrame:
+def _confusion(histogram: ScoreCounts, above: Array, classes: Sequence[str], level: float) -> pd.DataFrame:
     rows = []
     for truth in (0, 1):
         for guess, share in ((0, 1 - above), (1, above)):
@@ -186,7 +186,7 @@ def _confusion(histogram: Histogram, above: Array, classes: Sequence[str], level
     return pd.DataFrame(rows, columns=["true", "predicted", "count", "low", "high"]).set_index(["true", "predicted"])
 
 
-def _calibration(histogram: Histogram, level: float) -> pd.DataFrame:
+def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
     """Return, for each tenth of predicted probability, the predicted and the observed share of the second class."""
     edges = np.linspace(0, 1, CALIBRATION_BINS + 1)
     cuts = [-math.inf, *(math.log(edge / (1 - edge)) for edge in edges[1:-1]), math.inf]

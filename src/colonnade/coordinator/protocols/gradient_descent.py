@@ -97,7 +97,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended.
+    """The result of a descent.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Descent:
     weights
         The averaged weights of the coded columns, in that order.
     steps
-        How many steps were taken.
+        The number of steps that were taken.
     """
 
     features: tuple[Feature, ...]
@@ -165,7 +165,7 @@ class GradientDescent:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Whose columns enter, in the federation's order."""
+        """The parties whose columns enter, in the federation's order."""
         return parties_of(self.columns)
 
     @property

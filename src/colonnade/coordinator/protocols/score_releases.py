@@ -29,8 +29,8 @@ from colonnade.steps.joint import Joint
 __all__ = [
     "SCALE",
     "GuessedLabel",
-    "Histogram",
     "Prediction",
+    "ScoreCounts",
     "ScoreGram",
     "ScoreHistogramRelease",
     "ScoreMoments",
@@ -217,7 +217,7 @@ class GuessedLabel:
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram:
+class ScoreCounts:
     """Noisy counts of people by bin of their score and by label.
 
     Parameters
@@ -251,7 +251,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class ScoreHistogramRelease:
-    """One joint opening of a histogram.
+    """One joint opening of a histogram of scores by label.
 
     Parameters
     ----------
@@ -304,12 +304,12 @@ class ScoreHistogramRelease:
         opened = yield from open_jointly(plan, self.name)
         return self.read(opened)
 
-    def read(self, opened: JointResult) -> Histogram:
+    def read(self, opened: JointResult) -> ScoreCounts:
         """Read the opened counts."""
         counts = opened.cross.reshape(self.bins, len(self.kept)).astype(np.float64)
         start = self.offset + sum(float(part.low[0]) for part in self.parts)
         scores = np.asarray(start + self.step * np.arange(self.bins), dtype=np.float64)
-        return Histogram(counts, scores, self.step, opened.joint.noise.opened_variance, len(self.parts))
+        return ScoreCounts(counts, scores, self.step, opened.joint.noise.opened_variance, len(self.parts))
 
     @property
     def bins(self) -> int:
@@ -367,7 +367,7 @@ RESOLUTION = 40
 
 @dataclass(frozen=True)
 class Prediction:
-    """One scoring of all people.
+    """The scores of all people, opened to one party.
 
     Parameters
     ----------

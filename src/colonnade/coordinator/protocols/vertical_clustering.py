@@ -28,7 +28,7 @@ from colonnade.estimation.clustering import Grid, fitted_grid, independent_grid,
 from colonnade.estimation.clustering_budget import ClusteringPrices, WeightMethod
 from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
 from colonnade.estimation.sketch_tables import sketched_tables
-from colonnade.estimation.tables import PairTables, consistent_tables, plausible_total
+from colonnade.estimation.tables import NoisyTables, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Unit
 from colonnade.privacy.laws.response import best_channel
@@ -152,7 +152,7 @@ class VerticalClustering:
         margins = [self._margin(releases[block.party]) for block in self.blocks]
         return independent_grid(margins, float(self.people))
 
-    def from_tables(self, tables: PairTables) -> Grid:
+    def from_tables(self, tables: NoisyTables) -> Grid:
         """Fit the grid to noisy pair tables."""
         total = plausible_total(tables, self.people)
         return fitted_grid(consistent_tables(tables, total), total)
@@ -182,7 +182,7 @@ class VerticalClustering:
         even = np.full((self.local_clusters,) * 2, self.people / self.local_clusters**2)
         variance = float(variance_of_counts(even, [channel, channel]).mean())
         sizes = (self.local_clusters,) * len(reports)
-        agreed = consistent_tables(PairTables(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
+        agreed = consistent_tables(NoisyTables(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
         return fitted_grid(agreed, float(self.people))
 
     def _centres_step(self, block: ClusteringBlock) -> Step:
