@@ -252,7 +252,7 @@ class Policy:
             kind_of(step).admission == Admission.ALIGNMENT for step in plan.steps
         ):
             raise PolicyRefusal(
-                f"This party's policy requires studies of at least {self.min_people:,} people (min_people)."
+                f"The study covers fewer people than this party's policy requires (min_people={self.min_people})."
             )
 
     def _check_sharing(self, plan: Plan) -> None:
