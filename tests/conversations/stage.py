@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.conversation import Member
-from colonnade.conversations.letters import Letter
-from colonnade.conversations.products import Dealer, ProductRun
+from colonnade.conversations.products import Dealer, ProductLetter, ProductRun
 from colonnade.errors import ColonnadeError
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
@@ -131,12 +130,12 @@ class Table(Dealer):
 class Watched(ProductRun):
     """A run whose plaintext letters are kept, and which a subclass may make lie."""
 
-    written: dict[tuple[int, str], Letter]
+    written: dict[tuple[int, str], ProductLetter]
 
-    def alter(self, turn: int, receiver: str, letter: Letter) -> Letter:
+    def alter(self, turn: int, receiver: str, letter: ProductLetter) -> ProductLetter:
         return letter
 
-    def _letter(self, turn, point, shares, checks) -> Letter:
+    def _letter(self, turn, point, shares, checks) -> ProductLetter:
         receiver = self.joint.nodes[point - 1]
         letter = self.alter(turn, receiver, super()._letter(turn, point, shares, checks))
         self.__dict__.setdefault("written", {})[turn, receiver] = letter
@@ -153,8 +152,8 @@ class Watched(ProductRun):
         return [np.concatenate(parts, axis=1) for parts in zip(*(held[chunk] for chunk in sorted(held)), strict=True)]
 
 
-def altered(letter: Letter, **changes: object) -> Letter:
-    return Letter(**{name: getattr(letter, name) for name in letter.__struct_fields__} | changes)
+def altered(letter: ProductLetter, **changes: object) -> ProductLetter:
+    return ProductLetter(**{name: getattr(letter, name) for name in letter.__struct_fields__} | changes)
 
 
 @dataclass

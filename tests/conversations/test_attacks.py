@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import products as run_module
-from colonnade.conversations.degree_check import Chain, challenge
-from colonnade.conversations.letters import Letter
+from colonnade.conversations.degree_check import ChallengeChain, challenge
+from colonnade.conversations.products import ProductLetter
 from colonnade.errors import ProtocolError
 from colonnade.secure.framing import digest
 from colonnade.secure.residues import Elements
@@ -182,10 +182,10 @@ class Gullible(Watched):
 class Equivocates(Gullible):
     """Cy commits to one chain towards Ana and to another towards Bo."""
 
-    def chain(self, receiver: str) -> Chain:
-        return Chain(seed("chain for", receiver), len(self.chunks))
+    def chain(self, receiver: str) -> ChallengeChain:
+        return ChallengeChain(seed("chain for", receiver), len(self.chunks))
 
-    def alter(self, turn: int, receiver: str, letter: Letter) -> Letter:
+    def alter(self, turn: int, receiver: str, letter: ProductLetter) -> ProductLetter:
         if turn == 1:
             return altered(letter, head=self.chain(receiver).head)
         if 2 <= turn <= len(self.chunks) + 1:
@@ -198,7 +198,7 @@ class Equivocates(Gullible):
         return run_module.commitments(heads)
 
 
-def shown_checks(stage: Stage) -> Iterator[Letter]:
+def shown_checks(stage: Stage) -> Iterator[ProductLetter]:
     return (letter for name in ("ana", "bo") for letter in stage.runs[name].written.values() if letter.check)
 
 

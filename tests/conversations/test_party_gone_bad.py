@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import products as run_module
-from colonnade.conversations.degree_check import Chain
-from colonnade.conversations.letters import Letter
+from colonnade.conversations.degree_check import ChallengeChain
+from colonnade.conversations.products import ProductLetter
 from colonnade.errors import ColonnadeError, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
@@ -73,7 +73,7 @@ def writing(change) -> type[Watched]:
     """A member that writes other letters than it should."""
 
     class Writes(Watched):
-        def alter(self, turn: int, receiver: str, letter: Letter) -> Letter:
+        def alter(self, turn: int, receiver: str, letter: ProductLetter) -> ProductLetter:
             return change(self, turn, receiver, letter)
 
     return Writes
@@ -106,7 +106,7 @@ BAD_LETTERS = {
     "no seed": part("table", lambda _: None),
     "another end of its chain": part("head", lambda _: seed("another end")),
     "no end of its chain": part("head", lambda _: b""),
-    "a link of another chain": part("reveal", lambda _: Chain(seed("another chain"), 2).link(1)),
+    "a link of another chain": part("reveal", lambda _: ChallengeChain(seed("another chain"), 2).link(1)),
     "the end of its chain in place of a link": writing(
         lambda run, turn, receiver, letter: altered(letter, reveal=run._chain.head) if letter.reveal else letter
     ),
@@ -152,7 +152,8 @@ class Talks(Watched):
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"not a letter", codec.encode(Letter()) + b"\0", codec.encode(Propose(plan=a_plan({"a": 1, "b": 1})))]
+    "body",
+    [b"", b"not a letter", codec.encode(ProductLetter()) + b"\0", codec.encode(Propose(plan=a_plan({"a": 1, "b": 1})))],
 )
 def test_sealed_bytes_that_are_no_letter_are_refused(body):
     turn, refused = a_stage(type("Talks", (Talks,), {"body": body})).refusals()

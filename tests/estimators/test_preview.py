@@ -115,7 +115,7 @@ def test_a_delta_above_the_caps_is_refused_before_anything_is_asked(name):
         before = f.budget()
         for call in (STUDIES[name]().set_params(delta=1e-6).preview, STUDIES[name]().set_params(delta=1e-6).fit):
             with pytest.raises(
-                cn.BudgetExceeded, match="delta of 1e-06 exceeds the 1e-07 of this party's cap"
+                cn.BudgetExceeded, match="delta of 1e-06 exceeds the 1e-07 in the budget of party"
             ) as caught:
                 call(f)
             assert caught.value.spent is None

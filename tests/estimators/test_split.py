@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.party.steps.agreements import belongs
+from colonnade.party.steps.agreements import in_second_part
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
 from colonnade.steps.keys import part_identity
@@ -101,7 +101,7 @@ def test_a_share_of_people_is_about_that_share_and_does_not_depend_on_the_place(
     """A keyed hash: over many keys every place falls on either side equally often, and shares are binomial."""
     share, people, keys = 0.2, 200, 2_000
     source = kit.source("keys of divisions")
-    taken = np.array([belongs(source.bytes(32), people, share) for _ in range(keys)])
+    taken = np.array([in_second_part(source.bytes(32), people, share) for _ in range(keys)])
     by_place = taken.sum(axis=0)
     assert stats.chi2.sf(((by_place - keys * share) ** 2 / (keys * share * (1 - share))).sum(), people) > kit.ALPHA
     total = int(taken.sum())

@@ -17,7 +17,7 @@ from colonnade.errors import LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.ledger import migration
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import Facts, row_hash
+from colonnade.party.ledger.rows import TRIGGERS, Facts, row_hash
 from colonnade.privacy.accounting import NANO, Loss
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, flipped, view
@@ -201,7 +201,7 @@ def test_the_hash_of_the_migration_pins_every_old_row(tmp_path):
                 "UPDATE entries SET detail = ?, hash = ? WHERE sequence = ?",
                 (forged.detail, row_hash(forged), forged.sequence),
             )
-            file.execute(next(one for one in migration.TRIGGERS if "only_an_answer_is_ever_added" in one))
+            file.execute(next(one for one in TRIGGERS if "only_an_answer_is_ever_added" in one))
         with pytest.raises(LedgerCorrupt, match=f"Row {last.sequence} "):
             SqliteLedger.open(other)
 

@@ -201,7 +201,7 @@ BUGS = [
     ),
     Bug(
         "the share of a division is not the one that was asked for",
-        wrapped(division, "belongs", lambda honest, key, people, share: honest(key, people, share * 1.05)),
+        wrapped(division, "in_second_part", lambda honest, key, people, share: honest(key, people, share * 1.05)),
         division.test_a_share_of_people_is_about_that_share_and_does_not_depend_on_the_place,
     ),
     _model_bug(

@@ -32,12 +32,10 @@ from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply, Settled, pack, unpack
-from colonnade.secure.framing import digest
+from colonnade.secure import framing, mail, stream
 from colonnade.secure.group_secret import GroupSecret
-from colonnade.secure.mail import Session
-from colonnade.secure.stream import subseed
 
-__all__ = ["CohortPart", "CohortRun", "KeyKeeper", "KeyRun", "list_hash", "packed_list", "unpacked_list"]
+__all__ = ["CohortKeeper", "CohortRun", "KeyKeeper", "KeyRun", "list_hash", "packed_list", "unpacked_list"]
 
 
 SETTLES = 3
@@ -79,7 +77,7 @@ class KeyRun(Conversation):
         self._step = step
         self._secret = secret
         self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: Session | None = None
+        self._session: mail.Session | None = None
         self._group: GroupSecret | None = None
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
@@ -90,7 +88,9 @@ class KeyRun(Conversation):
             return self._meeting.greet()
         if number == 1:
             session = self._meeting.meet(letters)
-            self._group = GroupSecret(session, self._name, 1, subseed(self._secret, "colonnade group contribution"))
+            self._group = GroupSecret(
+                session, self._name, 1, stream.subseed(self._secret, "colonnade group contribution")
+            )
             return _posted(self._group.commit())
         if self._group is None or number > SETTLES:
             raise ProtocolError("A turn after the end of a conversation.")
@@ -108,7 +108,7 @@ def _posted(letters: Mapping[str, bytes]) -> Posted:
 LARGEST_LIST = 1 << 26
 
 
-class CohortPart(Protocol):
+class CohortKeeper(Protocol):
     """What a party brings: its list, and somewhere durable to keep the order of its rows."""
 
     def keep_cohort(self, identity: str, cohort: Sequence[str]) -> Described:
@@ -131,7 +131,7 @@ class CohortRun(Conversation):
     name: ClassVar[str] = "cohort"
 
     def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, *, part: CohortPart | None, secret: bytes
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: CohortKeeper | None, secret: bytes
     ) -> None:
         if part is None:
             raise ProtocolError("Only a data party has rows to put in order.")
@@ -150,7 +150,7 @@ class CohortRun(Conversation):
         cohort = unpacked_list(inputs)
         if list_hash(cohort) != self._listed:
             raise PlanMismatch("The list is not the one that stands in the plan.")
-        return self._part.keep_cohort(digest("colonnade cohort v2", self._plan).hex(), cohort)
+        return self._part.keep_cohort(framing.digest("colonnade cohort v2", self._plan).hex(), cohort)
 
 
 def packed_list(cohort: Sequence[str]) -> dict[str, Array]:

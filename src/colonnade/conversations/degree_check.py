@@ -18,11 +18,11 @@ from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import check_repetitions, expand
 from colonnade.secure.stream import subseed
 
-__all__ = ["Chain", "CheckedProduct", "challenge", "commitments", "follows"]
+__all__ = ["ChallengeChain", "CheckedProduct", "challenge", "check_link", "commitments"]
 
 
-class Chain:
-    """One node's chain.
+class ChallengeChain:
+    """One node's chain of challenges.
 
     Parameters
     ----------
@@ -48,10 +48,10 @@ class Chain:
         return self._links[number]
 
     def __repr__(self) -> str:
-        return f"Chain({len(self._links) - 1} links, <hidden>)"
+        return f"ChallengeChain({len(self._links) - 1} links, <hidden>)"
 
 
-def follows(link: bytes, known: bytes) -> None:
+def check_link(link: bytes, known: bytes) -> None:
     """Refuse a link that does not lead to the one already known."""
     if not constant_time.bytes_eq(_next(link), known):
         raise ProtocolError("A node revealed another challenge than it committed to.")
@@ -95,7 +95,7 @@ class CheckedProduct(ShareProduct):
         self._combined = entry_pairs(wide)[1] >= sum(widths)  # shares times row weights; the others are the product
 
     def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
-        """Add one chunk: this node's shares, an array a data party, columns by rows, under the chunk's challenge."""
+        """Add one chunk: this node's shares, one array per data party, columns by rows, under the chunk's challenge."""
         shape = (self._repetitions, shares[0].shape[1])
         weights = expand(self._arithmetic, subseed(challenge, "colonnade degree check: rows"), 0, shape)
         self.add([*shares, weights])
@@ -118,7 +118,7 @@ class CheckedProduct(ShareProduct):
         return self._arithmetic.add(np.array(total, dtype=np.uint64), *noise_shares)
 
     def checks(self, masks: Sequence[Elements], challenge: bytes) -> list[Elements]:
-        """Return what this node shows the others: for each dealing one element a repetition."""
+        """Return what this node shows the others: for each dealing one element per repetition."""
         combined = self._products.elements()[self._combined].reshape(-1, self._repetitions)
         dealings = np.split(combined, np.cumsum(self._widths)[:-1])
         return [self._check(*dealing, challenge) for dealing in zip(dealings, masks, strict=True)]

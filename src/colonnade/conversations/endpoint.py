@@ -4,14 +4,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from colonnade.conversations.agreements import CohortRun, KeyRun
+from colonnade.conversations import agreements, gradient, matching, products, scores, sums, union
 from colonnade.conversations.conversation import Conversation, Member
-from colonnade.conversations.gradient import GradientRun
-from colonnade.conversations.matching import MatchingRun
-from colonnade.conversations.products import ProductRun
-from colonnade.conversations.scores import ScoreRun
-from colonnade.conversations.sums import SagaRun, SumRun
-from colonnade.conversations.union import UnionRun
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -25,15 +19,15 @@ __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversa
 CONVERSATIONS: Mapping[str, type[Conversation]] = {
     conversation.name: conversation
     for conversation in (
-        CohortRun,
-        GradientRun,
-        KeyRun,
-        MatchingRun,
-        ProductRun,
-        SagaRun,
-        ScoreRun,
-        SumRun,
-        UnionRun,
+        agreements.CohortRun,
+        gradient.GradientRun,
+        agreements.KeyRun,
+        matching.MatchingRun,
+        products.ProductRun,
+        sums.SagaRun,
+        scores.ScoreRun,
+        sums.SumRun,
+        union.UnionRun,
     )
 }
 
@@ -50,16 +44,16 @@ def conversation_kind(plan: Plan, name: str) -> type[StepKind]:
 class Runs:
     """The run that is under way at one member. A new run takes the place of the old one.
 
-    A turn asked again is answered with the same bytes, from memory; a turn out of order is refused. After a restart
-    nothing is remembered: the coordinator starts another run of the same plan, and data parties take part in it with
-    the seed that their ledger kept.
+    A turn that is asked again is answered with the same bytes, from memory. A turn out of order is refused. After a restart
+    nothing is remembered: the coordinator starts another run of the same plan, and data parties take part in it with the seed
+    that their ledger kept.
 
     Parameters
     ----------
     member
         Who we are.
     fresh
-        A source of random bytes.
+        Returns so many fresh random bytes.
     """
 
     def __init__(self, member: Member, fresh: Callable[[int], bytes]) -> None:
@@ -93,7 +87,7 @@ class Runs:
         return self._opened.get((codec.digest(plan), step))
 
     def _remember(self, request: Post, answer: bytes) -> None:
-        """Whoever decides over an opening opens once: a second one, with a peer's other inputs and the same noise, would tell."""
+        """Keep an opening, so that there is no second one: the same noise on a peer's other inputs would show the difference."""
         assert self._run is not None
         if request.turn != self._run.deciding_turn:
             return
@@ -136,7 +130,7 @@ def check_membership(plan: Plan, name: str, pinned: Mapping[str, object], federa
 
 
 class ComputeNode:
-    """A member without data: no table, no ledger, no noise that counts; it holds shares while a run lasts.
+    """A member without data: it has no table and no ledger, and holds shares while a run lasts.
 
     Parameters
     ----------
@@ -145,7 +139,7 @@ class ComputeNode:
     federation
         The federation's hash.
     fresh
-        A source of random bytes.
+        Returns so many fresh random bytes.
     """
 
     def __init__(self, member: Member, federation: str, fresh: Callable[[int], bytes]) -> None:

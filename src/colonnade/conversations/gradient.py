@@ -1,4 +1,4 @@
-"""One run of a gradient descent at one member: a handshake, then two turns a step.
+"""One run of a gradient descent at one member: a handshake, then two turns per step.
 
 ::
 
@@ -14,7 +14,7 @@ Weights are public and chosen by the coordinator, who may choose any: parties cl
 polynomials of degree 2t: any N values lie on one, so there is nothing to check, and a single honest dealer's polynomial makes
 the N opened shares uniform but for their interpolated sum. That sum is all that is learnt: Σ_i λ_i·v(i)·x(i) plus noise.
 A party that deals values v(i) of no low degree turns an honest party's row into the linear functional x ↦ Σ_i λ_i·v(i)·x(i)
-of a random polynomial x of degree t, of which the adversary knows at most t values. Given these, such a functional either is
+of a random polynomial x of degree t. The adversary knows at most t of its values. Given these, such a functional either is
 k·x(0) plus known terms, for some k, or is uniform whatever x(0) is. In the first case the party could as well have shared the
 score k by the book, which is the amplification that every statement excludes (parties are semi-honest in their inputs); in
 the second it has spoilt a step. With N > 2t + 1 this would fail: the redundant shares carry no noise of their own.
@@ -32,15 +32,12 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
-from colonnade.secure.framing import digest
-from colonnade.secure.mail import Session
+from colonnade.secure import framing, mail, residues, stream
 from colonnade.secure.products import ShareProduct
-from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, expand
-from colonnade.secure.stream import subseed
 from colonnade.steps.gradient import LARGEST_WEIGHT, GradientTerms
 
-__all__ = ["GradientRun", "Learner", "Place", "StepLetter"]
+__all__ = ["GradientLearner", "GradientRun", "Place", "StepLetter"]
 
 Integers = NDArray[np.int64]
 
@@ -48,7 +45,7 @@ _SEED = 32
 _FIRST_STEP = 3
 
 
-class Learner(Protocol):
+class GradientLearner(Protocol):
     """What a data party brings to a descent; a dataless node brings none."""
 
     def begin(self) -> tuple[int, bytes]:
@@ -94,17 +91,17 @@ class GradientRun(Conversation):
     name: ClassVar[str] = "gradient"
 
     def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, *, part: Learner | None, secret: bytes
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: GradientLearner | None, secret: bytes
     ) -> None:
         self.terms = GradientTerms.read(plan, step)
         self._me = member.name
         self._part = part
         self._secret = secret
         self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
-        self._session: Session | None = None
+        self._session: mail.Session | None = None
         self._own = Place(first=0, key=b"")
         self._first = 0
-        self._kept: tuple[Elements, Elements] | None = None
+        self._kept: tuple[residues.Elements, residues.Elements] | None = None
 
     @property
     def point(self) -> int | None:
@@ -174,7 +171,9 @@ class GradientRun(Conversation):
         product.add([scores, columns])
         return Opened(share=pack(product.masked([noise for _, noise in received])), own=None)
 
-    def _received(self, owner: str, turn: int, letters: Mapping[str, Blob]) -> tuple[Elements, Elements]:
+    def _received(
+        self, owner: str, turn: int, letters: Mapping[str, Blob]
+    ) -> tuple[residues.Elements, residues.Elements]:
         if owner == self._me:
             kept, self._kept = self._kept, None
             if kept is None:
@@ -185,7 +184,7 @@ class GradientRun(Conversation):
         rows = self._element(letter.rows, self.terms.threshold, shape)
         return rows, self._element(letter.noise, self._double, (self.terms.columns,))
 
-    def _element(self, parcel: Blob, degree: int, shape: tuple[int, ...]) -> Elements:
+    def _element(self, parcel: Blob, degree: int, shape: tuple[int, ...]) -> residues.Elements:
         assert self.point is not None
         if self.point > degree:
             return self.terms.arithmetic.from_bytes(parcel.view, shape)
@@ -193,20 +192,22 @@ class GradientRun(Conversation):
             raise ProtocolError("A letter lacks a seed.")
         return expand(self.terms.arithmetic, bytes(parcel.view), 0, shape)
 
-    def _parcel(self, dealing: Dealing, shares: tuple[Elements, ...], point: int) -> Blob:
+    def _parcel(self, dealing: Dealing, shares: tuple[residues.Elements, ...], point: int) -> Blob:
         if point <= dealing.degree:
             return Blob(dealing.seeds[point])
         return Blob(self.terms.arithmetic.to_bytes(shares[point - 1]))
 
     def _dealing(self, what: str, degree: int, turn: int) -> Dealing:
-        seed = digest("colonnade gradient dealing v1", subseed(self._secret, f"colonnade gradient {what}"), turn)
+        seed = framing.digest(
+            "colonnade gradient dealing v1", stream.subseed(self._secret, f"colonnade gradient {what}"), turn
+        )
         bound = self.terms.largest if what == "rows" else None
         return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed, bound=bound)
 
     def _weights(self, inputs: Mapping[str, Array]) -> Integers:
         weights: NDArray[Any] | None = unpack(inputs["weights"]) if "weights" in inputs else None
         if weights is None or weights.dtype != np.int64 or weights.shape != (self.terms.columns,):
-            raise ProtocolError("A step takes one whole number a weight.")
+            raise ProtocolError("A step takes one whole number per weight.")
         if np.any(weights > LARGEST_WEIGHT) or np.any(weights < -LARGEST_WEIGHT):
             raise ProtocolError("A weight is too large.")
         return weights.astype(np.int64)

@@ -6,7 +6,7 @@
     turn 1              in: everyone's hello         out: a key for each pair; the leader's first block of blinded ids
     turn j (2 … C+1)    in: the leader's block j-1   out: that block evaluated; the leader's block j
     turn C+1+d (1 … D)  in: evaluated blocks         out: block d of each party's map
-    turn C+D+2          in: the last block of maps   out: the leader's tags, one a place of the row order
+    turn C+D+2          in: the last block of maps   out: the leader's tags, one per place of the row order
     turn C+D+3          in: tags                     out: the alignment's name and its public number of people, once kept
 
 How many turns there are, who writes to whom, and how long every letter is follow from the plan and from the number of places,
@@ -28,20 +28,17 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
-from colonnade.secure.framing import digest
+from colonnade.secure import framing, keys, mail, stream
 from colonnade.secure.hidden_map import HiddenMap, Words
-from colonnade.secure.keys import SEED_BYTES, Secret
-from colonnade.secure.mail import Session
 from colonnade.secure.matching import POINT_BYTES, Follower, Leader, Points, drawn_order, hash_ids, padded
-from colonnade.secure.stream import subseed
 from colonnade.steps.alignment import Matching
 
-__all__ = ["MatchingPart", "MatchingRun"]
+__all__ = ["ListKeeper", "MatchingRun"]
 
 WORD_BYTES = 16
 
 
-class MatchingPart(Protocol):
+class ListKeeper(Protocol):
     """What a party brings: its list, and somewhere durable to keep the order of its rows."""
 
     def begin(self) -> list[bytes]:
@@ -92,7 +89,7 @@ class MatchingRun(Conversation):
     name: ClassVar[str] = "matching"
 
     def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, *, part: MatchingPart | None, secret: bytes
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: ListKeeper | None, secret: bytes
     ) -> None:
         if part is None:
             raise ProtocolError("Only a data party has a list.")
@@ -102,7 +99,7 @@ class MatchingRun(Conversation):
         self._plan = codec.digest(plan)
         self._secret = secret
         self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: Session | None = None
+        self._session: mail.Session | None = None
         self._side: Leader | Follower | None = None
         self._keys: dict[str, bytes] = {}
         self._maps: dict[str, list[Words]] = {}
@@ -132,7 +129,7 @@ class MatchingRun(Conversation):
     def _begin(self, hellos: Mapping[str, Blob]) -> None:
         self._session = self._meeting.meet(hellos)
         ids = self._part.begin()
-        secret = Secret(subseed(self._secret, "colonnade matching"))
+        secret = keys.Secret(stream.subseed(self._secret, "colonnade matching"))
         digests = padded(hash_ids(ids, self._plan), self._matching.capacities[self._me], secret)
         self._side = (Leader if self.leads else Follower)(digests, len(ids), secret)
         later = [peer for peer in self._session.peers if peer > self._me]
@@ -172,7 +169,7 @@ class MatchingRun(Conversation):
 
     def _take_keys(self, letters: Mapping[str, MatchLetter]) -> None:
         for sender, letter in letters.items():
-            if (len(letter.key) == SEED_BYTES) != (sender < self._me):
+            if (len(letter.key) == keys.SEED_BYTES) != (sender < self._me):
                 raise ProtocolError("A letter lacks a key, or holds one that it should not.")
             if sender < self._me:
                 self._keys[sender] = letter.key
@@ -212,8 +209,8 @@ class MatchingRun(Conversation):
         parts = self._leader_parts(turn) if self.leads else self._follower_parts(turn)
         if turn == 1:
             members = [peer for peer in self._matching.members if peer != self._me]
-            keys = {peer: self._keys.get(peer, b"") if peer > self._me else b"" for peer in members}
-            parts = {peer: {**parts.get(peer, {}), "key": keys[peer]} for peer in members}
+            pair_keys = {peer: self._keys.get(peer, b"") if peer > self._me else b"" for peer in members}
+            parts = {peer: {**parts.get(peer, {}), "key": pair_keys[peer]} for peer in members}
         assert self._session is not None
         return {
             peer: Blob(self._session.seal(peer, turn, 0, codec.encode(MatchLetter(**letter))))  # type: ignore[arg-type]  # each part is its own
@@ -233,7 +230,7 @@ class MatchingRun(Conversation):
         self._order = (
             np.where(drawn >= 0, common[drawn], -1) if len(common) else np.full(len(drawn), -1, dtype=np.int64)
         )
-        secret = Secret(self._secret)
+        secret = keys.Secret(self._secret)
         return {
             peer: {"tags": Blob(self._side.tags(peer, self._order, secret).astype("<u8").tobytes())}
             for peer in matching.followers
@@ -254,12 +251,12 @@ class MatchingRun(Conversation):
 
     def _finish(self) -> Described:
         assert self._session is not None
-        identity = digest("colonnade alignment v2", self._plan, self._session.transcript).hex()
+        identity = framing.digest("colonnade alignment v2", self._plan, self._session.transcript).hex()
         return self._part.keep(identity, self._order)
 
     def _fresh(self, purpose: str, turn: int, peer: str) -> bytes:
         """Random bytes that no peer knows when it writes: this run's secret is ours alone."""
-        return subseed(self._secret, f"colonnade {purpose} {peer}", turn)
+        return stream.subseed(self._secret, f"colonnade {purpose} {peer}", turn)
 
 
 def _points(blob: Blob | None, count: int) -> Points:

@@ -16,27 +16,56 @@ out, and its order is the argument. Members send letters sealed to one receiver 
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.conversation import Conversation, Meeting, Member
-from colonnade.conversations.degree_check import Chain, CheckedProduct, challenge, commitments, follows
-from colonnade.conversations.letters import Letter
+from colonnade.conversations.degree_check import ChallengeChain, CheckedProduct, challenge, check_link, commitments
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
+from colonnade.secure import mail, residues, stream
 from colonnade.secure.framing import digest
-from colonnade.secure.mail import Session
-from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
-from colonnade.secure.stream import subseed
 from colonnade.steps.joint import Joint
 from colonnade.steps.registry import read_joint
 
-__all__ = ["Dealer", "ProductRun"]
+__all__ = ["Dealer", "ProductLetter", "ProductRun"]
 
 _SEED = 32
+
+
+class ProductLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One member's letter to one node in one turn. Absent parts are empty.
+
+    Parameters
+    ----------
+    table, noise, mask
+        First letter of a data party: this node's share of its table (only where the share travels as a seed), of its noise and
+        of the masks of the degree check. A share travels as a 32-byte seed or as elements; which of them the receiver's
+        point decides.
+    share
+        This node's share of the next chunk of rows, where it does not come from a seed.
+    head
+        First letter of a node: the end of its chain of reveals.
+    heads
+        Second letter of a node: what it was told of all nodes' chains (`colonnade.conversations.degree_check.commitments`).
+    reveal
+        The next link of the chain: this node has received a chunk, and here is its part of the challenge.
+    check
+        This node's part of the degree check of every dealing, by data party.
+    """
+
+    table: Blob | None = None
+    noise: Blob | None = None
+    mask: Blob | None = None
+    share: Blob | None = None
+    head: bytes = b""
+    heads: bytes = b""
+    reveal: bytes = b""
+    check: dict[str, Blob] = {}
 
 
 class Dealer(Protocol):
@@ -86,15 +115,15 @@ class ProductRun(Conversation):
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
         self._meeting = Meeting(member, plan, step, run, self.joint.members, secret)
-        self._session: Session | None = None
-        self._chain = Chain(subseed(secret, "colonnade chain"), len(self.chunks))
+        self._session: mail.Session | None = None
+        self._chain = ChallengeChain(stream.subseed(secret, "colonnade chain"), len(self.chunks))
         self._dealing: _Dealt | None = None
         self._received: dict[str, _Received] = {}
         self._links: dict[str, bytes] = {}
         self._heads = b""
-        self._pending: dict[int, list[Elements]] = {}
+        self._pending: dict[int, list[residues.Elements]] = {}
         self._product = CheckedProduct(self._arithmetic, self.joint.widths, self.joint.fold)
-        self._checks: dict[str, Elements] = {}
+        self._checks: dict[str, residues.Elements] = {}
         self._final_challenge = b""
         self._verified = False
 
@@ -150,15 +179,15 @@ class ProductRun(Conversation):
         dealers = set(self.joint.owners) if turn <= len(self.chunks) else set()
         return (dealers | set(self.joint.nodes)) - {self._me.name}
 
-    def _open(self, turn: int, letters: Mapping[str, Blob]) -> dict[str, Letter]:
+    def _open(self, turn: int, letters: Mapping[str, Blob]) -> dict[str, ProductLetter]:
         if self._session is None or set(letters) != self._senders(turn):
             raise ProtocolError("The letters of a turn are not one from each sender.")
         return {
-            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), Letter)
+            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), ProductLetter)
             for sender in sorted(letters)
         }
 
-    def _take(self, turn: int, letters: Mapping[str, Letter]) -> None:
+    def _take(self, turn: int, letters: Mapping[str, ProductLetter]) -> None:
         if self.point is None:
             return
         if turn == 1:
@@ -172,7 +201,7 @@ class ProductRun(Conversation):
         if turn == len(self.chunks) + 2:
             self._verify({name: letters[name].check for name in self._other_nodes()})
 
-    def _take_first(self, letters: Mapping[str, Letter]) -> None:
+    def _take_first(self, letters: Mapping[str, ProductLetter]) -> None:
         assert self.point is not None
         for owner in self.joint.owners:
             if owner == self._me.name:
@@ -183,7 +212,7 @@ class ProductRun(Conversation):
         self._links = {name: letters[name].head for name in self._other_nodes()}
         self._heads = commitments({**self._links, self._me.name: self._chain.head})
 
-    def _take_chunk(self, chunk: int, letters: Mapping[str, Letter]) -> None:
+    def _take_chunk(self, chunk: int, letters: Mapping[str, ProductLetter]) -> None:
         start, stop = self.chunks[chunk - 1]
         shares = []
         for owner, width in zip(self.joint.owners, self.joint.widths, strict=True):
@@ -195,7 +224,7 @@ class ProductRun(Conversation):
     def _take_links(self, chunk: int, links: Mapping[str, bytes]) -> None:
         """All nodes hold the chunk: its challenge is out, it is multiplied and combined, and its shares can go."""
         for name, link in links.items():
-            follows(link, self._links[name])
+            check_link(link, self._links[name])
         self._links = dict(links)
         self._final_challenge = challenge({**links, self._me.name: self._chain.link(chunk)})
         self._product.combine(self._pending.pop(chunk), self._final_challenge)
@@ -231,7 +260,7 @@ class ProductRun(Conversation):
     def _writes(self, turn: int) -> bool:
         return self.point is not None or (self._dealing is not None and turn <= len(self.chunks))
 
-    def _deal(self, turn: int) -> tuple[Elements, ...]:
+    def _deal(self, turn: int) -> tuple[residues.Elements, ...]:
         if self._dealing is None or turn > len(self.chunks):
             return ()
         shares = self._dealing.chunk(turn, *self.chunks[turn - 1])
@@ -239,7 +268,9 @@ class ProductRun(Conversation):
             self._dealing.keep(turn, shares[self.point - 1])
         return shares
 
-    def _letter(self, turn: int, point: int, shares: tuple[Elements, ...], checks: Mapping[str, Elements]) -> Letter:
+    def _letter(
+        self, turn: int, point: int, shares: tuple[residues.Elements, ...], checks: Mapping[str, residues.Elements]
+    ) -> ProductLetter:
         arithmetic, first = self._arithmetic, turn == 1
         parts: dict[str, object] = {}
         if self._dealing is not None and first:
@@ -251,7 +282,7 @@ class ProductRun(Conversation):
             parts["heads"] = self._heads if turn == 2 else b""
             parts["reveal"] = self._chain.link(turn - 1) if 2 <= turn <= len(self.chunks) + 1 else b""
             parts["check"] = {owner: Blob(arithmetic.to_bytes(check)) for owner, check in checks.items()}
-        return Letter(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
+        return ProductLetter(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
 
     def _finish(self) -> Opened:
         """Open: only after every dealing has been verified, and with the noise of every data party in the plan."""
@@ -263,7 +294,7 @@ class ProductRun(Conversation):
         own = None if self._dealer is None else self._dealer.own()
         return Opened(share=share, own=None if own is None else pack(own))
 
-    def _my_checks(self) -> dict[str, Elements]:
+    def _my_checks(self) -> dict[str, residues.Elements]:
         masks = [self._received[owner].mask for owner in self.joint.owners]
         parts = self._product.checks(masks, self._final_challenge)
         return dict(zip(self.joint.owners, parts, strict=True))
@@ -285,31 +316,35 @@ class _Dealt:
         self._joint = joint
         self._dealer = dealer
         self._table = Dealing(
-            arithmetic, nodes=nodes, degree=joint.threshold, seed=subseed(seed, "colonnade table"), bound=joint.largest
+            arithmetic,
+            nodes=nodes,
+            degree=joint.threshold,
+            seed=stream.subseed(seed, "colonnade table"),
+            bound=joint.largest,
         )
         self._noise = Dealing(
-            arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=subseed(seed, "colonnade noise shares")
+            arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=stream.subseed(seed, "colonnade noise shares")
         )
         self._mask = Dealing(
-            arithmetic, nodes=nodes, degree=joint.threshold, seed=subseed(run_secret, "colonnade degree mask")
+            arithmetic, nodes=nodes, degree=joint.threshold, seed=stream.subseed(run_secret, "colonnade degree mask")
         )
         self._noise_shares = self._noise.shares(0, dealer.noise(joint.entries))
         repetitions = check_repetitions(arithmetic)
         hidden = arithmetic.decode(
-            expand(arithmetic, subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
+            expand(arithmetic, stream.subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
         )
         self._mask_shares = self._mask.shares(0, hidden)
-        self._kept: dict[int, Elements] = {}
+        self._kept: dict[int, residues.Elements] = {}
         self._memory = np.empty((nodes, 0, 0), dtype=np.uint64)
 
-    def chunk(self, number: int, start: int, stop: int) -> tuple[Elements, ...]:
+    def chunk(self, number: int, start: int, stop: int) -> tuple[residues.Elements, ...]:
         """Deal a chunk. The shares are valid until the next one: fresh memory costs more than the arithmetic."""
         rows = self._dealer.rows(start, stop)
         if self._memory.shape[1:] != rows.shape:
             self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
         return self._table.shares(number, rows.T, self._memory)
 
-    def keep(self, number: int, share: Elements) -> None:
+    def keep(self, number: int, share: residues.Elements) -> None:
         self._kept[number] = share.copy()
 
     def kept_by(self, point: int) -> "_Received":
@@ -326,7 +361,7 @@ class _Dealt:
             "mask": self._parcel(self._mask, self._mask_shares, point, t),
         }
 
-    def _parcel(self, dealing: Dealing, shares: tuple[Elements, ...], point: int, degree: int) -> Blob:
+    def _parcel(self, dealing: Dealing, shares: tuple[residues.Elements, ...], point: int, degree: int) -> Blob:
         if point <= degree:
             return Blob(dealing.seeds[point])
         return Blob(self._joint.arithmetic.to_bytes(shares[point - 1]))
@@ -340,9 +375,9 @@ class _Received:
         joint: Joint,
         point: int,
         table_seed: bytes | None,
-        noise: Elements,
-        mask: Elements,
-        kept: dict[int, Elements] | None = None,
+        noise: residues.Elements,
+        mask: residues.Elements,
+        kept: dict[int, residues.Elements] | None = None,
     ) -> None:
         self._joint = joint
         self._point = point
@@ -352,14 +387,14 @@ class _Received:
         self.mask = mask
 
     @classmethod
-    def of(cls, letter: Letter, joint: Joint, point: int) -> "_Received":
+    def of(cls, letter: ProductLetter, joint: Joint, point: int) -> "_Received":
         t = joint.threshold
         seed = _seed(letter.table) if point <= t else None
         noise = _from_parcel(letter.noise, joint, seeded=point <= 2 * t, count=joint.entries)
         mask = _from_parcel(letter.mask, joint, seeded=point <= t, count=check_repetitions(joint.arithmetic))
         return cls(joint, point, seed, noise, mask)
 
-    def chunk(self, number: int, parcel: Blob | None, shape: tuple[int, int]) -> Elements:
+    def chunk(self, number: int, parcel: Blob | None, shape: tuple[int, int]) -> residues.Elements:
         if self._kept is not None:
             return self._kept.pop(number)
         if self._table_seed is not None:
@@ -375,7 +410,7 @@ def _seed(parcel: Blob | None) -> bytes:
     return bytes(parcel.view)
 
 
-def _from_parcel(parcel: Blob | None, joint: Joint, *, seeded: bool, count: int) -> Elements:
+def _from_parcel(parcel: Blob | None, joint: Joint, *, seeded: bool, count: int) -> residues.Elements:
     if seeded:
         return expand(joint.arithmetic, _seed(parcel), 0, (count,))
     if parcel is None:

@@ -3,7 +3,7 @@
 ::
 
     turn 0        out: hello
-    turn 1        in: everyone's hello      out (givers): one number a person to left, one to right
+    turn 1        in: everyone's hello      out (givers): one number per person to left, one to right
     turn 2        in (left, right): these   out: what a joint opening says in turn 1
     turn j > 2    as turn j − 1 of a joint opening (`colonnade.conversations.products`)
 

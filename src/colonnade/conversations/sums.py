@@ -6,7 +6,7 @@ A sum::
     turn 1          in: everyone's hello; inputs: what the sum is over      out: my first masked chunk
     turn j          out: my next masked chunk; at a recipient, in: everyone's
 
-SAGA (Coresets, §6)::
+SAGA (Coresets, Section 6)::
 
     turn 0          out: hello
     turn 1          in: everyone's hello; inputs: weights            out: masked squared lengths of my whitened rows
@@ -30,8 +30,7 @@ from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
-from colonnade.secure.framing import digest
-from colonnade.secure.mail import Session
+from colonnade.secure import framing, mail
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
 
@@ -49,7 +48,7 @@ __all__ = [
 
 
 CHUNK = 1 << 18
-"""Values a turn, so that memory stays bounded and every message stays small."""
+"""Values per turn, so that memory stays bounded and every message stays small."""
 
 LARGEST_LENGTH = 2**40
 
@@ -91,7 +90,7 @@ class SumRun(Conversation):
         self._me = member.name
         self._part = part
         self._meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
-        self._session: Session | None = None
+        self._session: mail.Session | None = None
         self._masks: PairwiseMasks | None = None
         self._chunks: list[tuple[int, int]] = []
         self._own: NDArray[Any] | None = None
@@ -141,10 +140,10 @@ class SumRun(Conversation):
 def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:
     """Return a hash of public inputs, and of all that were shown before."""
     fields = ((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items()))
-    return digest("colonnade sum inputs v1", before, *fields)
+    return framing.digest("colonnade sum inputs v1", before, *fields)
 
 
-def agreed_masks(session: Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
+def agreed_masks(session: mail.Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
     """Return this party's masks; they cancel among parties that were shown the same inputs, and among no others."""
     secrets = {peer: session.shared(peer, f"colonnade sum masks {seen.hex()}") for peer in session.peers}
     return PairwiseMasks(terms.ring, session.party, secrets)
@@ -162,7 +161,7 @@ BATCHES = 8
 SMALLEST_BATCH = 32
 
 
-class Learner(Protocol):
+class SagaLearner(Protocol):
     """What a data party brings."""
 
     def begin(self, inputs: Mapping[str, Array]) -> int:
@@ -202,7 +201,7 @@ class SagaRun(Conversation):
     name: ClassVar[str] = "saga"
 
     def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, *, part: Learner | None, secret: bytes
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: SagaLearner | None, secret: bytes
     ) -> None:
         if part is None:
             raise ProtocolError("Only a data party learns coefficients.")
@@ -210,7 +209,7 @@ class SagaRun(Conversation):
         self._plan = plan
         self._part = part
         self._meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
-        self._session: Session | None = None
+        self._session: mail.Session | None = None
         self._seen = b""
         self._rows = 0
 

@@ -3,7 +3,7 @@
 ::
 
     turns 1 … C+1          both: a block of blinded ids out; the block before, evaluated, back
-    turns C+2 … 2C+1       both: their covered names, a block a turn
+    turns C+2 … 2C+1       both: their covered names, one block per turn
     turns 2C+2 … 3C+1      first → second: the second's names under both covers
     turns 3C+2 … 3C+1+D    second → first: the union under the first's cover
     turns 3C+2+D … 3C+1+2D first → second: the names of the union
@@ -21,16 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
-from colonnade.conversations.matching import MatchingPart
+from colonnade.conversations.matching import ListKeeper
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Posted, Reply
-from colonnade.secure.framing import digest
-from colonnade.secure.keys import Secret
-from colonnade.secure.mail import Session
+from colonnade.secure import framing, keys, mail, stream
 from colonnade.secure.matching import POINT_BYTES, Points, hash_ids, padded
-from colonnade.secure.stream import subseed
 from colonnade.secure.union import UnionSide
 from colonnade.steps.alignment import Matching
 
@@ -70,7 +67,7 @@ class UnionRun(Conversation):
     name: ClassVar[str] = "union"
 
     def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, *, part: MatchingPart | None, secret: bytes
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: ListKeeper | None, secret: bytes
     ) -> None:
         if part is None:
             raise ProtocolError("Only a data party has a list.")
@@ -81,7 +78,7 @@ class UnionRun(Conversation):
         self._plan = codec.digest(plan)
         self._secret = secret
         self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: Session | None = None
+        self._session: mail.Session | None = None
         self._side: UnionSide | None = None
         self._evaluated = EMPTY
         self._outgoing: Points = EMPTY
@@ -101,14 +98,14 @@ class UnionRun(Conversation):
             raise ProtocolError("A turn after the end of a conversation.")
         if number == self._terms.union_last_turn:
             assert self._session is not None
-            identity = digest("colonnade union v1", self._plan, self._session.transcript).hex()
+            identity = framing.digest("colonnade union v1", self._plan, self._session.transcript).hex()
             return self._part.keep(identity, self._order())
         return Posted(letters=self._compose(number))
 
     def _begin(self, hellos: Mapping[str, Blob]) -> None:
         self._session = self._meeting.meet(hellos)
         ids = self._part.begin()
-        secret = Secret(subseed(self._secret, "colonnade union"))
+        secret = keys.Secret(stream.subseed(self._secret, "colonnade union"))
         digests = padded(hash_ids(ids, self._plan), self._terms.capacities[self._me], secret)
         self._side = UnionSide(digests, len(ids), secret)
 
@@ -124,7 +121,7 @@ class UnionRun(Conversation):
         side, rounds = self._joined, self._terms.rounds
         points, evaluated = _points(letter.points), _points(letter.evaluated)
         self._check_lengths(turn, len(points), len(evaluated))
-        seed = subseed(self._secret, "colonnade union check", turn)
+        seed = stream.subseed(self._secret, "colonnade union check", turn)
         if turn <= rounds:
             self._evaluated = side.evaluate(points, seed)
         if 2 <= turn <= rounds + 1:
@@ -156,7 +153,7 @@ class UnionRun(Conversation):
             self._outgoing = side.shuffle(whole, "other's names") if self._me == self._first else EMPTY
         elif turn == 3 * rounds + 1 and self._me == self._second:
             places = None if self._terms.size == "public" else sum(self._terms.capacities.values())
-            fill = subseed(self._secret, "colonnade union own check")
+            fill = stream.subseed(self._secret, "colonnade union own check")
             self._outgoing = side.united(whole, self._twice, places, fill)
         elif turn == 3 * rounds + 1 + union and self._me == self._first:
             self._outgoing = self._names = side.shuffle(whole, "names")

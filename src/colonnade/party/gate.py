@@ -28,8 +28,7 @@ from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, Protoc
 from colonnade.party.handles import Quoted, Reservation
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.steps import local as shards
-from colonnade.party.steps import private_half
+from colonnade.party.steps import local, private_half
 from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder
@@ -96,10 +95,10 @@ class Gate:
         half = self._admit_local(ask.plan, step)
         assert step.price is not None  # or it would not have been admitted
         law = half.law(step.price)
-        shards.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
+        local.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
         prepare(half, self._table)
         self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
-        value = shards.perturbed(half, law, self._table, ExactSampler(self._randomness))
+        value = local.perturbed(half, law, self._table, ExactSampler(self._randomness))
         return self._ledger.seal(request, _released(step, {"value": pack(value)}, law.name, law.loss))
 
     def reserve(self, admitted: "AdmittedStep", loss: Loss, *, bind: bool = True) -> Reservation:

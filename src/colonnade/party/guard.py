@@ -1,7 +1,7 @@
-"""Bytes in, bytes out: the party as something that can stand in a process of its own.
+"""`Guard`: a party behind one function from bytes to bytes, so that it can run in a process of its own.
 
-Everything a coordinator can do to a party is in `Guard.handle`. An error of ours becomes a typed refusal; any other exception
-becomes a constant, because its text might quote data.
+Everything a coordinator can do to a party goes through `Guard.handle`. An error of this package becomes a typed refusal. Any
+other exception becomes a constant message, because its text might quote data.
 """
 
 import os
@@ -35,11 +35,11 @@ class Guard:
     Parameters
     ----------
     gate
-        The party's only door, before the order of rows that it was opened with.
+        The party's only door, before the row order that it was opened with.
     member
-        Who it is towards its peers, and who they are.
+        Its own identity, and those of its peers.
     row_orders
-        Further orders of rows that it has agreed to; none by default.
+        All row orders that it has agreed to; by default only the one that it was opened with.
     """
 
     def __init__(self, gate: Gate, member: Member, row_orders: RowOrders | None = None) -> None:
@@ -50,7 +50,7 @@ class Guard:
         self._before: int | None = None
 
     def handle(self, data: bytes) -> bytes:
-        """Answer one request; never raises, so that no traceback can travel."""
+        """Answer one request. It never raises, so that no traceback can travel."""
         with self._one_at_a_time:
             self._before = None
             try:
@@ -67,12 +67,12 @@ class Guard:
         self._gate.close()
 
     def delivered(self, plan: Plan, step: str) -> pd.DataFrame:
-        """Return what was opened to this party alone: for its own operator, in its own process. No request reaches this."""
+        """Return what was opened to this party alone. It is for its own operator, in its own process: no request reaches this."""
         gate = self._row_orders.gate_for(plan.alignment)
         return self._row_orders.deliveries.read(gate.ledger_key(plan, step)[0])
 
     def delivery_path(self, plan: Plan, step: str) -> Path | None:
-        """Return where that is kept; ``None`` in memory. No request reaches this either."""
+        """Return the file of a delivery; ``None`` if it is kept in memory. No request reaches this."""
         gate = self._row_orders.gate_for(plan.alignment)
         return self._row_orders.deliveries.path(gate.ledger_key(plan, step)[0])
 
@@ -169,7 +169,7 @@ class Guard:
             return 0
 
     def _refusal(self, error: ColonnadeError) -> messages.Refused:
-        """Say no, and what was debited since this request came in: it is never refunded."""
+        """Return a refusal, with what was debited since this request came in. That is never refunded."""
         return messages.Refused(
             code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(self._before)
         )
@@ -182,15 +182,15 @@ class Guard:
         return total(losses).epsilon(ledger.budget.delta) if losses else None
 
 
-class Answering(Protocol):
-    """Anything that answers one request with one reply: a guard, or one whose requests are counted."""
+class RequestHandler(Protocol):
+    """Anything that answers one request with one reply: a guard, or a guard that limits how many requests it takes."""
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request."""
         ...
 
 
-def serve(guard: Answering, path: str | Path, *, ready: Callable[[], None] | None = None) -> None:
+def serve(guard: RequestHandler, path: str | Path, *, ready: Callable[[], None] | None = None) -> None:
     """Answer frames on a Unix socket that only this user can open, one connection at a time, until the process ends.
 
     Parameters
@@ -219,8 +219,8 @@ def serve(guard: Answering, path: str | Path, *, ready: Callable[[], None] | Non
                 _converse(guard, cast("BinaryIO", stream))
 
 
-def _converse(guard: Answering, stream: BinaryIO) -> None:
-    """Answer frames until the peer hangs up. A malformed frame ends the conversation, not the guard."""
+def _converse(guard: RequestHandler, stream: BinaryIO) -> None:
+    """Answer frames until the peer hangs up. A malformed frame ends the connection, not the guard."""
     try:
         while (data := read_frame(stream)) is not None:
             write_frame(stream, guard.handle(data))

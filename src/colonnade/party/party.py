@@ -1,4 +1,4 @@
-"""`Party`: one organisation's table and its public schema, and how it is opened behind a guard."""
+"""`Party`: one organisation's table and its public schema. Opening it puts it behind a guard, which answers requests."""
 
 import atexit
 import dataclasses
@@ -30,7 +30,7 @@ from colonnade.secure.keys import Identity, PublicIdentity
 __all__ = ["Party"]
 
 SIMULATED = Policy(event_level=True, nonprivate=("align", "Coreset"))
-"""What a simulated party answers by default: whoever asks is its owner too, so asking for an event level, or with
+"""What a simulated party answers by default. The person who asks owns the data too. So asking for an event level, or with
 ``allow_nonprivate=True``, is consent.
 """
 
@@ -43,7 +43,7 @@ class Party:
     data
         A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, or a list of these (shards by rows).
     schema
-        Bounds and levels of every column that may ever be read. Required, and never taken from the data.
+        Bounds and levels of every column that may be read. Required: they are public, so they are never taken from the data.
 
     Examples
     --------
@@ -56,7 +56,8 @@ class Party:
     def __init__(self, data: Any, *, schema: Schema) -> None:
         if not isinstance(schema, Schema):
             raise BoundsRequired(
-                "A party needs a cn.Schema.", remedy="cn.Party(frame, schema=cn.Schema(age=cn.Numeric(18, 95)))"
+                "A party needs a schema: bounds and levels of its columns (cn.Schema).",
+                remedy="cn.Party(frame, schema=cn.Schema(age=cn.Numeric(18, 95)))",
             )
         self.source = Source(data)
         self.schema = schema
@@ -86,20 +87,20 @@ class Party:
         name
             The party's name in the federation.
         ids, common
-            This party's ids (`read_ids`), and the ids that take part; ``None`` leaves the rows without an order until the
+            This party's ids (`read_ids`), and the ids that take part. With ``common=None`` the rows have no order until the
             parties align them.
         schemas
             The public schemas of all parties, in the federation's order.
         ledger
             Where its releases are paid for.
         member
-            Its identity and its peers'; by default a fresh identity without peers, which rules out secure methods.
+            Its identity and those of its peers. By default a fresh identity without peers, which rules out secure methods.
         policy
             Its rules; by default anything private that fits the ledger.
         randomness
             Where its noise comes from; by default the operating system.
         folder
-            Where orders of rows are kept that it agrees to later; by default in memory.
+            Where it keeps the row orders that it agrees to later; by default in memory.
         """
         alignment = unaligned() if common is None else align(ids, common, party=name)
         terms = Terms(
@@ -167,7 +168,7 @@ class Party:
 
 
 def _with_capacity(policy: Policy, length: int) -> Policy:
-    """A simulated party declares the length of its list to within an eighth, unless its policy says otherwise."""
+    """Return a policy that declares the length of the party's list, rounded up by at most an eighth, unless it declares one."""
     step = 1 << max(0, length.bit_length() - 4)
     return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
@@ -181,7 +182,10 @@ def _members(noise: Mapping[str, Randomness]) -> dict[str, Member]:
 
 def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy], nodes: Sequence[str]) -> None:
     if len({*parties, *nodes}) != len(parties) + len(nodes):
-        raise BadInput("A compute node has the name of a party, or two have the same.")
+        raise BadInput(
+            "A compute node has the name of a party, or two compute nodes have the same name.",
+            remedy="Give every party and every compute node a name of its own.",
+        )
     for name in (*parties, *(node for node in nodes if node != "coordinator")):
         if not isinstance(name, str) or not name.isidentifier() or name == "coordinator":
             raise BadInput(
@@ -189,13 +193,15 @@ def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy],
                 remedy="For example 'bank'.",
             )
     if not set(policies) <= set(parties):
-        raise BadInput("policies names a party that is not in the federation.")
+        raise BadInput(f"policies names {', '.join(sorted(set(policies) - set(parties)))}, which is not a party here.")
     if any(not isinstance(policy, Policy) for policy in policies.values()):
-        raise BadInput("policies takes cn.Policy objects.")
+        raise BadInput(
+            "policies takes cn.Policy objects.", remedy='For example policies={"bank": cn.Policy(max_epsilon=1.0)}.'
+        )
 
 
 def _temporary_folder() -> Path:
-    """A folder that goes with the process, however it ends in order."""
+    """Return a new folder that is deleted when the process ends in order."""
     folder = Path(tempfile.mkdtemp(prefix="colonnade-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

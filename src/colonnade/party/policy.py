@@ -1,7 +1,7 @@
-"""What this party agrees to answer. Checked before data is read; only public facts enter.
+"""`Policy`: what a party agrees to answer. It is checked before any data is read, and only public facts enter.
 
-A coordinator can ask for more noise than the policy wants, never for less: the noise is computed here from the price, and the
-price is capped here.
+A coordinator can ask for more noise than the policy wants, never for less. The party itself computes the noise from the price,
+and its policy caps the price.
 """
 
 import difflib
@@ -52,9 +52,9 @@ class Terms:
     people: int
     parties: tuple[str, ...]
     capacity: int = 0
-    """To how many ids its list is filled up in an alignment, if that is declared: what is public of its length."""
+    """The declared length of its list of ids in an alignment; 0 if none is declared. The true length is not public."""
     union: bool = False
-    """Whether its rows stand in the order of a union, in which nobody is to learn who is in common."""
+    """Whether its rows are in the order of a union, where nobody may learn who is in common."""
     version: int | None = None
     """The version of its data that its owner has declared, if any."""
 
@@ -81,41 +81,42 @@ class Policy:
     max_delta
         The largest δ of one release; ``None`` for no rule beyond the ledger's cap.
     max_peer_epsilon
-        The most that a peer may learn in a study whose price counts on something that peers know (secret batches), as an ε at the
-        study's δ; ``None`` for no rule.
+        The most that a peer may learn, as an ε at the study's δ. It applies to studies whose price counts on a secret that peers
+        know, such as which people are in a batch. ``None`` for no rule.
     columns
         The columns that may be used; ``None`` for every column of the schema.
     allow
         What is answered, by the estimators' names (``["PatternCount", "KMeans"]``) and by ``"evaluate"``, ``"predict"``,
         ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, `LinearRegression` and `LogisticRegression` are fitted on one
-        and the same release, so allowing one of them allows that release. A study says itself what it is: this rule keeps honest
-        people to what they agreed on. Caps, columns and ``nonprivate`` bind everybody.
+        and the same release, so allowing one of them allows that release. The study itself says what it is, so this
+        rule binds honest coordinators only. Caps, columns and ``nonprivate`` bind everybody.
     nonprivate
         What may be answered **without** differential privacy: ``"Coreset"`` (and every method of that name), and ``"align"`` for
         telling the coordinator exactly how many people are common. Empty by default.
     min_collusion
-        Secure studies must be noised against at least this many colluding data parties (or all but one, if there are fewer).
-        Where a promise rests on a key or on secret batches (sketches, Poisson batches) there is no such noise: what peers may
-        learn there is capped by ``max_peer_epsilon``.
+        The noise of secure studies must cover at least this many colluding data parties (or all but one, if there are fewer).
+        Where a guarantee rests on a key or on secret batches (sketches, Poisson batches) there is no such noise:
+        ``max_peer_epsilon`` caps what peers may learn there.
     min_threshold
-        Secure studies must keep at least this many compute nodes in the dark together; by default ⌊(N−1)/2⌋ of N.
+        In secure studies at least this many compute nodes together must learn nothing; by default ⌊(N−1)/2⌋ of N.
     min_people
         Studies of fewer people are refused.
     event_level
         Whether to answer studies whose ε hides only steps of a stated size in a value, and not the value (`Moment` with a
         number as ``change``). The ledger records them at that ε, and marks them.
     predictions
-        Which models' individual scores may be opened to whom, by the estimator's name: an individual-level output, **without**
-        differential privacy. Empty by default. Whoever chooses a model's weights chooses what its scores tell.
+        The recipients to which individual scores of a model may be opened, by the estimator's name. Scores are an
+        individual-level output **without** differential privacy: anybody who chooses a model's weights chooses what its scores
+        tell. Empty by default.
     alignments
         The modes in which rows may be aligned: ``"intersection"``, ``"cohort"``, ``"union"``. Telling the coordinator exactly
         how many people are common also takes ``"align"`` in ``nonprivate``.
     max_alignments, alignment_period
-        How often this party's list may be matched with others in so many days. Within that time a list that has changed is
-        refused: comparing two alignments tells who came and who went.
+        How often this party's list may be matched with others within a number of days. Within that time a list that has changed
+        is refused: comparing two alignments tells who came and who went.
     capacity
-        How long this party's list of ids looks to others: it is filled up to so many. ``None`` declares nothing, and whoever
-        aligns has to say it.
+        The length of this party's list of ids as others see it: the list is filled up to this many. ``None`` declares nothing;
+        then the study that aligns has to state it.
 
     Examples
     --------
@@ -179,7 +180,17 @@ class Policy:
         read: Callable[[Step], type[StepKind]] = kind_of,
         earlier: Earlier = nothing_earlier,
     ) -> StepKind:
-        """Return a step, read as ``read`` says, or raise before any data is read."""
+        """Return a step as an object of its kind, or refuse it before any data is read.
+
+        Parameters
+        ----------
+        plan, step, terms
+            What is asked, and the public facts that it is checked against.
+        read
+            Which class the step becomes: its kind by default, its private half at a gate.
+        earlier
+            What the party released earlier in the same plan.
+        """
         self._check_plan(plan, terms)
         kind = read(step)
         self._check_order(kind, terms)
@@ -198,7 +209,7 @@ class Policy:
         if kind.row_order_kind != RowOrderKind.ANY and terms.union != on_a_union:
             raise PolicyRefusal(
                 "On a union of lists only secure pattern counts and moments are answered, and moments in its own way: anything "
-                "else would be about people whom the other party lacks.",
+                "else would be about people that the other party does not have.",
                 remedy='Use PatternCount, PCA or a regression with method="secure", or align with mode="intersection".',
             )
 
@@ -240,10 +251,12 @@ class Policy:
         if plan.people < self.min_people and not all(
             kind_of(step).admission == Admission.ALIGNMENT for step in plan.steps
         ):
-            raise PolicyRefusal("The study covers fewer people than this party's policy requires.")
+            raise PolicyRefusal(
+                f"The study covers fewer people than this party's policy requires (min_people={self.min_people})."
+            )
 
     def _check_sharing(self, plan: Plan) -> None:
-        """A coordinator may ask for more noise and more secrecy than this party insists on, never for less."""
+        """Refuse less noise or less secrecy than this party insists on. A coordinator may ask for more."""
         usual = default_threshold(
             len({*plan.parties, *plan.compute_nodes})
         )  # not of the nodes that a plan happens to choose
@@ -255,7 +268,9 @@ class Policy:
 
     def _check_alignment(self, kind: type[StepKind], step: Step, terms: Terms) -> None:
         if not issubclass(kind, AligningStep) or kind.mode not in self.alignments:
-            raise PolicyRefusal("This party's policy does not allow this mode of alignment.")
+            raise PolicyRefusal(
+                f"The policy of party {terms.party!r} does not allow this mode of alignment (alignments)."
+            )
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
         if step.parameters.get("size") == "public" and "align" not in self.nonprivate:
@@ -273,7 +288,7 @@ class Policy:
             self._check_price(step.price)
 
     def _check_prediction(self, plan: Plan, step: Step, terms: Terms) -> None:
-        """Individual scores are allowed by model and by recipient, or not at all; a recipient may add nothing of its own."""
+        """Refuse individual scores unless model and recipient are allowed. The recipient itself needs no columns in the model."""
         recipient = step.parameters.get("recipient")
         if step.price is not None or recipient not in self.predictions.get(plan.method, ()):
             raise NonPrivateRefused(
@@ -287,7 +302,7 @@ class Policy:
         if unknown or not (step.columns or optional):
             raise SchemaMismatch(f"Party {terms.party!r} is asked for columns that are not in its schema.")
         if self.columns is not None and not set(step.columns) <= set(self.columns):
-            raise PolicyRefusal("This party's policy does not allow one of the columns.")
+            raise PolicyRefusal(f"The policy of party {terms.party!r} does not allow one of the columns (columns).")
 
     def _check_step(self, plan: Plan, kind: type[StepKind], step: Step, terms: Terms) -> None:
         self._check_columns(step, terms)
@@ -297,7 +312,7 @@ class Policy:
         self._check_price(step.price)
 
     def _check_disclosure(self, plan: Plan, kind: type[StepKind]) -> None:
-        """A permission is for what leaves, whatever the coordinator calls the study: its name in the plan has to agree."""
+        """Refuse what is not allowed by name. A permission is for what leaves, so the study's name in the plan has to agree."""
         permission = kind.permission or kind.name
         if permission not in {EXACT[name] for name in self.nonprivate} or plan.task != permission:
             raise NonPrivateRefused(
@@ -306,13 +321,19 @@ class Policy:
 
     def _check_price(self, price: Price) -> None:
         if self.max_epsilon is not None and price.nano > nano_epsilon(self.max_epsilon):
-            raise PolicyRefusal("The price of one release is above what this party's policy allows.")
+            raise PolicyRefusal(
+                f"This party's policy allows an epsilon of at most {self.max_epsilon:g} per release (max_epsilon).",
+                remedy=f"Pass epsilon={self.max_epsilon:g} or less.",
+            )
         if self.max_delta is not None and price.delta > self.max_delta:
-            raise PolicyRefusal("The delta of one release is above what this party's policy allows.")
+            raise PolicyRefusal(
+                f"This party's policy allows a delta of at most {self.max_delta:g} per release (max_delta).",
+                remedy=f"Pass delta={self.max_delta:g} or less.",
+            )
 
 
 def check_names(rule: str, names: Sequence[str], known: Mapping[str, object]) -> None:
-    """Refuse a name that means nothing here; suggest the one that was meant."""
+    """Refuse a name that a rule does not know; suggest the nearest one that it knows."""
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise BadInput(f"{rule} is a list of names.", remedy=f'For example {rule}=["{next(iter(known))}"].')
     for name in names:

@@ -55,7 +55,7 @@ class GradientTerms:
     people
         How many there are.
     noise
-        How much noise, and what it costs whom.
+        How much noise there is, and what each party's ledger is debited for it.
     """
 
     parts: Mapping[str, Step]
@@ -143,7 +143,7 @@ class GradientTerms:
 
     @cached_property
     def capacity(self) -> int:
-        """How many rows a step shares, whoever takes part."""
+        """How many rows a step shares. It does not depend on who takes part."""
         return batch_capacity(self.people, self.rate, self.steps, self.sampling)
 
     @property
@@ -307,7 +307,7 @@ class Gradient(StepKind):
                 parties=terms.owners,
                 kind=cls.name,
                 mechanism=f"gaussian noise in shares of {len(steps)} parties, in each of {terms.steps:,} steps",
-                sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} per step (coded units of the gradient)",
+                sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} per step (after scaling each column to [−1, 1])",
                 scale=f"standard deviation {noise.gradient_deviation(unit):.6g} of an opened number",
                 price=price_words(first),
                 proof=GradientNoise,

@@ -111,10 +111,10 @@ class Channel(StrEnum):
 
 
 class RowOrderKind(StrEnum):
-    """On which orders of rows a step is answered."""
+    """On which row orders a step is answered."""
 
     COMMON = "common"
-    """Rows of people whom every party has."""
+    """Rows of people that every party has."""
     UNION = "union"
     """Rows of a union of two lists, in which nobody learns who is in both."""
     ANY = "any"

@@ -42,7 +42,7 @@ NOBODY = -1
 
 
 def modulus_for(bins: int, givers: int) -> int:
-    """Return the modulus in which sums are taken: room for the bins once, and once more a giver; 0 where nothing can wrap."""
+    """Return the modulus in which sums are taken: room for the bins once, and once more per giver; 0 where nothing can wrap."""
     return 0 if givers == 0 else 1 << (bins * (givers + 1) - 1).bit_length()
 
 

@@ -362,7 +362,7 @@ class SqliteLedger:
         return Head(state.genesis.ledger, state.sequence, state.hash, state.nano)
 
     def continues(self, head: Head) -> bool:
-        """Return whether this is the ledger of which ``head`` was seen, with nothing taken back since.
+        """Return whether this ledger once stood at ``head``, with nothing taken back since.
 
         Rows cut off the end leave a shorter ledger that is sound in itself; only a head kept elsewhere shows the cut.
         """

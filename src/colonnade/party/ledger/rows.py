@@ -159,7 +159,7 @@ class Migrated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RowTerms(TypedDict, total=False):
-    """What a row may say beside its cost; every writing method takes these keywords."""
+    """What a row may say apart from its cost; every writing method takes these keywords."""
 
     together: bool
     """Whether all parties of the step pay this same loss, so that a person's total counts it once. False by default."""
@@ -172,7 +172,7 @@ class RowTerms(TypedDict, total=False):
 
 
 class LabelledRow(RowTerms):
-    """What a row says beside its cost, with its public label."""
+    """What a row says apart from its cost, with its public label."""
 
     label: str
 

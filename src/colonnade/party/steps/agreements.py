@@ -37,7 +37,7 @@ __all__ = [
     "PrivateSplit",
     "PrivateUnionMatching",
     "SplitPart",
-    "belongs",
+    "in_second_part",
 ]
 
 
@@ -97,7 +97,7 @@ class SplitPart:
         """Divide, and keep both parts, durably. The row in the ledger comes first: after it, no second key is ever used."""
         admitted, orders = self._admitted, self._admitted.row_orders
         whole = orders.order(admitted.plan.alignment)
-        second = belongs(key, whole.people, cast("PrivateSplit", admitted.half).share)
+        second = in_second_part(key, whole.people, cast("PrivateSplit", admitted.half).share)
         if second.all() or not second.any():
             raise BadInput("A part of the division would be empty.", remedy="Split more people, or by another share.")
         admitted.order_records.record_order()
@@ -109,7 +109,7 @@ class SplitPart:
         admitted.order_records.settle()
 
 
-def belongs(key: bytes, people: int, share: float) -> NDArray[np.bool_]:
+def in_second_part(key: bytes, people: int, share: float) -> NDArray[np.bool_]:
     """Return for each place of the order whether it belongs to the second part: a keyed 64-bit hash below a threshold."""
     stream = Cipher(ChaCha20(hashlib.sha256(b"colonnade split places 1\0" + key).digest(), bytes(16)), mode=None)
     words = np.frombuffer(stream.encryptor().update(bytes(8 * people)), dtype="<u8")
@@ -205,7 +205,9 @@ class MatchingPart:
 
     def _refuse_an_undeclared_size(self) -> None:
         if self._half.matching.size == "declared" and not _declared(self._admitted):
-            raise PlanMismatch("No number of people was declared public when this party was opened.")
+            raise PlanMismatch(
+                f"No number of people was declared public when party {self._admitted.party!r} was opened."
+            )
 
     def _check_policy(self, listed: bytes) -> None:
         policy = self._admitted.policy

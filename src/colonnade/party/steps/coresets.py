@@ -1,4 +1,4 @@
-"""What one party contributes to a coreset, computed from its table (Coresets, Algorithms 1 to 3 and §6). Not private.
+"""What one party contributes to a coreset, computed from its table (Coresets, Algorithms 1 to 3 and Section 6). Not private.
 
 DISTDIM tells, for every sampled row, which of the party's local clusters it is in, and the centres. Vertical SAGA tells
 each residual of the rows of a batch, summed over all parties under masks, batch after batch, and the coefficients at the

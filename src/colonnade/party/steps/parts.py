@@ -96,7 +96,7 @@ class JointHalf(Protocol):
 
 
 def prepare(half: object, table: PrivateTable) -> None:
-    """Let a step fail, if it must, before anything is paid."""
+    """Read what a step needs. A step that cannot be answered fails here, before anything is paid."""
     if isinstance(half, Prepared):
         half.prepare(table)
 

@@ -3,7 +3,7 @@
 A column is read in row blocks, encoded and written straight to its place in the aligned order; nothing else of the
 source is kept. Encoded columns stay at hand up to a bound on memory, the least recently used leaving first. Columns
 that are wanted together and exceed the bound lie in temporary files without a name, so a table may exceed memory.
-Peak memory is the encoded columns held, 4 bytes a row of the source for where it belongs, and a few blocks of rows:
+Peak memory is the encoded columns held, 4 bytes per row of the source for where it belongs, and a few blocks of rows:
 within three times the columns read.
 
 Everything here is *nonprivate*: it is for a statistic inside the gate, and no message ever contains it.
@@ -44,7 +44,7 @@ class PrivateTable:
     schema
         What is public about the columns. A column outside it is never read.
     order
-        For each person of the alignment the row of the source, each row at most once; −1 for a person whom this
+        For each person of the alignment the row of the source, each row at most once; −1 for a person that this
         source lacks, who then has a null record: no category, and the midpoint of every number. ``None`` takes all
         rows as they come.
     memory
@@ -160,7 +160,7 @@ class PrivateTable:
         return int(total).to_bytes(8, "big")
 
     def shards(self) -> list[tuple[NDArray[np.int64], "PrivateTable"]]:
-        """Return each shard by rows as a table of its own, with the places of its people; whom no shard has come last."""
+        """Return each shard by rows as a table of its own, with the places of its people. People in no shard come last."""
         if self._split is None:
             self._split = self._divided()
         return self._split
@@ -236,7 +236,7 @@ class PrivateTable:
             start += len(batch)
         self._require_rows(start)
         for column in columns.values():
-            column.flags.writeable = False  # it is shared with whoever asks next
+            column.flags.writeable = False  # it is shared with the next caller
         return columns
 
     def _read_presence(self, names: list[str]) -> NDArray[np.bool_]:
