@@ -22,8 +22,7 @@ from colonnade.estimators.study import Study
 from colonnade.party.ledger.ledger import LedgerView, SqliteLedger
 from colonnade.party.steps import PRIVATE_HALVES
 from colonnade.privacy import laws as mechanisms
-from colonnade.steps.kind import StepKind
-from colonnade.steps.registry import KINDS
+from colonnade.steps.kind import KINDS, StepKind
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "colonnade"
@@ -353,7 +352,9 @@ def _written(node: ast.expr) -> str:
 
 PARTY = SOURCE / "party"
 GATE = PARTY / "gate.py"
-HANDLES = PARTY / "handles.py"  # what the gate gives away: noise of a step that is paid, and a ledger to be read
+HANDLES = (
+    PARTY / "steps" / "parts.py"
+)  # what the gate gives away: noise of a step that is paid, and a ledger to be read
 INSIDE = [path for path in FILES if PARTY in path.parents and path != GATE and PARTY / "ledger" not in path.parents]
 WRITES = {
     "debit",

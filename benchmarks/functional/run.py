@@ -48,7 +48,7 @@ from colonnade.estimation.regression import linear_from_moments, logistic_from_m
 from colonnade.estimators.export import design_matrix
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Column
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import read_joint
 
 HERE = Path(__file__).parent
 SETS = "COLONNADE_FUNCTIONAL_SETS"

@@ -38,7 +38,7 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import read_joint
 
 HERE = Path(__file__).parent
 SEED = 20_240_602

@@ -44,7 +44,7 @@ from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import read_joint
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it

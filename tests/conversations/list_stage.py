@@ -10,7 +10,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Blob, Described, Greeted, Posted
 from colonnade.steps.alignment import IdRules, Matching
-from colonnade.steps.registry import kind_of
+from colonnade.steps.kind import kind_of
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 STEP = "rows"

@@ -18,8 +18,7 @@ from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import default_threshold, reconstruct
-from colonnade.steps.joint import Joint
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import Joint, read_joint
 
 FEDERATION = "f0" * 32
 STEP = "moments"

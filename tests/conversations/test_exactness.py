@@ -16,7 +16,7 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.steps import joint as joint_module
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import read_joint
 from tests import kit
 from tests.conversations.sites import Opens
 from tests.conversations.stage import NAMES, SIZES, STEP, Stage, Table, a_plan, noise_room, some_tables

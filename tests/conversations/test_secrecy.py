@@ -14,7 +14,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Agreed, Greeted, NotKept, Opened, Post, Posted, Released, pack
 from colonnade.secure.mail import OVERHEAD, Session
 from colonnade.secure.stream import SeedStream
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import read_joint
 from colonnade.transport.transcript import Recorded
 from tests import kit
 from tests.conversations.stage import NAMES, STEP, Stage, Table, a_plan

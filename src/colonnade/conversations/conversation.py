@@ -23,7 +23,7 @@ from colonnade.secure.framing import digest, frame
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 from colonnade.secure.stream import subseed
-from colonnade.steps.registry import kind_of
+from colonnade.steps.kind import kind_of
 
 __all__ = ["Conversation", "LedgerHead", "LedgerHeads", "Meeting", "Member", "members_of"]
 

@@ -10,8 +10,7 @@ from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
-from colonnade.steps.kind import StepKind
-from colonnade.steps.registry import is_conversation, kind_of
+from colonnade.steps.kind import StepKind, is_conversation, kind_of
 
 __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
 

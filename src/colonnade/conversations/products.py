@@ -29,8 +29,7 @@ from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
 from colonnade.secure import mail, residues, stream
 from colonnade.secure.framing import digest
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
-from colonnade.steps.joint import Joint
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import Joint, read_joint
 
 __all__ = ["Dealer", "ProductLetter", "ProductRun"]
 

@@ -5,25 +5,95 @@ It first has every party agree to the plan, then asks for releases, and says wha
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
-from colonnade.coordinator.journal import Journal, NoJournal
-from colonnade.errors import ColonnadeError, PartyAway, PlanMismatch, ProtocolError, error_for
+from colonnade.errors import ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError, error_for
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.protocol import codec, messages
+from colonnade.result import COORDINATOR
 from colonnade.secure.mail import Hello
+from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.transport.direct import Transport
 from colonnade.transport.transcript import Recorded, Transcript
 
-__all__ = ["Outcome", "Progress", "Quote", "agree", "ask", "progress_bar", "run_study"]
+__all__ = [
+    "Journal",
+    "NoJournal",
+    "Outcome",
+    "Progress",
+    "Quote",
+    "agree",
+    "ask",
+    "nodes_for",
+    "progress_bar",
+    "run_study",
+]
 
 Progress = Callable[[str], None]
+Requests = Mapping[str, messages.Request]
+Replies = Mapping[str, messages.Reply]
+
+
+class Journal(Protocol):
+    """The record of studies that the driver reports to."""
+
+    attempts: int
+
+    def begin(self, plan: Plan) -> None:
+        """A study is about to be put to the parties."""
+
+    def agreed(self, plan: Plan, replies: Mapping[str, messages.Agreed]) -> None:
+        """Every party has agreed, and has said where its ledger stands."""
+
+    def sending(self, plan: Plan, requests: Requests) -> None:
+        """A round is about to be sent."""
+
+    def missed(self, plan: Plan, requests: Requests, replies: Replies) -> dict[str, messages.Request]:
+        """Return what members have not been told of a conversation that others have finished."""
+
+    def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
+        """A study has ended."""
+
+
+class NoJournal:
+    """A journal that keeps nothing: for simulations, whose parties end with the process."""
+
+    attempts = 1
+
+    def begin(self, plan: Plan) -> None:
+        """Keep nothing."""
+
+    def agreed(self, plan: Plan, replies: Mapping[str, messages.Agreed]) -> None:
+        """Keep nothing."""
+
+    def sending(self, plan: Plan, requests: Requests) -> None:
+        """Keep nothing."""
+
+    def missed(self, plan: Plan, requests: Requests, replies: Replies) -> dict[str, messages.Request]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
+        """Keep nothing."""
+
+
+def nodes_for(asked: Sequence[str], parties: Sequence[str], compute_nodes: Sequence[str]) -> tuple[str, ...]:
+    """Choose who computes on shares: the study's parties and nodes without data, then other parties, then the coordinator."""
+    nodes = [*asked, *(node for node in compute_nodes if node != COORDINATOR)]
+    spare = [
+        *(party for party in parties if party not in asked),
+        *(node for node in compute_nodes if node == COORDINATOR),
+    ]
+    nodes += spare[: max(FEWEST_NODES - len(nodes), 0)]
+    if len(nodes) < FEWEST_NODES:
+        raise NotEnoughComputeNodes("A secure method needs three compute nodes, and this federation has fewer.")
+    return tuple(nodes)
 
 
 @contextmanager
@@ -85,14 +155,14 @@ class _CostSoFar:
     refused: dict[str, float] = field(default_factory=dict)
     mechanisms: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, requests: Mapping[str, messages.Request]) -> None:
+    def ask(self, requests: Requests) -> None:
         self.pending = {
             party: request.step
             for party, request in requests.items()
             if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn > 0)
         }
 
-    def note(self, requests: Mapping[str, messages.Request], replies: Mapping[str, messages.Reply]) -> None:
+    def note(self, requests: Requests, replies: Replies) -> None:
         self.pending = {}
         for party, reply in replies.items():
             request = requests[party]
@@ -189,7 +259,7 @@ def _run_once(
         raise
 
 
-def _send_missed(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
+def _send_missed(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
     """Send members what they missed of a conversation that others have finished. Refusals are left out."""
     if not requests:
         return {}
@@ -200,7 +270,7 @@ def _send_missed(requests: Mapping[str, messages.Request], transport: Transport)
     }
 
 
-def _with_description(requests: Mapping[str, messages.Request], about: About | None) -> Mapping[str, messages.Request]:
+def _with_description(requests: Requests, about: About | None) -> Requests:
     """Add the study's description to the first request of each step."""
     if about is None:
         return requests
@@ -229,14 +299,14 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
     return Quote(losses, unpaid, disclosed)
 
 
-def ask(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
+def ask(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
     """Exchange one round of messages that cost nothing; raise the first refusal."""
     replies = _exchange(requests, transport)
     _raise_refusal(replies)
     return replies
 
 
-def _exchange(requests: Mapping[str, messages.Request], transport: Transport) -> dict[str, messages.Reply]:
+def _exchange(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
     answers = transport.exchange({party: codec.encode(request) for party, request in requests.items()})
     missing = sorted(set(requests) ^ set(answers))
     if missing:
@@ -250,7 +320,7 @@ def _exchange(requests: Mapping[str, messages.Request], transport: Transport) ->
     return replies
 
 
-def _note_traffic(transcript: Transcript, replies: Mapping[str, messages.Reply], answers: Mapping[str, bytes]) -> None:
+def _note_traffic(transcript: Transcript, replies: Replies, answers: Mapping[str, bytes]) -> None:
     """Count what a report shows: bytes by kind of message, and signatures."""
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
@@ -258,13 +328,13 @@ def _note_traffic(transcript: Transcript, replies: Mapping[str, messages.Reply],
             transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
 
 
-def _raise_refusal(replies: Mapping[str, messages.Reply]) -> None:
+def _raise_refusal(replies: Replies) -> None:
     for party, reply in replies.items():
         if isinstance(reply, messages.Refused):
             raise error_for(reply.code)(f"Party {party!r}: {reply.message}", remedy=reply.remedy)
 
 
-def _step_name(requests: Mapping[str, messages.Request]) -> str:
+def _step_name(requests: Requests) -> str:
     first = next(iter(requests.values()))
     return (
         first.step

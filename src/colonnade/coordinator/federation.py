@@ -12,8 +12,7 @@ from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
-from colonnade.coordinator.journal import Journal
-from colonnade.coordinator.opening import SimulatedParty, check_schemas, nodes_for, open_connection, simulated_nodes
+from colonnade.coordinator.opening import SimulatedParty, check_schemas, open_connection, simulated_nodes
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -26,7 +25,7 @@ from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAcco
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import default_threshold
 from colonnade.steps.alignment import IdRules
-from colonnade.steps.registry import uses_compute_nodes
+from colonnade.steps.kind import uses_compute_nodes
 from colonnade.transport.direct import Direct, Transport
 
 __all__ = ["Federation"]
@@ -77,7 +76,7 @@ class Federation:
         collusion: int = 1,
         alignment: str = "",
         agreement: FederationAgreement | None = None,
-        journal: Journal | None = None,
+        journal: driver.Journal | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
             raise BadInput("collusion must be a whole number, zero or more.")
@@ -360,7 +359,7 @@ class Federation:
         steps = algorithm.steps()
         asked = tuple(name for name in self.parties if name in {step.party for step in steps})
         secure = uses_compute_nodes(steps)
-        nodes = nodes_for(asked, self.parties, self.compute_nodes) if secure else ()
+        nodes = driver.nodes_for(asked, self.parties, self.compute_nodes) if secure else ()
         threshold = default_threshold(len(nodes)) if secure else 0
         return Plan(
             task=task,

@@ -15,8 +15,7 @@ from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
 from colonnade.protocol import codec, messages
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Column, Schema
-from colonnade.steps.kind import LOSS, SMALL, Forecast
-from colonnade.steps.registry import discloses, whole_steps
+from colonnade.steps.kind import LOSS, SMALL, Forecast, discloses, whole_steps
 from colonnade.transport.transcript import Transcript
 
 __all__ = [

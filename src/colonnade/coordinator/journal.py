@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from colonnade.conversations.conversation import LedgerHeads
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
@@ -16,7 +15,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
 
-__all__ = ["Journal", "NoJournal", "StudyJournal", "StudyStatus"]
+__all__ = ["StudyJournal", "StudyStatus"]
 
 
 SMALL = 1 << 18
@@ -35,50 +34,6 @@ CREATE TABLE IF NOT EXISTS files (
     name TEXT PRIMARY KEY, text TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL
 );
 """
-
-
-class Journal(Protocol):
-    """The record of studies that the driver reports to."""
-
-    attempts: int
-
-    def begin(self, plan: Plan) -> None:
-        """A study is about to be put to the parties."""
-
-    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
-        """Every party has agreed, and has said where its ledger stands."""
-
-    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
-        """A round is about to be sent."""
-
-    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
-        """Return what members have not been told of a conversation that others have finished."""
-        ...
-
-    def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
-        """A study has ended."""
-
-
-class NoJournal:
-    """A journal that keeps nothing: for simulations, whose parties end with the process."""
-
-    attempts = 1
-
-    def begin(self, plan: Plan) -> None:
-        """Keep nothing."""
-
-    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
-        """Keep nothing."""
-
-    def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
-        """Keep nothing."""
-
-    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:  # noqa: ARG002
-        """Return nothing."""
-        return {}
-
-    def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
-        """Keep nothing."""
 
 
 @dataclass(frozen=True)

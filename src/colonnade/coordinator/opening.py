@@ -9,7 +9,7 @@ from typing import Protocol, Self, TypeVar
 from colonnade.conversations.conversation import LedgerHeads, Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.coordinator.journal import StudyJournal
-from colonnade.errors import BadInput, NotEnoughComputeNodes, SchemaMismatch
+from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.event_log import Log, write_status
 from colonnade.privacy.accounting import Budget
 from colonnade.protocol import codec
@@ -20,7 +20,7 @@ from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
-__all__ = ["Connection", "SimulatedParty", "check_schemas", "nodes_for", "open_connection", "simulated_nodes"]
+__all__ = ["Connection", "SimulatedParty", "check_schemas", "open_connection", "simulated_nodes"]
 
 Policy_contra = TypeVar("Policy_contra", contravariant=True)
 
@@ -60,19 +60,6 @@ def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str])
         raise BadInput("compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.")
     joins = len(parties) + len(compute_nodes) < FEWEST_NODES
     return (*map(str, compute_nodes), *([COORDINATOR] if joins else []))
-
-
-def nodes_for(asked: Sequence[str], parties: Sequence[str], compute_nodes: Sequence[str]) -> tuple[str, ...]:
-    """Choose who computes on shares: the study's parties and nodes without data, then other parties, then the coordinator."""
-    nodes = [*asked, *(node for node in compute_nodes if node != COORDINATOR)]
-    spare = [
-        *(party for party in parties if party not in asked),
-        *(node for node in compute_nodes if node == COORDINATOR),
-    ]
-    nodes += spare[: max(FEWEST_NODES - len(nodes), 0)]
-    if len(nodes) < FEWEST_NODES:
-        raise NotEnoughComputeNodes("A secure method needs three compute nodes, and this federation has fewer.")
-    return tuple(nodes)
 
 
 @dataclass(frozen=True)

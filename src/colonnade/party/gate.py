@@ -18,6 +18,7 @@ for that one step.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -25,11 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Quoted, Reservation
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.steps import local, private_half
-from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare
+from colonnade.party.steps import PRIVATE_HALVES, local
+from colonnade.party.steps.parts import Disclosed, Joined, Local, Reservation, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
@@ -39,8 +39,7 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
 from colonnade.secure.framing import digest
-from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
-from colonnade.steps.registry import discloses, is_conversation, kind_of
+from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
     from colonnade.party.row_orders import RowOrders
@@ -54,6 +53,18 @@ NEXT_REPEAT = "Run the study again with the next repeat=."
 
 SALT = 24
 """How many of a reservation's 32 bytes are random. The rest is a fingerprint of the columns, keyed with them."""
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """What a plan would cost one party."""
+
+    losses: Mapping[str, Loss]
+    """The loss of each private step, by its name."""
+    unpaid: tuple[str, ...]
+    """The steps that the ledger has not paid for yet."""
+    disclosed: tuple[str, ...]
+    """The steps that are not private, and so not covered by the budget."""
 
 
 class Gate:
@@ -251,7 +262,7 @@ class Gate:
         return self._admit_local(plan, step).law(step.price).loss
 
     def _admit(self, plan: Plan, step: Step) -> StepKind:
-        return self.policy.admit(plan, step, self.terms, private_half, self._earlier(plan))
+        return self.policy.admit(plan, step, self.terms, PRIVATE_HALVES, self._earlier(plan))
 
     def _admit_local(self, plan: Plan, step: Step) -> Local:
         half = self._admit(plan, step)

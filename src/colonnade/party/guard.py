@@ -24,7 +24,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
 from colonnade.protocol.codec import read_frame, write_frame
-from colonnade.steps.registry import is_conversation
+from colonnade.steps.kind import is_conversation
 
 __all__ = ["Guard", "serve"]
 

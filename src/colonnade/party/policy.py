@@ -5,7 +5,7 @@ and its policy caps the price.
 """
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
@@ -15,8 +15,16 @@ from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
 from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep
-from colonnade.steps.kind import Admission, Earlier, RowOrderKind, StepKind, nothing_earlier
-from colonnade.steps.registry import kind_of, uses_compute_nodes
+from colonnade.steps.kind import (
+    KINDS,
+    Admission,
+    Earlier,
+    RowOrderKind,
+    StepKind,
+    kind_of,
+    nothing_earlier,
+    uses_compute_nodes,
+)
 
 __all__ = ["EXACT", "STUDIES", "Policy", "Terms"]
 
@@ -177,7 +185,7 @@ class Policy:
         plan: Plan,
         step: Step,
         terms: Terms,
-        read: Callable[[Step], type[StepKind]] = kind_of,
+        halves: Mapping[str, type[StepKind]] = KINDS,
         earlier: Earlier = nothing_earlier,
     ) -> StepKind:
         """Return a step as an object of its kind, or refuse it before any data is read.
@@ -192,7 +200,9 @@ class Policy:
             What the party released earlier in the same plan.
         """
         self._check_plan(plan, terms)
-        kind = read(step)
+        kind = halves.get(step.kind)
+        if kind is None:
+            raise PolicyRefusal("This party does not know the kind of step that was asked for.")
         self._check_order(kind, terms)
         if kind.admission == Admission.ALIGNMENT:
             self._check_alignment(kind, step, terms)

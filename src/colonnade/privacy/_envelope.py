@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from colonnade.privacy._distributions import ACCURACY, Distribution
 from colonnade.privacy._exact import WORD, is_below, of_real, ratio
+from colonnade.privacy._kernels import ACCEPTED, REJECTED, UNDECIDED, try_cells
 from colonnade.privacy.randomness import Randomness
 
 __all__ = ["REACH", "SLACK", "Table", "build_table", "draw"]
@@ -152,20 +153,18 @@ def draw(
 
 def _attempt(table: Table, trials: int, randomness: Randomness, doubt: float) -> NDArray[np.int64]:
     """Make some trials and return what they accept, in order: any other order would favour some values."""
-    from colonnade.privacy import _kernels  # compiled code takes a moment to load
-
     words = randomness.words(3 * trials)
     value, cell, verdict = np.empty(trials, np.int64), np.empty(trials, np.int32), np.empty(trials, np.uint8)
     quick = np.zeros_like(table.quick) if doubt else table.quick
     alias = (table.column_bits, table.own, table.other)
-    _kernels.try_cells(words, *alias, table.start, table.mask, quick, table.law.symmetric, value, cell, verdict)
-    pending = np.flatnonzero(verdict == _kernels.UNDECIDED)
+    try_cells(words, *alias, table.start, table.mask, quick, table.law.symmetric, value, cell, verdict)
+    pending = np.flatnonzero(verdict == UNDECIDED)
     verdict[pending] = _judge(table, value[pending], cell[pending], words[3 * pending + 2], max(doubt, 2 * SLACK))
-    for trial in np.flatnonzero(verdict == _kernels.UNDECIDED):
+    for trial in np.flatnonzero(verdict == UNDECIDED):
         value[trial], verdict[trial] = _settle(
             table, int(value[trial]), int(cell[trial]), int(words[3 * trial + 2]), randomness
         )
-    kept: NDArray[np.int64] = value[verdict == _kernels.ACCEPTED]
+    kept: NDArray[np.int64] = value[verdict == ACCEPTED]
     return kept
 
 
@@ -173,14 +172,12 @@ def _judge(
     table: Table, value: NDArray[np.int64], cell: NDArray[np.int32], word: NDArray[np.uint64], error: float
 ) -> NDArray[np.uint8]:
     """Decide in float64 what it can decide."""
-    from colonnade.privacy import _kernels
-
-    verdict = np.full(len(value), _kernels.UNDECIDED, dtype=np.uint8)
+    verdict = np.full(len(value), UNDECIDED, dtype=np.uint8)
     inside = np.flatnonzero(cell < table.cells)
     expected = np.exp(table.law.approximate(np.abs(value[inside]))) * table.factor[cell[inside]] * float(_FULL)
     uniform = word[inside].astype(np.float64)
-    verdict[inside[uniform < expected * (1 - error) - 2]] = _kernels.ACCEPTED
-    verdict[inside[uniform > expected * (1 + error) + 2]] = _kernels.REJECTED
+    verdict[inside[uniform < expected * (1 - error) - 2]] = ACCEPTED
+    verdict[inside[uniform > expected * (1 + error) + 2]] = REJECTED
     return verdict
 
 

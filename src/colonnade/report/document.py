@@ -24,8 +24,7 @@ from colonnade.protocol.messages import Accounted
 from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
 from colonnade.schema import Column, Schema
-from colonnade.steps.kind import Admission, NoiseWords
-from colonnade.steps.registry import kind_of, whole_steps
+from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
 __all__ = ["STUDY_SECTIONS", "Reported", "is_private", "noise_words_of", "page", "proof_of", "write"]
 

@@ -33,11 +33,12 @@ from colonnade.steps.kind import (
     NoiseWords,
     StepKind,
     Steps,
+    kind_of,
     price_words,
 )
 from colonnade.steps.terms import whole_parameter
 
-__all__ = ["Joint", "JointStep", "check_nodes", "secure_words", "shared_price"]
+__all__ = ["Joint", "JointStep", "check_nodes", "read_joint", "secure_words", "shared_price"]
 
 LARGEST_WIDTH = 20_000
 CHUNK_ELEMENTS = 1 << 20
@@ -271,6 +272,15 @@ class JointStep(StepKind):
         """Add the rounds of a joint opening: recall, greet, one turn per chunk and three more, conclude."""
         _forecast(cls.read(plan, next(iter(steps.values())).name), forecast, kept=kept)
         return True
+
+
+def read_joint(plan: Plan, name: str) -> Joint:
+    """Read a joint opening from a plan."""
+    kinds = {kind_of(step) for step in plan.steps if step.name == name}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None or not issubclass(kind, JointStep):
+        raise PlanMismatch("A joint step is one kind of step at two or more parties.")
+    return kind.read(plan, name)
 
 
 def check_nodes(plan: Plan) -> None:

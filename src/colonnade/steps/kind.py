@@ -10,7 +10,7 @@ plan, an array whose shape the plan fixes, or shares of rows whose number and wi
 per message.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -29,6 +29,7 @@ from colonnade.steps.terms import only_parameters
 
 __all__ = [
     "HELLO",
+    "KINDS",
     "LETTER",
     "LOSS",
     "SEED",
@@ -41,7 +42,12 @@ __all__ = [
     "RowOrderKind",
     "StepKind",
     "Steps",
+    "discloses",
+    "is_conversation",
+    "kind_of",
     "nothing_earlier",
+    "uses_compute_nodes",
+    "whole_steps",
 ]
 
 
@@ -358,3 +364,38 @@ def price_words(step: Step) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+KINDS: dict[str, type[StepKind]] = {}
+"""Every kind of step by its name; `colonnade.steps.registry` lists them."""
+
+
+def kind_of(step: Step) -> type[StepKind]:
+    """Return a step's kind; refuse one that nobody here knows."""
+    kind = KINDS.get(step.kind)
+    if kind is None:
+        raise PolicyRefusal("This party does not know the kind of step that was asked for.")
+    return kind
+
+
+def whole_steps(plan: Plan | tuple[Step, ...]) -> Iterator[tuple[type[StepKind], Steps]]:
+    """Yield every whole step of a plan with its kind, in the plan's order."""
+    steps = plan.steps if isinstance(plan, Plan) else plan
+    for name, kind in dict.fromkeys((step.name, step.kind) for step in steps):
+        found = {step.party: step for step in steps if (step.name, step.kind) == (name, kind)}
+        yield kind_of(next(iter(found.values()))), found
+
+
+def is_conversation(step: Step) -> bool:
+    """Return whether a step is one member's part in a conversation, and not a release of its own."""
+    return bool(kind_of(step).conversation)
+
+
+def discloses(step: Step) -> bool:
+    """Return whether exact values leave in a step, without differential privacy."""
+    return kind_of(step).discloses(step)
+
+
+def uses_compute_nodes(plan: Plan | tuple[Step, ...]) -> bool:
+    """Return whether something is computed on shares, so that compute nodes and a threshold are needed."""
+    return any(kind.channel == Channel.SHARES for kind, _ in whole_steps(plan))

@@ -18,9 +18,8 @@ from colonnade.plan import Plan, Step
 from colonnade.protocol import messages
 from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import reconstruct
-from colonnade.steps.joint import Joint
+from colonnade.steps.joint import Joint, read_joint
 from colonnade.steps.keys import GroupKey
-from colonnade.steps.registry import read_joint
 from colonnade.steps.sums import SumTerms
 
 __all__ = [

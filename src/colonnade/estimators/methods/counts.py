@@ -27,7 +27,7 @@ from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.schema import Category, Column
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.releases import Moment, PatternCount

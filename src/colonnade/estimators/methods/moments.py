@@ -26,7 +26,7 @@ from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.steps import gradient
-from colonnade.steps.registry import read_joint
+from colonnade.steps.joint import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression

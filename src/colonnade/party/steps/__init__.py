@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 
-from colonnade.errors import PolicyRefusal
 from colonnade.party.steps import agreements, coresets, gradient, local, predictions, products
-from colonnade.plan import Step
 from colonnade.steps.kind import StepKind
 
-__all__ = ["PRIVATE_HALVES", "private_half"]
+__all__ = ["PRIVATE_HALVES"]
 
 PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
     half.name: half
@@ -44,11 +42,3 @@ PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
         products.PrivateUnionOwn,
     )
 }
-
-
-def private_half(step: Step) -> type[StepKind]:
-    """Return the private half of a step's kind; refuse a kind that this party does not know."""
-    half = PRIVATE_HALVES.get(step.kind)
-    if half is None:
-        raise PolicyRefusal("This party does not know the kind of step that was asked for.")
-    return half

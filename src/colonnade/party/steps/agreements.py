@@ -25,7 +25,7 @@ from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
-    from colonnade.party.handles import Reservation
+    from colonnade.party.steps.parts import Reservation
 
 __all__ = [
     "CohortPart",

@@ -5,6 +5,7 @@ public facts only, and only the methods that take a table touch data.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -14,13 +15,13 @@ from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
-from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol.messages import Array, pack, unpack
 from colonnade.steps.joint import JointStep
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
-    from colonnade.party.handles import Reservation
 
 __all__ = [
     "Arrays",
@@ -31,6 +32,7 @@ __all__ = [
     "Local",
     "OpensJointly",
     "Prepared",
+    "Reservation",
     "SumHalf",
     "SumPart",
     "prepare",
@@ -99,6 +101,25 @@ def prepare(half: object, table: PrivateTable) -> None:
     """Read what a step needs. A step that cannot be answered fails here, before anything is paid."""
     if isinstance(half, Prepared):
         half.prepare(table)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A step that is paid for. Its noise follows from the seed that the ledger keeps, so a restarted party draws the same."""
+
+    seed: bytes = field(repr=False)
+
+    def secret(self) -> bytes:
+        """Return the seed of this party's shares."""
+        return KeyedRandomness(self.seed).spawn("shares").bytes(32)
+
+    def noise(self, label: str) -> ExactSampler:
+        """Return a sampler on one of the step's own streams."""
+        return ExactSampler(KeyedRandomness(self.seed).spawn("noise").spawn(label))
+
+    def stream(self, label: str) -> ExactSampler:
+        """Return a sampler on a stream directly under the seed."""
+        return ExactSampler(KeyedRandomness(self.seed).spawn(label))
 
 
 class OpensJointly(JointStep):
