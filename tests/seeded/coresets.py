@@ -7,7 +7,6 @@ import numpy as np
 
 from colonnade.conversations import sums as sum_run
 from colonnade.coordinator import findings as statement
-from colonnade.coordinator.protocols import coresets as coreset_study
 from colonnade.errors import ProtocolError
 from colonnade.estimation import coresets as importance_sampling
 from colonnade.estimators.methods import coresets as methods
@@ -98,7 +97,7 @@ BUGS = [
     ),
     Bug(
         "totals that nobody checks",
-        replaced(coreset_study, "checked_totals", lambda totals, _: dict(totals)),
+        replaced(importance_sampling, "checked_totals", lambda totals, _: dict(totals)),
         studies.test_a_party_that_claims_too_much_is_refused,
     ),
     Bug(

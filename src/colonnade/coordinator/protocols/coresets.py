@@ -16,14 +16,7 @@ from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_
 from colonnade.conversations.sums import LARGEST_TURN, batch_of
 from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, open_sum, unmasked_sum
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.coresets import (
-    Task,
-    WeightedSample,
-    allocate_draws,
-    checked_totals,
-    largest_total,
-    weighted_coreset,
-)
+from colonnade.estimation import coresets
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Array, Opened, Recall, Released, Rounds, ask_all, pack, unpack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
@@ -119,7 +112,7 @@ class CoresetFindings:
         Each party's coefficients (training ``"saga"``).
     """
 
-    coreset: WeightedSample
+    coreset: coresets.WeightedSample
     gathered: Floats | None = None
     clusters: Mapping[str, tuple[Floats, NDArray[np.int64]]] | None = None
     coefficients: BlockCoefficients | None = None
@@ -148,7 +141,7 @@ class CoresetStudy:
     """
 
     columns: Mapping[str, Column]
-    task: Task
+    task: coresets.Task
     size: int
     people: int
     target: str | None = None
@@ -209,7 +202,7 @@ class CoresetStudy:
         sample = public_positions(plan, "sample", self.size)
         if any(not np.array_equal(reply.array("rows"), sample) for reply in replies.values()):
             raise ProtocolError("The parties do not repeat the same public choice of rows.")
-        return weighted_coreset(sample, np.full(self.size, 1.0 / self.people), 1.0)
+        return coresets.weighted_coreset(sample, np.full(self.size, 1.0 / self.people), 1.0)
 
     def _importance(self, plan: Plan) -> Rounds:
         totals = yield from self._totals(plan)
@@ -221,18 +214,18 @@ class CoresetStudy:
         scores = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
         if new:
             yield from forget_key(plan, "key")
-        return weighted_coreset(sample, scores / sums.SCORE_SCALE, sum(totals.values()))
+        return coresets.weighted_coreset(sample, scores / sums.SCORE_SCALE, sum(totals.values()))
 
     def _totals(self, plan: Plan) -> Rounds:
         replies = yield from ask_all(plan, "total")
         claimed = {party: _number(party, reply) for party, reply in replies.items()}
-        return checked_totals(claimed, self.maxima())
+        return coresets.checked_totals(claimed, self.maxima())
 
     def maxima(self) -> dict[str, float]:
         """Return the largest total that each party can have, from public facts."""
         held = None if self.target is None else ColumnName.of(self.target).party
         return {
-            party: largest_total(
+            party: coresets.largest_total(
                 self.task, self.width(party) - (party == held), self.people, self.clusters, target=party == held
             )
             for party in self.parties
@@ -248,7 +241,7 @@ class CoresetStudy:
 
     def _draw(self, plan: Plan, totals: Mapping[str, float]) -> Rounds:
         """Have the parties draw. The rows are sorted, so that nobody can tell which party drew which row."""
-        shares = allocate_draws(totals, public_uniforms(plan, "allocation", self.size))
+        shares = coresets.allocate_draws(totals, public_uniforms(plan, "allocation", self.size))
         counts = np.array([shares[party] for party in sorted(shares)])
         drawn = yield from open_sum(plan, "draws", self.size, {"counts": pack(counts)})
         if not _in_range(drawn - 1, self.people):
@@ -257,7 +250,7 @@ class CoresetStudy:
 
     # What follows -------------------------------------------------------------------------------------------------------
 
-    def _gather(self, plan: Plan, coreset: WeightedSample) -> Rounds:
+    def _gather(self, plan: Plan, coreset: coresets.WeightedSample) -> Rounds:
         replies = yield from ask_all(plan, "rows")
         parts = []
         for party in self.parties:
@@ -270,7 +263,7 @@ class CoresetStudy:
             raise ProtocolError("A party sent rows outside its public bounds.")
         return gathered
 
-    def _cluster(self, plan: Plan, coreset: WeightedSample) -> Rounds:
+    def _cluster(self, plan: Plan, coreset: coresets.WeightedSample) -> Rounds:
         replies = yield from ask_all(plan, "clusters", {"weights": pack(coreset.weights)})
         found = {}
         for party in self.parties:
