@@ -365,7 +365,7 @@ def test_a_mode_or_a_public_size_that_the_policy_does_not_name_is_refused():
 
 
 def test_the_price_of_a_noisy_size_is_capped_by_policy_and_budget():
-    dear = pytest.raises(PolicyRefusal, match="price")
+    dear = pytest.raises(PolicyRefusal, match="max_epsilon")
     with unaligned(policies={"bank": cn.Policy(max_epsilon=0.1)}) as federation, dear:
         federation.align(epsilon=0.2)
     with unaligned() as federation:

@@ -179,7 +179,7 @@ def test_the_floor_of_the_papers_lies_under_every_policy(site):
     site.papers_path.write_text(papers.text())
     for name in site.members:
         site.hand_out(name)
-    with opened(site) as federation, pytest.raises(PolicyRefusal, match="price"):
+    with opened(site) as federation, pytest.raises(PolicyRefusal, match="max_epsilon"):
         counts().fit(federation)
 
 

@@ -205,9 +205,7 @@ class MatchingPart:
 
     def _refuse_an_undeclared_size(self) -> None:
         if self._half.matching.size == "declared" and not _declared(self._admitted):
-            raise PlanMismatch(
-                f"No number of people was declared public when party {self._admitted.party!r} was opened."
-            )
+            raise PlanMismatch("No number of people was declared public when this party was opened.")
 
     def _check_policy(self, listed: bytes) -> None:
         policy = self._admitted.policy
