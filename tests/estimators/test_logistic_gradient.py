@@ -10,7 +10,7 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.estimation.descent import Adam, Average, Settling, Sgd, clipped, optimiser_of
+from colonnade.estimation.descent import Adam, IterateAverage, StoppingRule, Sgd, clipped, optimiser_of
 from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
@@ -428,10 +428,10 @@ def test_plain_steps_and_adam_do_what_they_say() -> None:
 def test_weights_are_clipped_averaged_and_watched() -> None:
     assert np.allclose(clipped(np.array([3.0, 4.0]), 1.0), [0.6, 0.8])
     assert np.allclose(clipped(np.array([3.0, 4.0]), None), [3.0, 4.0])
-    average = Average()
+    average = IterateAverage()
     for step in range(1, 401):
         found = average.add(np.array([1.0 if step > 200 else 0.0]))
     assert 0.9 < found[0] <= 1.0
-    still, moving = Settling(0.1, 10), Settling(0.0, 10)
+    still, moving = StoppingRule(0.1, 10), StoppingRule(0.0, 10)
     assert [still.has_settled(np.zeros(1)) for _ in range(3)] == [False, True, True]
     assert not any(moving.has_settled(np.zeros(1)) for _ in range(30))
