@@ -10,7 +10,7 @@ import pytest
 import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Released
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.federations import federation, frames
 
 STUDIES = {

@@ -15,7 +15,7 @@ from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Greeted, Opened, Posted, Released
 from colonnade.steps.products import cross_entries, own_entries, widths_of
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.federations import federation
 from tests.party.test_coefficients import silent
 from tests.test_record_and_replay import neighbours

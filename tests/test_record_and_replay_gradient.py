@@ -17,7 +17,7 @@ from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Placed, Post, Posted
 from colonnade.steps.gradient import STEP, GradientTerms
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.federations import federation
 from tests.test_record_and_replay import neighbours
 

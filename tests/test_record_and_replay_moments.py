@@ -11,7 +11,7 @@ import pytest
 import colonnade as cn
 from colonnade.party.steps import local as shards
 from colonnade.privacy.accounting import Loss
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.federations import TEST_KEY
 from tests.test_record_and_replay import blank
 

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.conversations.degree_check import CheckedProduct
-from colonnade.secure.products import Products, ShareProduct, entry_pairs
+from colonnade.conversations.conversation import CheckedProduct
+from colonnade.secure.keys import SeedStream
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, Elements, gram_bound
-from colonnade.secure.shamir import Dealing, default_threshold, reconstruct
-from colonnade.secure.stream import SeedStream
+from colonnade.secure.shamir import Dealing, Products, ShareProduct, default_threshold, entry_pairs, reconstruct
 
 SIZES = ((370_000, 14), (45_222, 41), (195_666, 117))
 NODES = (3, 4)

@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 import colonnade as cn
 from colonnade.coding.columns import features_of
 from colonnade.datasets.public import DATA_VARIABLE, adult, nsl_kdd
-from colonnade.party.steps.coded_rows import coded_rows
+from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.steps.terms import FixedPoint

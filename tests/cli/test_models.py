@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.party.row_orders import read_delivery
+from colonnade.party.guard import read_delivery
 from tests.cli.studies import call
 
 STUDY = """

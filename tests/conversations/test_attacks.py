@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import products as run_module
-from colonnade.conversations.degree_check import ChallengeChain, challenge
+from colonnade.conversations.conversation import ChallengeChain, challenge
 from colonnade.conversations.products import ProductLetter
 from colonnade.errors import ProtocolError
-from colonnade.secure.framing import digest
+from colonnade.secure.keys import digest, subseed
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, check_repetitions, expand
-from colonnade.secure.stream import subseed
 from tests import kit
 from tests.conversations.stage import STEP, Stage, Table, Watched, a_plan, altered, seed
 

@@ -5,10 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from colonnade.conversations.degree_check import CheckedProduct
+from colonnade.conversations.conversation import CheckedProduct
 from colonnade.errors import ProtocolError
+from colonnade.secure.keys import subseed
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, reconstruct, verify_degree
-from colonnade.secure.stream import subseed
 from tests import kit
 from tests.secure.arithmetics import every_arithmetic
 from tests.secure.test_shamir import PORTABLE_RING, every_size, seed

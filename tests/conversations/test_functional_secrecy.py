@@ -11,9 +11,9 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.party.steps.products import PrivateCoefficients
-from colonnade.secure.products import entry_pairs
+from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.products import cross_entries
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.conversations.test_secrecy import unsealed
 from tests.federations import SCHEMAS, federation, frames
 

@@ -12,7 +12,7 @@ from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError, Releas
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Post, Posted, Recall, Refused, Settled, pack
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.federations import federation
 from tests.party.test_gate import gate_of, guards, replaced
 

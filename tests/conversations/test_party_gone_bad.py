@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import products as run_module
-from colonnade.conversations.degree_check import ChallengeChain
+from colonnade.conversations.conversation import ChallengeChain
 from colonnade.conversations.products import ProductLetter
 from colonnade.errors import ColonnadeError, ProtocolError
 from colonnade.protocol import codec

@@ -12,10 +12,10 @@ from colonnade.errors import ProtocolError
 from colonnade.party.steps.products import PrivatePairTables
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Agreed, Greeted, NotKept, Opened, Post, Posted, Released, pack
+from colonnade.secure.keys import SeedStream
 from colonnade.secure.mail import OVERHEAD, Session
-from colonnade.secure.stream import SeedStream
 from colonnade.steps.joint import read_joint
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.conversations.stage import NAMES, STEP, Stage, Table, a_plan
 from tests.federations import federation, frames

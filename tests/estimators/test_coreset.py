@@ -18,7 +18,7 @@ from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTo
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
 from colonnade.steps.sums import CoresetTerms
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.kit import ALPHA, chi_square_p, generator
 
 COLUMNS = ["bank.wealth", "bank.kind", "telco.calls", "insurer.claims"]

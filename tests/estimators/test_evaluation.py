@@ -14,7 +14,7 @@ from colonnade.datasets import public
 from colonnade.estimators.export import design_matrix
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Posted, Released
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import SCHEMAS, federation, frames, joined
 

@@ -12,7 +12,7 @@ import colonnade as cn
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused, Released
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.estimators.clustering_samples import coded, federated, groups, joined, loss, split
 from tests.federations import federation, frames
 

@@ -8,7 +8,7 @@ import pytest
 import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Conclude, Posted, Refused, Released
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.estimators.clustering_samples import federated, groups, joined, loss, split
 from tests.estimators.test_kmeans import best_loss, blank, exchange, neighbours
 

@@ -10,14 +10,14 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.estimation.descent import Adam, IterateAverage, StoppingRule, Sgd, clipped, optimiser_of
+from colonnade.estimation.descent import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
 from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.service import study_file
 from colonnade.steps.gradient import KEY, STEP, GradientTerms
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests.conversations.sites import Lost, Site
 from tests.federations import TEST_KEY, federation
 
@@ -426,8 +426,8 @@ def test_plain_steps_and_adam_do_what_they_say() -> None:
 
 
 def test_weights_are_clipped_averaged_and_watched() -> None:
-    assert np.allclose(clipped(np.array([3.0, 4.0]), 1.0), [0.6, 0.8])
-    assert np.allclose(clipped(np.array([3.0, 4.0]), None), [3.0, 4.0])
+    assert np.allclose(clip_to_length(np.array([3.0, 4.0]), 1.0), [0.6, 0.8])
+    assert np.allclose(clip_to_length(np.array([3.0, 4.0]), None), [3.0, 4.0])
     average = IterateAverage()
     for step in range(1, 401):
         found = average.add(np.array([1.0 if step > 200 else 0.0]))

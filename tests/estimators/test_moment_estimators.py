@@ -11,7 +11,7 @@ from sklearn.base import clone
 import colonnade as cn
 from colonnade.coding.columns import features_of
 from colonnade.estimators.export import design_matrix
-from colonnade.party.steps.coded_rows import coded_rows
+from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.steps.terms import FixedPoint

@@ -11,8 +11,7 @@ import colonnade as cn
 from colonnade.conversations import sums as sum_run
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Posted
-from colonnade.transport.direct import Direct
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Direct, Recorded
 from tests import kit
 from tests.federations import TEST_KEY, federation, frames, joined
 
@@ -119,7 +118,7 @@ def test_scores_are_kept_for_the_partys_own_operator_alone(trained, tmp_path):
         (path,) = (tmp_path / "bank.deliveries").iterdir()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert not (tmp_path / "telco.deliveries").exists()
-        from colonnade.party.row_orders import read_delivery
+        from colonnade.party.guard import read_delivery
 
         assert read_delivery(path)["prediction"].tolist() == told.tolist()
         assert len(delivery) == 100

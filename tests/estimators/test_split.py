@@ -9,7 +9,7 @@ from colonnade.party.steps.agreements import in_second_part
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
 from colonnade.steps.keys import part_identity
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import federation, frames
 

@@ -15,7 +15,7 @@ from colonnade.party.steps.gradient import DescentPart, PrivateGradient
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.secure.batches import Batches
-from colonnade.secure.framing import digest
+from colonnade.secure.keys import digest
 from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP
 from tests import kit
 from tests.federations import SCHEMAS, federation, frames

@@ -15,8 +15,8 @@ from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHi
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
 from colonnade.estimators.export import design_matrix
-from colonnade.party.steps.coded_rows import bounded_scores, partial_scores
 from colonnade.party.steps.local import PrivateSquaredLength
+from colonnade.party.steps.parts import bounded_scores, partial_scores
 from colonnade.party.steps.products import PrivateScoreHistogram
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.coded_rows import coded_rows, folded_products
+from colonnade.party.steps.parts import coded_rows, folded_products
 from colonnade.party.steps.products import PrivateGram, PrivatePairTables
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source

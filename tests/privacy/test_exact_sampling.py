@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput
-from colonnade.privacy import _envelope
+from colonnade.privacy import samplers as _envelope
 from colonnade.privacy._distributions import (
     ACCURACY,
     Distribution,
@@ -24,9 +24,9 @@ from colonnade.privacy._distributions import (
     NegativeBinomialDistribution,
     PoissonDistribution,
 )
-from colonnade.privacy._envelope import SLACK, Table, build_table, draw
 from colonnade.privacy._exact import Threshold, is_below, of_rational, of_real, ratio
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.samplers import SLACK, Table, build_table, draw
 from tests import kit
 
 FULL = 2**64

@@ -6,7 +6,7 @@ import numpy as np
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Ask, Blob, Opened, Post, Posted, pack
 from colonnade.protocol.public_choice import public_positions, public_subset, public_uniforms
-from colonnade.transport.transcript import numbers_in
+from colonnade.transport.direct import numbers_in
 from tests.kit import ALPHA, chi_square_p
 
 PLAN = Plan(

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.framing import LARGEST_NUMBER, digest, frame
-from colonnade.secure.keys import Identity, PublicIdentity, Secret
+from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame
 from tests import kit
 from tests.secure import runs
 

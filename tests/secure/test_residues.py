@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure import _kernels
-from colonnade.secure.products import Products, entry_pairs
+from colonnade.secure.keys import SeedStream
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, gram_bound, noise_tail
-from colonnade.secure.stream import SeedStream
+from colonnade.secure.shamir import Products, entry_pairs
 from tests import kit
 from tests.secure.arithmetics import ALL, every_arithmetic
 

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from colonnade.errors import BadInput
-from colonnade.secure.stream import SeedStream, subseed
+from colonnade.secure.keys import SeedStream, subseed
 
 SEED = bytes(range(32))
 

@@ -13,8 +13,7 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused
 from colonnade.steps import kind
-from colonnade.transport.direct import Direct
-from colonnade.transport.transcript import Recorded
+from colonnade.transport.direct import Direct, Recorded
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies
 from tests.federations import SCHEMAS, TEST_KEY, frames

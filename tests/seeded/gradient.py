@@ -15,8 +15,8 @@ from colonnade.privacy import calibration as sampled_gaussian
 from colonnade.privacy.laws.gradient import GradientNoise
 from colonnade.protocol.messages import unpack
 from colonnade.secure.batches import Batches
-from colonnade.secure.products import ShareProduct
-from colonnade.secure.stream import SeedStream
+from colonnade.secure.keys import SeedStream
+from colonnade.secure.shamir import ShareProduct
 from colonnade.steps.gradient import GradientTerms
 from tests.conversations import test_gradient_run as runs
 from tests.party import test_gradient as parts

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from colonnade.coding.cells import CategoryEncoder, NumericEncoder, flatten, numbers_in
-from colonnade.party.steps import coded_rows as coding
+from colonnade.party.steps import parts as coding
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 from colonnade.party.table import row_order as alignment
 from colonnade.privacy.accounting import NANO, Loss

@@ -11,10 +11,10 @@ import pandas as pd
 import colonnade as cn
 from colonnade.coordinator.protocols.score_releases import ScoreMoments
 from colonnade.estimators import catalogue, export, model_file, study
-from colonnade.party import row_orders as deliveries
+from colonnade.party import guard as deliveries
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps import coded_rows as partial_scores
+from colonnade.party.steps import parts as partial_scores
 from colonnade.party.steps import products as gram
 from colonnade.party.steps.agreements import SplitPart
 from colonnade.party.steps.products import PrivateScoreHistogram

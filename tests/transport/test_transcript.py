@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import ProtocolError
-from colonnade.transport.direct import Direct
-from colonnade.transport.transcript import Recorded, Transcript
+from colonnade.transport.direct import Direct, Recorded, Transcript
 from tests.federations import federation
 from tests.transport.contract import PARTIES, TransportContract, Unwell, echoes
 

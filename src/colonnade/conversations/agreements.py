@@ -32,7 +32,9 @@ from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply, Settled, pack, unpack
-from colonnade.secure import framing, mail, stream
+from colonnade.secure import keys as framing
+from colonnade.secure import keys as stream
+from colonnade.secure import mail
 from colonnade.secure.group_secret import GroupSecret
 
 __all__ = ["CohortKeeper", "CohortRun", "KeyKeeper", "KeyRun", "list_hash", "packed_list", "unpacked_list"]

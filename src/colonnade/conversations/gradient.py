@@ -32,9 +32,10 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
-from colonnade.secure import framing, mail, residues, stream
-from colonnade.secure.products import ShareProduct
-from colonnade.secure.shamir import Dealing, expand
+from colonnade.secure import keys as framing
+from colonnade.secure import keys as stream
+from colonnade.secure import mail, residues
+from colonnade.secure.shamir import Dealing, ShareProduct, expand
 from colonnade.steps.gradient import LARGEST_WEIGHT, GradientTerms
 
 __all__ = ["GradientLearner", "GradientRun", "Place", "StepLetter"]

@@ -28,7 +28,9 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
-from colonnade.secure import framing, keys, mail, stream
+from colonnade.secure import keys, mail
+from colonnade.secure import keys as framing
+from colonnade.secure import keys as stream
 from colonnade.secure.hidden_map import HiddenMap, Words
 from colonnade.secure.matching import POINT_BYTES, Follower, Leader, Points, drawn_order, hash_ids, padded
 from colonnade.steps.alignment import Matching

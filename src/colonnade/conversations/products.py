@@ -20,14 +20,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
-from colonnade.conversations.degree_check import ChallengeChain, CheckedProduct, challenge, check_link, commitments
+from colonnade.conversations.conversation import (
+    ChallengeChain,
+    CheckedProduct,
+    Conversation,
+    Meeting,
+    Member,
+    challenge,
+    check_link,
+    commitments,
+)
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
-from colonnade.secure import mail, residues, stream
-from colonnade.secure.framing import digest
+from colonnade.secure import keys as stream
+from colonnade.secure import mail, residues
+from colonnade.secure.keys import digest
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
 from colonnade.steps.joint import Joint, read_joint
 
@@ -50,7 +59,7 @@ class ProductLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     head
         First letter of a node: the end of its chain of reveals.
     heads
-        Second letter of a node: what it was told of all nodes' chains (`colonnade.conversations.degree_check.commitments`).
+        Second letter of a node: what it was told of all nodes' chains (`colonnade.conversations.conversation.commitments`).
     reveal
         The next link of the chain: this node has received a chunk, and here is its part of the challenge.
     check

@@ -30,7 +30,8 @@ from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
-from colonnade.secure import framing, mail
+from colonnade.secure import keys as framing
+from colonnade.secure import mail
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
 

@@ -26,7 +26,9 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Posted, Reply
-from colonnade.secure import framing, keys, mail, stream
+from colonnade.secure import keys, mail
+from colonnade.secure import keys as framing
+from colonnade.secure import keys as stream
 from colonnade.secure.matching import POINT_BYTES, Points, hash_ids, padded
 from colonnade.secure.union import UnionSide
 from colonnade.steps.alignment import Matching

@@ -19,8 +19,7 @@ from colonnade.protocol import codec, messages
 from colonnade.result import COORDINATOR
 from colonnade.secure.mail import Hello
 from colonnade.secure.shamir import FEWEST_NODES
-from colonnade.transport.direct import Transport
-from colonnade.transport.transcript import Recorded, Transcript
+from colonnade.transport.direct import Recorded, Transcript, Transport
 
 __all__ = [
     "Journal",

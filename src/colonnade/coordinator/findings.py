@@ -16,7 +16,7 @@ from colonnade.protocol import codec, messages
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Column, Schema
 from colonnade.steps.kind import LOSS, SMALL, Forecast, discloses, whole_steps
-from colonnade.transport.transcript import Transcript
+from colonnade.transport.direct import Transcript
 
 __all__ = [
     "Findings",

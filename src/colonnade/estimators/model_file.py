@@ -23,7 +23,7 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.protocol import codec
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Category, Column, Numeric
-from colonnade.transport.transcript import Transcript
+from colonnade.transport.direct import Transcript
 
 __all__ = ["STUDY_ATTRIBUTES", "read_model", "restored", "stored", "write_model"]
 

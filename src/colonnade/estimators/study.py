@@ -35,7 +35,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
-from colonnade.transport.transcript import Transcript
+from colonnade.transport.direct import Transcript
 
 __all__ = ["COMMON", "Evaluator", "Study"]
 

@@ -38,11 +38,11 @@ from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
-from colonnade.secure.framing import digest
+from colonnade.secure.keys import digest
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
-    from colonnade.party.row_orders import RowOrders
+    from colonnade.party.guard import RowOrders
 
 __all__ = ["AdmittedStep", "Gate", "OrderRecords"]
 

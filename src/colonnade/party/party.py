@@ -14,10 +14,9 @@ from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.party.gate import Gate
-from colonnade.party.guard import Guard
+from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.row_orders import RowOrders
 from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
 from colonnade.party.table.row_order import align, common_ids, read_ids, unaligned
 from colonnade.party.table.sources import Source

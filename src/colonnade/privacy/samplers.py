@@ -1,4 +1,35 @@
-"""Exact, vectorised draws of integer noise: what comes out has the stated law to the last bit, given uniform bits.
+"""Draw exactly from a law that is known up to a factor, by rejection from a table of cells with integer weights.
+
+Cells are ranges of values whose widths are powers of two; together with one tail on either side they cover the support.
+A trial spends three uniform words. The first picks cell j with probability ``W_j/2^64`` (an alias table; what the
+weights leave of 2^64 is a trial lost), the second a value k of the cell, uniformly, the third decides with probability
+
+    p = f(k)·2^(e_j)·scale / W_j          (e_j: the exponent of the cell's width; scale: one integer for the table)
+
+**Exactness.** If ``p ≤ 1`` throughout, a trial returns k with probability ``(W_j/2^64)·2^(-e_j)·p = f(k)·scale/2^64``:
+proportional to f, whatever the weights. Weights are integers and picked exactly; values are uniform exactly; what is
+left is to decide the third step exactly, in three stages. Each decides only when it is sure:
+
+1. *Integers.* Accept if the word is below a lower bound of ``p·2^64`` on the whole cell (about 99 % of trials).
+2. *Float64.* ln f(k) is known within `ACCURACY`, so ``p·2^64`` is known within a factor ``1 ± 2·SLACK``; two units
+   more on either side cover the conversion of the word. Decide if the word is outside.
+3. *Intervals.* Compare exactly, `_exact.is_below`, extending the same word with fresh bits. A trial is never repeated.
+
+So floating point decides how long an answer takes, never what it is: with stages 1 and 2 switched off (``doubt``) the
+same words give the same output, which is tested. `SLACK` is 8 times `ACCURACY`; the difference covers the roundings of
+``exp`` and of the products, which are below 2^-48 relative.
+
+**Weights.** f falls away from the mode, so on a cell it lies between its values at the two ends, each computed within
+SLACK; ``W_j = ⌈f_near·e^SLACK·2^(e_j)·scale⌉ + 1``, so p < 1.
+
+**Tails.** Beyond the last cell follow blocks of width ``2^h``. Over each block f at least halves (the law proves h).
+The tail's cell has ``W ≥ 2·2^h·f_edge·scale``; block g = 0, 1, … is chosen by fair coins with probability ``2^-(g+1)``
+and p above has ``W·2^-(g+1)`` for its weight, so the same identity holds for every k however far out.
+
+**Symmetric laws.** A magnitude is drawn as above, a sign by a fair bit, and the pair (0, minus) is rejected:
+then 0 has weight f(0)/2 and so has each of ±k.
+
+Exact, vectorised draws of integer noise: what comes out has the stated law to the last bit, given uniform bits.
 
 Parameters are rational numbers, because a float is rarely what was meant (0.1 is not a tenth) and a scale that is only
 nearly right makes a guarantee that is only nearly true. Results are int64 arrays.
@@ -9,7 +40,7 @@ Notes
 by rejection from a table of cells with integer weights; an acceptance is decided in integers, else in float64 with a
 proved error bound, else by interval arithmetic of whatever precision it takes, always on the same random bits. The
 proofs are in docs/proofs/exact-samplers.md and beside the code: `colonnade.privacy._exact` (comparing a uniform real with
-a real), `colonnade.privacy._envelope` (rejection and its tails), `colonnade.privacy._distributions` (the float64 error bounds).
+a real), `colonnade.privacy.samplers` (rejection and its tails), `colonnade.privacy._distributions` (the float64 error bounds).
 
 *Two laws by subtraction.* A Skellam variable is the difference of two independent Poisson variables. A Pólya share is
 the difference of two independent negative binomials with r = 1/parts and a = e^(-1/scale): their generating function
@@ -23,7 +54,9 @@ answer at fixed times, where somebody could measure it.
 
 import builtins
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from numbers import Rational
 
 import numpy as np
@@ -31,8 +64,8 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy import _distributions as distributions
-from colonnade.privacy._envelope import draw
-from colonnade.privacy._exact import WORD
+from colonnade.privacy._distributions import ACCEPTED, ACCURACY, REJECTED, UNDECIDED, Distribution, try_cells
+from colonnade.privacy._exact import WORD, is_below, of_real, ratio
 from colonnade.privacy.laws import (
     LARGEST_MEAN,
     LARGEST_PARTS,
@@ -47,14 +80,180 @@ __all__ = [
     "LARGEST_PARTS",
     "LARGEST_SCALE",
     "LARGEST_SIGMA_SQUARED",
+    "REACH",
+    "SLACK",
     "ExactSampler",
     "Size",
+    "Table",
+    "build_table",
     "discrete_gaussian",
     "discrete_laplace",
+    "draw",
     "polya_share",
     "skellam",
     "uniform_below",
 ]
+
+
+SLACK = 8 * ACCURACY
+REACH = 48.0
+"""Cells go on until f is about exp(-48); a tail is then met less than once in 2^60 trials."""
+
+_BATCH = 1 << 15  # trials at a time: their words stay in the processor's cache
+_FULL = 1 << WORD
+_SPARE = 1 << 40  # keeps the weights, rounded up, together below 2^64
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Cells, then the upper tail, a lower one if there is any, the remainder; and the alias table that picks one."""
+
+    law: Distribution
+    cells: int
+    scale: int
+    start: NDArray[np.int64]
+    exponent: NDArray[np.int64]
+    weight: tuple[int, ...]
+    factor: NDArray[np.float64]
+    """p/f(k) in float64, for the cells."""
+    quick: NDArray[np.uint64]
+    """A lower bound of p·2^64 on the whole cell."""
+    column_bits: int
+    own: NDArray[np.uint64]
+    other: NDArray[np.int32]
+
+    @cached_property
+    def mask(self) -> NDArray[np.uint64]:
+        """The bits of a word that place a value in its cell."""
+        return (np.uint64(1) << self.exponent.astype(np.uint64)) - np.uint64(1)
+
+    def exact_factor(self, cell: int, block: int = -1) -> Fraction:
+        """Return ``p/f(k)`` for a value of a cell, or of a block of a tail."""
+        return Fraction((1 << int(self.exponent[cell]) + block + 1) * self.scale, self.weight[cell])
+
+
+@lru_cache(maxsize=64)
+def build_table(law: Distribution, reach: float = REACH) -> Table:
+    """Lay out the cells of a law and weigh them."""
+    start, exponent, near, far = _layout(law, reach)
+    cells = len(far)
+    area = np.exp(law.approximate(near) + SLACK) * np.exp2(exponent)
+    area[cells:] *= 2
+    scale = int((_FULL - _SPARE) / float(area.sum()))
+    weight = [int(entry) + 1 for entry in np.ceil(area * scale)]
+    factor = np.exp2(exponent[:cells]) * scale / np.array(weight[:cells], dtype=np.float64)
+    lowest = np.exp(law.approximate(far) - SLACK) * factor * float(_FULL)
+    weight.append(_FULL - sum(weight))
+    quick = np.zeros(len(weight), dtype=np.uint64)
+    quick[:cells] = lowest.astype(np.uint64)
+    alias = _alias(weight)
+    return Table(law, cells, scale, np.append(start, 0), np.append(exponent, 0), tuple(weight), factor, quick, *alias)
+
+
+def _layout(law: Distribution, reach: float) -> tuple[NDArray[np.int64], ...]:
+    """Return where cells and tails start, their exponents, where f is largest in each, and where smallest in a cell."""
+    (up, up_exponent), (down, down_exponent) = law.upward(reach), law.downward(reach)
+    up_end, down_end = up + (1 << up_exponent), down + (1 << down_exponent)
+    top, bottom = law.mode + int(up_end[-1]), law.mode - int(max(down_end, default=0))
+    tails = [(top, top)] + [(bottom - (1 << law.halving), bottom - 1)] * (bottom > 0)
+    starts, edges = np.array(tails, dtype=np.int64).T
+    return (
+        np.concatenate([law.mode + up, law.mode - down_end, starts]),
+        np.concatenate([up_exponent, down_exponent, np.full(len(tails), law.halving)]),
+        np.concatenate([law.mode + up, law.mode - 1 - down, edges]),
+        np.concatenate([law.mode + up_end - 1, law.mode - down_end]),
+    )
+
+
+def _alias(weight: list[int]) -> tuple[int, NDArray[np.uint64], NDArray[np.int32]]:
+    """Spread integer weights, in all 2^64, over columns of equal capacity that hold at most two cells each [Vose]."""
+    bits = max(1, (len(weight) - 1).bit_length())
+    capacity = 1 << (WORD - bits)
+    left = weight + [0] * ((1 << bits) - len(weight))
+    own, other = [capacity] * len(left), list(range(len(left)))
+    small = [cell for cell, amount in enumerate(left) if amount < capacity]
+    large = [cell for cell, amount in enumerate(left) if amount > capacity]
+    while small:
+        cell, donor = small.pop(), large[-1]
+        own[cell], other[cell] = left[cell], donor
+        left[donor] -= capacity - left[cell]
+        if left[donor] <= capacity:
+            large.pop()
+        if left[donor] < capacity:
+            small.append(donor)
+    return bits, np.array(own, dtype=np.uint64), np.array(other, dtype=np.int32)
+
+
+def draw(
+    law: Distribution, count: int, randomness: Randomness, *, doubt: float = 0.0, reach: float = REACH
+) -> NDArray[np.int64]:
+    """Return ``count`` independent draws.
+
+    ``doubt`` and ``reach`` are for tests: a relative error that float64 is suspected of, which sends more trials to
+    exact arithmetic and changes no output; and how many nats the cells cover, so that tails are met.
+    """
+    table = build_table(law, reach)
+    drawn, done = np.empty(count, dtype=np.int64), 0
+    while done < count:
+        missing = count - done
+        kept = _attempt(table, min(_BATCH, missing + missing // 16 + 16), randomness, doubt)[:missing]
+        drawn[done : done + len(kept)] = kept
+        done += len(kept)
+    return drawn
+
+
+def _attempt(table: Table, trials: int, randomness: Randomness, doubt: float) -> NDArray[np.int64]:
+    """Make some trials and return what they accept, in order: any other order would favour some values."""
+    words = randomness.words(3 * trials)
+    value, cell, verdict = np.empty(trials, np.int64), np.empty(trials, np.int32), np.empty(trials, np.uint8)
+    quick = np.zeros_like(table.quick) if doubt else table.quick
+    alias = (table.column_bits, table.own, table.other)
+    try_cells(words, *alias, table.start, table.mask, quick, table.law.symmetric, value, cell, verdict)
+    pending = np.flatnonzero(verdict == UNDECIDED)
+    verdict[pending] = _judge(table, value[pending], cell[pending], words[3 * pending + 2], max(doubt, 2 * SLACK))
+    for trial in np.flatnonzero(verdict == UNDECIDED):
+        value[trial], verdict[trial] = _settle(
+            table, int(value[trial]), int(cell[trial]), int(words[3 * trial + 2]), randomness
+        )
+    kept: NDArray[np.int64] = value[verdict == ACCEPTED]
+    return kept
+
+
+def _judge(
+    table: Table, value: NDArray[np.int64], cell: NDArray[np.int32], word: NDArray[np.uint64], error: float
+) -> NDArray[np.uint8]:
+    """Decide in float64 what it can decide."""
+    verdict = np.full(len(value), UNDECIDED, dtype=np.uint8)
+    inside = np.flatnonzero(cell < table.cells)
+    expected = np.exp(table.law.approximate(np.abs(value[inside]))) * table.factor[cell[inside]] * float(_FULL)
+    uniform = word[inside].astype(np.float64)
+    verdict[inside[uniform < expected * (1 - error) - 2]] = ACCEPTED
+    verdict[inside[uniform > expected * (1 + error) + 2]] = REJECTED
+    return verdict
+
+
+def _settle(table: Table, value: int, cell: int, word: int, randomness: Randomness) -> tuple[int, bool]:
+    """Decide one trial exactly; for a tail, first choose the block. Return the value and whether it is accepted."""
+    sign = -1 if table.law.symmetric and value < 0 else 1
+    magnitude, block = sign * value, -1
+    if cell >= table.cells:
+        block = _heads(randomness)
+        step = block << int(table.exponent[cell])
+        magnitude += step if cell == table.cells else -step
+    if magnitude < 0:
+        return value, False
+    factor = table.exact_factor(cell, block)
+    chance = of_real(lambda context: context.exp(table.law.enclose_log(context, magnitude)) * ratio(context, factor))
+    return sign * magnitude, is_below(word, chance, randomness)
+
+
+def _heads(randomness: Randomness) -> int:
+    """Toss fair coins until the first tails; return how many heads came before."""
+    heads = 0
+    while (word := int.from_bytes(randomness.bytes(WORD // 8), "little")) == 0:
+        heads += WORD
+    return heads + (word & -word).bit_length() - 1
+
 
 LARGEST_BOUND = 2**63
 

@@ -17,8 +17,7 @@ import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.privacy.accounting import nano_epsilon
-from colonnade.secure.framing import Field, digest, frame
-from colonnade.secure.keys import Identity, PublicIdentity
+from colonnade.secure.keys import Field, Identity, PublicIdentity, digest, frame
 from colonnade.secure.shamir import FEWEST_NODES, default_threshold
 
 __all__ = ["AgreedAlignment", "CoordinatorAddress", "FederationAgreement", "Floor", "Signatory", "read_agreement"]

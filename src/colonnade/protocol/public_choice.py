@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.secure.framing import digest
-from colonnade.secure.stream import SeedStream
+from colonnade.secure.keys import SeedStream, digest
 
 __all__ = ["public_positions", "public_subset", "public_uniforms"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.stream import SeedStream, subseed
+from colonnade.secure.keys import SeedStream, subseed
 
 __all__ = ["SMALLEST_RATE", "Batches", "Sampling", "batch_capacity", "batches_per_round"]
 

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives import constant_time
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.framing import digest, frame
-from colonnade.secure.keys import SEED_BYTES, Secret, require_seed
+from colonnade.secure.keys import SEED_BYTES, Secret, digest, frame, require_seed
 from colonnade.secure.mail import Session
 
 __all__ = ["GroupSecret"]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.stream import WordSource
+from colonnade.secure.keys import WordSource
 
 __all__ = ["HiddenMap", "Words", "slots_for"]
 

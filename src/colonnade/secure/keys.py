@@ -1,20 +1,99 @@
-"""Secrets that do not show themselves, and identities: Ed25519 keys that sign.
+"""One canonical encoding for everything that is signed, hashed, bound to a key or authenticated.
+
+Every field carries its kind and its length, so two different lists of fields never have the same bytes: "ab", "c" is
+not "a", "bc", and a number is not its own digits. The first field is a label that says what the bytes are for, so that
+a signature or a key made for one purpose is worth nothing for another.
+
+Examples
+--------
+>>> frame("greeting", "ab", "c") == frame("greeting", "a", "bc")
+False
+
+Secrets that do not show themselves, and identities: Ed25519 keys that sign.
 
 Python cannot erase memory for certain. `Secret` prevents the ordinary leak: a key in a log line, a traceback or a pickled object.
+
+Uniform words from a 32-byte seed: AES-256 in counter mode, from any position of the stream.
+
+Shares, masks and challenges are regenerated from a seed after a restart, chunk by chunk, so a stream has *positions*:
+the counter block is the position (eight bytes) and a block number (eight bytes), and two positions never meet.
 """
 
+import builtins
 from typing import NoReturn, Protocol
 
 import msgspec
+import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import constant_time, hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.framing import Field, frame
 
-__all__ = ["SEED_BYTES", "Identity", "PublicIdentity", "RandomBytes", "Secret", "require_seed"]
+__all__ = [
+    "LARGEST_NUMBER",
+    "SEED_BYTES",
+    "Field",
+    "Identity",
+    "PublicIdentity",
+    "RandomBytes",
+    "Secret",
+    "SeedStream",
+    "WordSource",
+    "digest",
+    "frame",
+    "require_seed",
+    "subseed",
+]
+
+
+Field = bytes | str | int | tuple["Field", ...]
+
+LARGEST_NUMBER = 2**64 - 1
+
+
+def frame(label: str, *fields: Field) -> bytes:
+    """Return the canonical bytes of a labelled list of fields.
+
+    Parameters
+    ----------
+    label
+        What the bytes are for; never empty.
+    *fields
+        Bytes, text (as UTF-8), whole numbers from 0 to `LARGEST_NUMBER`, and tuples of these.
+    """
+    if not label:
+        raise BadInput("A frame needs a label.")
+    return b"".join(_encoded(field) for field in (label, *fields))
+
+
+def digest(label: str, *fields: Field) -> bytes:
+    """Return the SHA-256 of a frame."""
+    state = hashes.Hash(hashes.SHA256())
+    state.update(frame(label, *fields))
+    return state.finalize()
+
+
+def _encoded(field: Field) -> bytes:
+    match field:
+        case bytes():
+            return _prefixed(b"b", field)
+        case str():
+            return _prefixed(b"s", field.encode())
+        case tuple():
+            return _prefixed(b"t", b"".join(_encoded(part) for part in field))
+        case int() if not isinstance(field, bool) and 0 <= field <= LARGEST_NUMBER:
+            return _prefixed(b"n", field.to_bytes(8, "big"))
+    raise BadInput("A frame is made of bytes, text, tuples and whole numbers below 2^64.")
+
+
+def _prefixed(kind: bytes, content: bytes) -> bytes:
+    return kind + len(content).to_bytes(8, "big") + content
 
 
 SEED_BYTES = 32
@@ -138,7 +217,7 @@ class Identity:
         return self._private.public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:
-        """Return the 64-byte signature of a message, which should be a `colonnade.secure.framing.frame`."""
+        """Return the 64-byte signature of a message, which should be a `colonnade.secure.keys.frame`."""
         return self._private.sign(message)
 
     def __repr__(self) -> str:
@@ -146,3 +225,71 @@ class Identity:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A private identity is not serialised.")
+
+
+LARGEST_POSITION = 2**64 - 1
+
+_ZEROS = bytes(1 << 16)  # encrypting zeros in blocks that stay in the cache is the fastest way to the key stream
+
+
+class WordSource(Protocol):
+    """A source of independent uniform bits: any randomness of the library, or a `SeedStream`."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return the next ``count`` uniform 64-bit words."""
+
+    def bytes(self, count: int) -> builtins.bytes:
+        """Return the next ``count`` uniform bytes."""
+
+
+class SeedStream:
+    """The key stream of a seed, from one position on.
+
+    Parameters
+    ----------
+    seed
+        32 secret uniform bytes.
+    position
+        Which of the 2⁶⁴ disjoint stretches of the stream; a chunk of rows has its own.
+
+    Examples
+    --------
+    >>> first, again = SeedStream(bytes(32), 7), SeedStream(bytes(32), 7)
+    >>> bool((first.words(5) == again.words(5)).all())
+    True
+    """
+
+    __slots__ = ("_encryptor",)
+
+    def __init__(self, seed: builtins.bytes, position: int = 0) -> None:
+        if type(position) is not int or not 0 <= position <= LARGEST_POSITION:
+            raise BadInput("A position of a stream is a whole number from 0 to 2^64 - 1.")
+        counter = position.to_bytes(8, "big") + bytes(8)
+        self._encryptor = Cipher(AES(require_seed(seed)), CTR(counter)).encryptor()
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return the next ``count`` words of the stream."""
+        words = np.empty(count, dtype=np.uint64)
+        self.fill(words)
+        return words
+
+    def bytes(self, count: int) -> builtins.bytes:
+        """Return the next ``count`` bytes of the stream."""
+        return self._encryptor.update(builtins.bytes(count))
+
+    def fill(self, words: NDArray[np.uint64]) -> None:
+        """Overwrite a contiguous array with the next words of the stream (little-endian on every machine)."""
+        view = words.reshape(-1).view(np.uint8).data
+        for start in range(0, len(view), len(_ZEROS)):
+            part = view[start : start + len(_ZEROS)]
+            self._encryptor.update_into(_ZEROS[: len(part)], part)
+        if words.dtype.newbyteorder("<") != words.dtype:
+            words.byteswap(inplace=True)
+
+    def __repr__(self) -> str:
+        return "SeedStream(<seed hidden>)"
+
+
+def subseed(seed: builtins.bytes, label: str, index: int = 0) -> builtins.bytes:
+    """Return a seed for one purpose, independent of the seeds of all other purposes and indices."""
+    return Secret(require_seed(seed)).derive(label, index).expose()

@@ -35,8 +35,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
-from colonnade.secure.framing import LARGEST_NUMBER, digest, frame
-from colonnade.secure.keys import Identity, PublicIdentity, Secret, require_seed
+from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame, require_seed
 
 __all__ = ["LARGEST_LETTER", "OVERHEAD", "Handshake", "Hello", "Payload", "RunTerms", "Session"]
 

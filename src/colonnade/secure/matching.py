@@ -61,8 +61,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure.hidden_map import HiddenMap, Words
-from colonnade.secure.keys import Secret
-from colonnade.secure.stream import SeedStream, subseed
+from colonnade.secure.keys import Secret, SeedStream, subseed
 
 __all__ = [
     "DIGEST_BYTES",

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure import _kernels
-from colonnade.secure.stream import SeedStream, WordSource
+from colonnade.secure.keys import SeedStream, WordSource
 
 __all__ = ["PRIME_SETS", "Arithmetic", "Elements", "gram_bound", "noise_tail"]
 

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.secure.stream import SeedStream
+from colonnade.secure.keys import SeedStream
 
 __all__ = ["LARGEST_SKETCH", "PEOPLE", "Signs"]
 

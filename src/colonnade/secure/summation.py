@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.keys import Secret
-from colonnade.secure.stream import SeedStream
+from colonnade.secure.keys import Secret, SeedStream
 
 __all__ = ["PairwiseMasks", "SumRing"]
 

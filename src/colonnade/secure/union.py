@@ -40,9 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.secure.keys import Secret
+from colonnade.secure.keys import Secret, SeedStream
 from colonnade.secure.matching import POINT_BYTES, Digests, Multiplier, Points, hash_to_points, require_points
-from colonnade.secure.stream import SeedStream
 
 __all__ = ["UnionSide", "shuffled"]
 

@@ -19,9 +19,8 @@ from colonnade.privacy.laws import JointLaw
 from colonnade.protocol import codec
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
-from colonnade.secure.products import entry_pairs
 from colonnade.secure.residues import Arithmetic, gram_bound
-from colonnade.secure.shamir import check_repetitions, require_threshold
+from colonnade.secure.shamir import check_repetitions, entry_pairs, require_threshold
 from colonnade.steps.kind import (
     HELLO,
     LETTER,

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
-from colonnade.party.steps.coded_rows import coded_rows
+from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.secure.batches import Batches
-from colonnade.secure.framing import digest
+from colonnade.secure.keys import digest
 from colonnade.steps.gradient import KEY, Gradient
 
 if TYPE_CHECKING:

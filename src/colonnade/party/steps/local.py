@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import to_unit_range
-from colonnade.party.steps.coded_rows import coded_rows, partial_scores
-from colonnade.party.steps.parts import Local
+from colonnade.party.steps.parts import Local, coded_rows, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws._clustering_cells import Nearest

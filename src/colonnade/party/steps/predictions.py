@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.steps.coded_rows import partial_scores
-from colonnade.party.steps.parts import Arrays, SumPart
+from colonnade.party.steps.parts import Arrays, SumPart, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.protocol.messages import Array
 from colonnade.steps.sums import Predictions

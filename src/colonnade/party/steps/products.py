@@ -7,9 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.steps.coded_rows import bounded_scores, coded_rows, folded_products, partial_scores
 from colonnade.party.steps.local import category_codes, prepare_category
-from colonnade.party.steps.parts import JointPart, OpensJointly
+from colonnade.party.steps.parts import (
+    JointPart,
+    OpensJointly,
+    bounded_scores,
+    coded_rows,
+    folded_products,
+    partial_scores,
+)
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
