@@ -220,15 +220,17 @@ def names(*texts: str) -> list[np.str_]:
 PRICE = {"epsilon": 4.0, "delta": 1e-5}
 AGE, BILL, PRODUCT, DEFAULT = names("bank.age", "telco.bill", "insurer.product", "bank.default")
 STUDIES = {
-    "components": lambda: cn.PCA(2, columns=[AGE, BILL, PRODUCT], row_norms={np.str_("bank"): 1.0}, **PRICE),
+    "components": lambda: cn.PCA(
+        2, columns=[AGE, BILL, PRODUCT], method=cn.methods.Secure(row_norms={np.str_("bank"): 1.0}), **PRICE
+    ),
     "regression": lambda: cn.LinearRegression(BILL, columns=[AGE, PRODUCT], **PRICE),
     "budgets": lambda: cn.LinearRegression(
-        BILL, columns=[AGE], method="functional", budgets={np.str_("bank"): 1.0, np.str_("telco"): 1.0}
+        BILL, columns=[AGE], method=cn.methods.Functional(budgets={np.str_("bank"): 1.0, np.str_("telco"): 1.0})
     ),
     "coreset": lambda: cn.LinearRegression(BILL, columns=[AGE], method="coreset", size=20, allow_nonprivate=True),
     "classes": lambda: cn.LogisticRegression(DEFAULT, columns=[AGE, BILL], **PRICE),
     "gradient": lambda: cn.LogisticRegression(
-        DEFAULT, columns=[AGE, BILL], method="gradient", descent={"steps": 2, "rate": 0.1}, **PRICE
+        DEFAULT, columns=[AGE, BILL], method=cn.methods.Gradient(steps=2, rate=0.1), **PRICE
     ),
     "clusters": lambda: cn.KMeans(2, columns=[AGE, BILL], method="independent", **PRICE),
     "patterns": lambda: cn.PatternCount(names("bank.segment", "telco.plan"), method="response", epsilon=4.0),

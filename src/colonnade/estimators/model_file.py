@@ -98,6 +98,7 @@ def _stored_series(series: pd.Series) -> Json:
 
 
 _STORE: Mapping[Any, Callable[[Any], Json]] = {
+    np.str_: str,
     np.bool_: bool,
     np.integer: int,
     np.ndarray: _stored_array,
