@@ -87,7 +87,10 @@ def test_the_coordinator_sees_letters_that_are_the_same_whoever_takes_part():
             f.split(test=0.2)
             return recorded.exchanges
 
-    one, other = frames(200), frames(200, seed=5)  # parts of about 160 and 40: their sizes take as many bytes in every run
+    one, other = (
+        frames(200),
+        frames(200, seed=5),
+    )  # parts of about 160 and 40: their sizes take as many bytes in every run
     for table in other.values():
         table["person_id"] += 1_000
     seen = [exchanges(tables) for tables in (one, other)]

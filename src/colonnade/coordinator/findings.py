@@ -63,7 +63,7 @@ def statement_of(
         plan.parties,
         plan.price.delta if plan.price is not None else 0.0,
         local=local,
-        collusion=min((kind.collusion(plan, steps) for kind, steps in whole_steps(plan)), default=0),
+        collusion=min((whole.kind.collusion(whole) for whole in whole_steps(plan)), default=0),
         assumptions=_assumptions(plan),
         relation=plan.relation,
     )
@@ -74,10 +74,10 @@ def _openings(
 ) -> tuple[Opening, ...]:
     """Return one opening per local release, and one per joint step."""
     openings: list[Opening] = []
-    for kind, steps in whole_steps(plan):
-        name = next(iter(steps.values())).name
-        losses = {party: quote.losses[party][name] for party in steps if name in quote.losses.get(party, {})}
-        openings += kind.openings(plan, steps, losses, schemas, mechanisms.get(name, kind.title))
+    for whole in whole_steps(plan, schemas):
+        name, quoted = whole.name, quote.losses
+        losses = {party: quoted[party][name] for party in whole.steps if name in quoted.get(party, {})}
+        openings += whole.kind.openings(whole, losses, mechanisms.get(name, whole.kind.title))
     return tuple(openings)
 
 
@@ -88,8 +88,8 @@ def _assumptions(plan: Plan) -> tuple[str, ...]:
         words.append(EVENT_LEVEL.format(change=max(step.parameters.get("change", 0) for step in plan.steps)))
     if any(discloses(step) for step in plan.steps):
         words.append(NOT_PRIVATE)
-    for kind, steps in whole_steps(plan):
-        words += kind.assumptions(plan, steps)
+    for whole in whole_steps(plan):
+        words += whole.kind.assumptions(whole)
     return tuple(dict.fromkeys(words))
 
 
@@ -132,19 +132,15 @@ def forecast_traffic(plan: Plan, quote: Quote, schemas: Mapping[str, Schema]) ->
         dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
         {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
     )
-    for kind, steps in whole_steps(plan):
-        name = next(iter(steps.values())).name
-        kept = not any(quote.unpaid.values()) if kind.keeps_key else _is_paid(quote, steps, name)
+    for whole in whole_steps(plan, schemas):
+        unpaid = [whole.name in quote.unpaid[party] for party in whole.steps]
+        kept = not any(quote.unpaid.values()) if whole.kind.keeps_key else not any(unpaid)
         try:
-            if not kind.forecast(plan, steps, schemas, forecast, kept=kept):
+            if not whole.kind.forecast(whole, forecast, kept=kept):
                 return None
         except ColonnadeError:  # a parameter that the kind does not take
             return None
     return Traffic(forecast.rounds, forecast.to, forecast.back)
-
-
-def _is_paid(quote: Quote, parties: Mapping[str, object], name: str) -> bool:
-    return not any(name in quote.unpaid[party] for party in parties)
 
 
 def account_row(reply: messages.Accounted) -> dict[str, object]:

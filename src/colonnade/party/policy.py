@@ -256,7 +256,7 @@ class Policy:
                 "This party's policy does not allow this kind of study (allow).",
                 remedy="Ask for a study that it allows, or ask the party to add its name to allow.",
             )
-        if uses_compute_nodes(plan):
+        if uses_compute_nodes(plan.steps):
             self._check_sharing(plan)
         if plan.people < self.min_people and not all(
             kind_of(step).admission == Admission.ALIGNMENT for step in plan.steps

@@ -43,7 +43,7 @@ def noise_words_of(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]
         ``"party.column"`` to its public description, for the columns that enter.
     """
     schemas = {party: Schema(_own(schema, party)) for party in plan.parties}
-    return [words for kind, steps in whole_steps(plan) for words in kind.noise_words(plan, steps, schemas)]
+    return [words for whole in whole_steps(plan, schemas) for words in whole.kind.noise_words(whole)]
 
 
 def _own(schema: Mapping[str, Column], party: str) -> dict[str, Column]:

@@ -17,7 +17,7 @@ from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.hidden_map import slots_for
-from colonnade.steps.kind import Admission, Channel, Earlier, RowOrderKind, StepKind, Steps, nothing_earlier
+from colonnade.steps.kind import Admission, Channel, Earlier, RowOrderKind, StepKind, WholeStep, nothing_earlier
 from colonnade.steps.terms import whole_parameter
 
 __all__ = [
@@ -259,27 +259,20 @@ class ListMatching(AligningStep):
         return matching.last_turn
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return the number of people, to the coordinator, and who is common, to the parties."""
-        first = next(iter(steps.values()))
+        first = whole.first
         size, price = first.parameters["size"], first.price
         told: Loss | None = NOTHING if size in ("hidden", "declared") else None
         if price is not None:
             told = Loss.of_pure(price.nano)
         name = "number of people with discrete Laplace noise" if price is not None else f"number of people: {size}"
-        return (Opening(name, tuple(steps), (told, None)),)
+        return (Opening(name, tuple(whole.steps), (told, None)),)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what an alignment shows, and what that rests on."""
-        matching = Matching.read(plan, next(iter(steps.values())).name)
+        matching = Matching.read(whole.plan, whole.name)
         return (cls._shown(matching), TOLD[matching.size])
 
     @classmethod
@@ -339,19 +332,12 @@ class Cohort(AligningStep):
         return tuple(sorted(step.party for step in steps))
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening that tells nothing."""
-        return (Opening(title, tuple(steps), (NOTHING,)),)
+        return (Opening(title, tuple(whole.steps), (NOTHING,)),)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what an alignment by a public list shows."""
         return (PUBLIC,)
 

@@ -23,7 +23,16 @@ from colonnade.secure.batches import Sampling, batch_capacity, batches_per_round
 from colonnade.secure.residues import Arithmetic, noise_tail
 from colonnade.steps.joint import check_nodes, secure_words
 from colonnade.steps.keys import key_holders
-from colonnade.steps.kind import Channel, Earlier, Forecast, NoiseWords, StepKind, Steps, nothing_earlier, price_words
+from colonnade.steps.kind import (
+    Channel,
+    Earlier,
+    Forecast,
+    NoiseWords,
+    StepKind,
+    WholeStep,
+    nothing_earlier,
+    price_words,
+)
 from colonnade.steps.terms import FixedPoint, whole_parameter
 
 __all__ = ["KEY", "LARGEST_WEIGHT", "STEP", "Gradient", "GradientTerms"]
@@ -250,22 +259,15 @@ class Gradient(StepKind):
         return terms.members
 
     @classmethod
-    def collusion(cls, plan: Plan, steps: Steps) -> int:
+    def collusion(cls, whole: WholeStep) -> int:
         """Return how many colluders the noise covers: none where the promise counts on secret batches."""
-        terms = GradientTerms.read(plan, next(iter(steps.values())).name)
-        return 0 if terms.noise.secret else plan.collusion
+        terms = GradientTerms.read(whole.plan, whole.name)
+        return 0 if terms.noise.secret else whole.plan.collusion
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening for all steps of a descent: secret batches count towards anybody who does not hold their key."""
-        terms = GradientTerms.read(plan, next(iter(steps.values())).name)
+        terms = GradientTerms.read(whole.plan, whole.name)
         noise, counts = terms.noise, range(len(terms.owners))
         seen = counts[:1] if noise.secret else counts
         return (
@@ -284,10 +286,10 @@ class Gradient(StepKind):
         )
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of the batches' key, compute nodes, colluders and inputs."""
-        terms = GradientTerms.read(plan, next(iter(steps.values())).name)
-        secure = secure_words(plan, cls.collusion(plan, steps))
+        terms = GradientTerms.read(whole.plan, whole.name)
+        secure = secure_words(whole.plan, cls.collusion(whole))
         if not terms.noise.secret:
             return secure
         batches = BATCHES.format(
@@ -296,17 +298,17 @@ class Gradient(StepKind):
         return (batches, *secure)
 
     @classmethod
-    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
+    def noise_words(cls, whole: WholeStep) -> tuple[NoiseWords, ...]:
         """Return the noise of one step."""
-        first = next(iter(steps.values()))
-        terms = GradientTerms.read(plan, first.name)
+        first = whole.first
+        terms = GradientTerms.read(whole.plan, first.name)
         noise, unit = terms.noise, 4.0 * terms.scale**2 * terms.weight_scale  # integers per coded unit of a gradient
         return (
             NoiseWords(
                 step=first.name,
                 parties=terms.owners,
                 kind=cls.name,
-                mechanism=f"gaussian noise in shares of {len(steps)} parties, in each of {terms.steps:,} steps",
+                mechanism=f"gaussian noise in shares of {len(whole.steps)} parties, in each of {terms.steps:,} whole.steps",
                 sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} per step (after scaling each column to [−1, 1])",
                 scale=f"standard deviation {noise.gradient_deviation(unit):.6g} of an opened number",
                 price=price_words(first),
@@ -315,15 +317,7 @@ class Gradient(StepKind):
         )
 
     @classmethod
-    def forecast(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        schemas: Mapping[str, Schema],
-        forecast: Forecast,
-        *,
-        kept: bool,
-    ) -> bool:
+    def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
         """Say that it is not possible: nobody has counted the bytes of a descent yet."""
         return False
 

@@ -18,7 +18,6 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import JointLaw
 from colonnade.protocol import codec
 from colonnade.result import COORDINATOR, Opening
-from colonnade.schema import Schema
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import check_repetitions, entry_pairs, require_threshold
 from colonnade.steps.kind import (
@@ -32,6 +31,7 @@ from colonnade.steps.kind import (
     NoiseWords,
     StepKind,
     Steps,
+    WholeStep,
     kind_of,
     price_words,
 )
@@ -209,21 +209,14 @@ class JointStep(StepKind):
         return joint.members
 
     @classmethod
-    def collusion(cls, plan: Plan, steps: Steps) -> int:
+    def collusion(cls, whole: WholeStep) -> int:
         """Return c: the noise covers so many."""
-        return plan.collusion
+        return whole.plan.collusion
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening, whose loss grows with the colluders beyond those that the noise covers."""
-        joint = cls.read(plan, next(iter(steps.values())).name)
+        joint = cls.read(whole.plan, whole.name)
         counts = range(len(joint.data_parties))
         return (
             Opening(
@@ -241,22 +234,25 @@ class JointStep(StepKind):
         )
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of compute nodes, colluders and inputs."""
-        return secure_words(plan, cls.collusion(plan, steps))
+        return secure_words(whole.plan, cls.collusion(whole))
 
     @classmethod
-    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
+    def noise_words(cls, whole: WholeStep) -> tuple[NoiseWords, ...]:
         """Return the noise of an opened entry."""
-        first = next(iter(steps.values()))
-        noise = cls.read(plan, first.name).noise
+        first = whole.first
+        noise = cls.read(whole.plan, first.name).noise
         sensitivity, scale = noise.describe()
         return (
             NoiseWords(
                 step=first.name,
-                parties=tuple(steps),
+                parties=tuple(whole.steps),
                 kind=cls.name,
-                mechanism=f"{noise.family} noise in shares of {len(steps)} parties, enough without {plan.collusion} of them",
+                mechanism=(
+                    f"{noise.family} noise in shares of {len(whole.steps)} parties, "
+                    f"enough without {whole.plan.collusion} of them"
+                ),
                 sensitivity=sensitivity,
                 scale=scale,
                 price=price_words(first),
@@ -265,11 +261,9 @@ class JointStep(StepKind):
         )
 
     @classmethod
-    def forecast(
-        cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool
-    ) -> bool:
+    def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
         """Add the rounds of a joint opening: recall, greet, one turn per chunk and three more, conclude."""
-        _forecast(cls.read(plan, next(iter(steps.values())).name), forecast, kept=kept)
+        _forecast(cls.read(whole.plan, whole.name), forecast, kept=kept)
         return True
 
 

@@ -29,7 +29,7 @@ from colonnade.steps.kind import (
     Forecast,
     RowOrderKind,
     StepKind,
-    Steps,
+    WholeStep,
     nothing_earlier,
 )
 from colonnade.steps.local import MEMBERSHIP, Membership
@@ -68,19 +68,12 @@ class KeyStep(StepKind):
         return False
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Nothing is opened."""
         return ()
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Nothing is assumed: what a key is used for says what rests on it."""
         return ()
 
@@ -94,17 +87,9 @@ class GroupKey(KeyStep):
     keeps_key: ClassVar[bool] = True
 
     @classmethod
-    def forecast(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        schemas: Mapping[str, Schema],
-        forecast: Forecast,
-        *,
-        kept: bool,
-    ) -> bool:
+    def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
         """Add the rounds: recall, greet, commit, reveal, settle; and in the end, forget."""
-        parties = list(steps)
+        parties = list(whole.steps)
         small, half = dict.fromkeys(parties, SMALL), dict.fromkeys(parties, SMALL // 2)
         forecast.round(small, half)
         if not kept:
@@ -222,25 +207,18 @@ class MembershipSketches(StepKind):
         return 2 * len(self.sides) * self.sketches * self.category.size
 
     @classmethod
-    def collusion(cls, plan: Plan, steps: Steps) -> int:
+    def collusion(cls, whole: WholeStep) -> int:
         """Return none: a party in a coalition has the key."""
         return 0
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening for all parties' sketches: they share their randomness."""
-        first = next(iter(steps.values()))
+        first = whole.first
         if first.price is None:
-            return super().openings(plan, steps, losses, schemas, title)
-        scope, count = tuple(steps), first.parameters.get("sketches")
-        bought = sketching(first.price, len(scope), plan.unit, count if isinstance(count, int) else 0)
+            return super().openings(whole, losses, title)
+        scope, count = tuple(whole.steps), first.parameters.get("sketches")
+        bought = sketching(first.price, len(scope), whole.plan.unit, count if isinstance(count, int) else 0)
         return (
             Opening(
                 mechanism=title,
@@ -253,9 +231,9 @@ class MembershipSketches(StepKind):
         )
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what rests on the key."""
-        return (SKETCHES.format(parties=", ".join(steps)),)
+        return (SKETCHES.format(parties=", ".join(whole.steps)),)
 
 
 def _agreeing(plan: Plan, step: Step) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ plan, an array whose shape the plan fixes, or shares of rows whose number and wi
 per message.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -42,6 +42,7 @@ __all__ = [
     "RowOrderKind",
     "StepKind",
     "Steps",
+    "WholeStep",
     "discloses",
     "is_conversation",
     "kind_of",
@@ -274,28 +275,27 @@ class StepKind:
         return step.price is None
 
     @classmethod
-    def collusion(cls, plan: Plan, steps: Steps) -> int:
+    def collusion(cls, whole: "WholeStep") -> int:
         """Return how many parties may pool what they see with the coordinator without weakening the promise."""
-        return len(plan.parties) - 1
+        return len(whole.plan.parties) - 1
 
     @classmethod
-    def openings(
-        cls, plan: Plan, steps: Steps, losses: Mapping[str, Loss], schemas: Mapping[str, Schema], title: str
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: "WholeStep", losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return what the whole step opens to which observer, and at what loss.
 
         Parameters
         ----------
-        plan, steps
+        whole
             The whole step.
         losses
             What each party computed that its own part costs.
-        schemas
-            What is public about the parties' columns.
         title
             What perturbed it, in words.
         """
-        return tuple(cls._own_opening(plan, step, losses.get(party), schemas, title) for party, step in steps.items())
+        return tuple(
+            cls._own_opening(whole.plan, step, losses.get(party), whole.schemas, title)
+            for party, step in whole.steps.items()
+        )
 
     @classmethod
     def _own_opening(
@@ -307,19 +307,17 @@ class StepKind:
         return Opening(title, (step.party,), (loss,), replaced=() if replaced is None else (replaced,))
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: "WholeStep") -> tuple[str, ...]:
         """Return what the guarantee rests on, in words."""
-        return (LOCAL_NOISE,) if all(step.price is not None for step in steps.values()) else ()
+        return (LOCAL_NOISE,) if all(step.price is not None for step in whole.steps.values()) else ()
 
     @classmethod
-    def forecast(
-        cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema], forecast: Forecast, *, kept: bool
-    ) -> bool:
+    def forecast(cls, whole: "WholeStep", forecast: Forecast, *, kept: bool) -> bool:
         """Add the step's rounds to a forecast of traffic; return whether that is possible."""
-        sizes = {party: cls._bytes_of(plan, step, schemas) for party, step in steps.items()}
+        sizes = {party: cls._bytes_of(whole.plan, step, whole.schemas) for party, step in whole.steps.items()}
         if None in sizes.values():
             return False
-        forecast.releases(next(iter(steps.values())).name, {party: size or 0 for party, size in sizes.items()})
+        forecast.releases(whole.name, {party: size or 0 for party, size in sizes.items()})
         return True
 
     @classmethod
@@ -327,9 +325,9 @@ class StepKind:
         return cls.of_public(plan, step, schemas).release_bytes
 
     @classmethod
-    def noise_words(cls, plan: Plan, steps: Steps, schemas: Mapping[str, Schema]) -> tuple[NoiseWords, ...]:
+    def noise_words(cls, whole: "WholeStep") -> tuple[NoiseWords, ...]:
         """Return how the whole step is perturbed, in words, rebuilt from public facts as every party does."""
-        return tuple(cls._own_noise(plan, step, schemas) for step in steps.values())
+        return tuple(cls._own_noise(whole.plan, step, whole.schemas) for step in whole.steps.values())
 
     @classmethod
     def _own_noise(cls, plan: Plan, step: Step, schemas: Mapping[str, Schema]) -> NoiseWords:
@@ -378,12 +376,41 @@ def kind_of(step: Step) -> type[StepKind]:
     return kind
 
 
-def whole_steps(plan: Plan | tuple[Step, ...]) -> Iterator[tuple[type[StepKind], Steps]]:
-    """Yield every whole step of a plan with its kind, in the plan's order."""
-    steps = plan.steps if isinstance(plan, Plan) else plan
-    for name, kind in dict.fromkeys((step.name, step.kind) for step in steps):
-        found = {step.party: step for step in steps if (step.name, step.kind) == (name, kind)}
-        yield kind_of(next(iter(found.values()))), found
+@dataclass(frozen=True)
+class WholeStep:
+    """The steps of one name at all parties of a plan.
+
+    Parameters
+    ----------
+    kind
+        Their kind.
+    plan, steps
+        The plan, and its steps of this name by party, in the plan's order.
+    schemas
+        What is public about the parties' columns, where that is known.
+    """
+
+    kind: type[StepKind]
+    plan: Plan
+    steps: Steps
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Step:
+        """The first party's step."""
+        return next(iter(self.steps.values()))
+
+    @property
+    def name(self) -> str:
+        """What the step is called."""
+        return self.first.name
+
+
+def whole_steps(plan: Plan, schemas: Mapping[str, Schema] | None = None) -> Iterator[WholeStep]:
+    """Yield every whole step of a plan, in the plan's order."""
+    for name, kind in dict.fromkeys((step.name, step.kind) for step in plan.steps):
+        found = {step.party: step for step in plan.steps if (step.name, step.kind) == (name, kind)}
+        yield WholeStep(kind_of(next(iter(found.values()))), plan, found, schemas or {})
 
 
 def is_conversation(step: Step) -> bool:
@@ -396,6 +423,6 @@ def discloses(step: Step) -> bool:
     return kind_of(step).discloses(step)
 
 
-def uses_compute_nodes(plan: Plan | tuple[Step, ...]) -> bool:
+def uses_compute_nodes(steps: Iterable[Step]) -> bool:
     """Return whether something is computed on shares, so that compute nodes and a threshold are needed."""
-    return any(kind.channel == Channel.SHARES for kind, _ in whole_steps(plan))
+    return any(kind_of(step).channel == Channel.SHARES for step in steps)

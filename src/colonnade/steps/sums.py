@@ -26,7 +26,7 @@ from colonnade.protocol.public_choice import public_positions
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.summation import SumRing
-from colonnade.steps.kind import Admission, Channel, Earlier, StepKind, Steps, nothing_earlier
+from colonnade.steps.kind import Admission, Channel, Earlier, StepKind, WholeStep, nothing_earlier
 from colonnade.steps.terms import ScoreWeights, number_list, number_parameter, whole_parameter
 
 __all__ = [
@@ -101,19 +101,12 @@ class SumStep(StepKind):
         return SumTerms.read(plan, name).owners
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening without noise: every observer of it learns the sum."""
-        return (Opening(title, tuple(steps), (None,)),)
+        return (Opening(title, tuple(whole.steps), (None,)),)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what a sum hides."""
         return (SUMMED.format(name=cls.summed),)
 
@@ -190,23 +183,16 @@ class Predictions(SumStep):
         return {"cluster": np.vstack([np.zeros((1, self.people)), scores]).argmax(axis=0)}
 
     @classmethod
-    def openings(
-        cls,
-        plan: Plan,
-        steps: Steps,
-        losses: Mapping[str, Loss],
-        schemas: Mapping[str, Schema],
-        title: str,
-    ) -> tuple[Opening, ...]:
+    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return scores that one party alone is told: nothing is guaranteed towards it, and nobody else sees anything."""
-        recipient = str(next(iter(steps.values())).parameters.get("recipient"))
-        scope = tuple(party for party, step in steps.items() if step.columns)
+        recipient = str(whole.first.parameters.get("recipient"))
+        scope = tuple(party for party, step in whole.steps.items() if step.columns)
         return (Opening(f"individual scores opened to {recipient}", scope, (NOTHING,), key_holders=(recipient,)),)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what the recipient learns."""
-        return (DELIVERED.format(recipient=next(iter(steps.values())).parameters["recipient"]),)
+        return (DELIVERED.format(recipient=whole.first.parameters["recipient"]),)
 
 
 READINGS = {
@@ -337,7 +323,7 @@ class CoresetDraws(SumStep, CoresetStep):
         self.question = codec.request_identity(plan, step.party, step.name)
 
     @classmethod
-    def assumptions(cls, plan: Plan, steps: Steps) -> tuple[str, ...]:
+    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what hides the draws."""
         return (DRAWN,)
 
