@@ -1,4 +1,4 @@
-"""The sets of paper 001 in [−1, 1]^d, and how their columns are dealt out to parties."""
+"""The sets of Private vertical clustering in [−1, 1]^d, and how their columns are dealt out to parties."""
 
 import os
 from pathlib import Path

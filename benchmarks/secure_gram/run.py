@@ -279,7 +279,7 @@ def _cpuinfo() -> list[str]:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# The secure Gram matrix (papers 002 and 003)",
+        "# The secure Gram matrix (Secure PCA and Functional mechanism across parties)",
         "Written by `run.py` (`colonnade bench secure-gram`); do not edit. Its docstring says what is measured.",
         "## End to end, beside MPyC",
         *_end_to_end(result),

@@ -16,7 +16,7 @@ ORDERS = [*range(2, 257), 320, 384, 512, 768, 1_024, 2_048]
 
 
 def epsilon_of(curve: Callable[[int], float]) -> float:
-    """The (ε, δ) that a Rényi curve at whole orders gives (privacy.md §1.2)."""
+    """The (ε, δ) that a Rényi curve at whole orders gives (docs/proofs/neighbours-and-losses.md)."""
     extra = lambda a: (math.log(1 / DELTA) + (a - 1) * math.log1p(-1 / a) - math.log(a)) / (a - 1)  # noqa: E731
     return min(curve(order) + extra(order) for order in ORDERS)
 
