@@ -1,7 +1,7 @@
 """Private vertical clustering's own algorithms, for comparison only: Algorithm 3 in plain numpy, Algorithms 4 and 5, and LDP-AGG.
 
-κ (`docs/proofs/sketches.md`) is put in place of the paper's harmonic mean, which never converges, and weights are projected; otherwise as
-printed. **Algorithm 3 is not private as the paper claims**: `colonnade audit shared-keys`.
+κ (`docs/proofs/sketches.md`) is put in place of the paper's harmonic mean, which never converges, and weights are
+projected; otherwise as printed. **Algorithm 3 is not private as the paper claims**: `colonnade audit shared-keys`.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""Clustering across parties: k-means loss, V-score and errors of weights against ε (Private vertical clustering, Figures 3 to 9, Table 1).
+"""Clustering across parties: k-means loss, V-score and errors of weights against ε (Private vertical clustering, Figures
+3 to 9, Table 1).
 
     python benchmarks/clustering/run.py [--quick | --short] [--piece NAME]
 

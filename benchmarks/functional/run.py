@@ -1,4 +1,5 @@
-"""The functional mechanism of Functional mechanism across parties, done right: pure ε on Adult and on its synthetic sets, its run times beside MPyC.
+"""The functional mechanism of Functional mechanism across parties, done right: pure ε on Adult and on its synthetic
+sets, its run times beside MPyC.
 
     COLONNADE_MPYC_PYTHON=… COLONNADE_DIFFPRIVLIB_PYTHON=… python benchmarks/functional/run.py [--quick] [--only PART]
 

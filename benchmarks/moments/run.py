@@ -4,8 +4,9 @@
 
 COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
 
-*Logistic regression.* Adult, four parties, 80/20 splits, δ = 1/n: accuracy on the rows left out, beside Functional mechanism across parties's functional
-mechanism and noisy gradients. Every fit is a study of a federation of its own: sharing, sealing, multiplying, opening.
+*Logistic regression.* Adult, four parties, 80/20 splits, δ = 1/n: accuracy on the rows left out, beside Functional
+mechanism across parties's functional mechanism and noisy gradients. Every fit is a study of a federation of its own:
+sharing, sealing, multiplying, opening.
 
 *Contingency tables.* Adult, ε = 0.1 a person: the ℓ1 error of ``PatternCount(method="secure")`` beside that of
 ``method="response"``, which trusts no peer.

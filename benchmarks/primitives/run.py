@@ -6,7 +6,8 @@
 estimate over runs, relative to the true moment. Algorithm 2 runs once on the same data, as written: 2.4 million patterns.
 
 *Sketches.* Four columns at two parties: the error of the centred Gram matrix, of regression coefficients and of the variance
-captured by two components, root mean square over runs, beside what `docs/proofs/projections.md` predicts for the noise and the size used.
+captured by two components, root mean square over runs, beside what `docs/proofs/projections.md` predicts for the noise
+and the size used.
 
 *Lines.* Errors against the number of people for counts, second moments and Gram entries: each party perturbing alone, the √m that
 no local method can beat, and the secure channel at the same price.

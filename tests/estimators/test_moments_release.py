@@ -114,7 +114,7 @@ def test_no_two_entries_and_no_two_draws_share_noise():
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_stated_variances_are_those_of_the_row_bound_and_the_price(setting):
     """V = (R⁴ − γ⁴)/2ρ on the diagonal (the constant column stays), V/2 inside a party, P/(P−c) times that between
-    parties (privacy.md §4.3, §4.5)."""
+    parties (docs/proofs/gram.md)."""
     variance = released(setting)[0][0].moments.variance
     own, rest = COLUMNS // setting.parties, COLUMNS + 1 - COLUMNS // setting.parties
     moved = (COLUMNS + 1) ** 2 - (rest**2 if setting.unit == "party" else 1)

@@ -75,7 +75,7 @@ def test_scores_equal_a_rank_revealing_reference(kind):
 
 
 def test_plain_orthogonalisation_of_a_dependent_block_gives_more_than_its_rank():
-    """The positive control of the test above: what privacy.md §6 warns of."""
+    """The positive control of the test above: what docs/proofs/non-private.md warns of."""
     rows = a_block("a column twice")[:, [0, 1, 4]]
     naive = (np.linalg.qr(rows)[0] ** 2).sum()
     assert round(naive) == 3
