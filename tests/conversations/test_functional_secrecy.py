@@ -1,4 +1,4 @@
-"""Nobody sees a coefficient between two parties without noise: not the coordinator, not any party (docs/proofs/coefficients.md#noise-before-opening).
+"""Nobody sees a coefficient between two parties without noise: not the coordinator, not any party (docs/proofs/coefficients.md).
 
 A whole study is recorded with its letters unsealed, so that everything that reaches anybody can be read. The same search finds
 the exact coefficients as soon as the noise is left out, and a party's own subtraction finds them as soon as it alone adds noise,
