@@ -4,8 +4,9 @@
 
 COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
 
-*Logistic regression.* Adult, four parties, 80/20 splits, δ = 1/n: accuracy on the rows left out, beside paper 003's functional
-mechanism and noisy gradients. Every fit is a study of a federation of its own: sharing, sealing, multiplying, opening.
+*Logistic regression.* Adult, four parties, 80/20 splits, δ = 1/n: accuracy on the rows left out, beside the functional
+mechanism and noisy gradients of the paper (docs/references.md#functional). Every fit is a study of a federation of its own:
+sharing, sealing, multiplying, opening.
 
 *Contingency tables.* Adult, ε = 0.1 a person: the ℓ1 error of ``PatternCount(method="secure")`` beside that of
 ``method="response"``, which trusts no peer.
@@ -264,7 +265,10 @@ def circumstances() -> dict:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# Regression and tables from one noisy matrix (paper 003, Table III; beyond it)",
+        (
+            "# Regression and tables from one noisy matrix "
+            "([Functional mechanism across parties](../../docs/references.md#functional), Table III; beyond it)"
+        ),
         "Written by `run.py` (`colonnade bench moments`); do not edit. Its docstring says what is measured.",
         "## Logistic regression on Adult",
         *_logistic_section(result["logistic"], published["logistic"], result["met"]["logistic"]),

@@ -1,4 +1,6 @@
-"""Moments and sketches: our one-round primitives beside paper 000's theorems and its Algorithm 2 as written.
+"""Moments and sketches: our one-round primitives beside the paper's theorems and its Algorithm 2 as written.
+
+The paper is Primitives (docs/references.md#primitives).
 
     python benchmarks/primitives/run.py [--quick]
 
@@ -109,7 +111,7 @@ def circumstances() -> dict:
 def as_markdown(result: dict, published: dict) -> str:
     met = result["met"]
     parts = [
-        "# Primitives (paper 000: Algorithms 2 and 4, Theorems C.2, E.1, E.4, E.5)",
+        "# Primitives ([Primitives](../../docs/references.md#primitives): Algorithms 2 and 4, Theorems C.2, E.1, E.4, E.5)",
         "Written by `run.py` (`colonnade bench primitives`); do not edit. Its docstring says what is measured.",
         "## Moments at event level",
         *_moments(result["moments"], met),

@@ -1,4 +1,6 @@
-"""Principal components: paper 002's Figures 1 and 2 and Tables 1 and 2 on the data sets that are to be had.
+"""Principal components: Figures 1 and 2 and Tables 1 and 2 of the paper on the data sets that are to be had.
+
+The paper is Secure PCA (docs/references.md#secure-pca).
 
     python benchmarks/spca/run.py [--quick]
 
@@ -288,7 +290,7 @@ def circumstances() -> dict:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# Principal components (paper 002, Figures 1–2, Tables 1–2)",
+        "# Principal components ([Secure PCA](../../docs/references.md#secure-pca), Figures 1–2, Tables 1–2)",
         "Written by `run.py` (`colonnade bench spca`); do not edit. Its docstring says what is measured.",
         "## Figure 1: captured variance",
         *_figure_1(result, published["figure_1"]),
