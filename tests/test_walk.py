@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "explanation" / "walk.md"
 SOURCE = Path(colonnade.__file__).parent
 STUDIES = ("PCA", "KMeans by sketches", "evaluate")
-MOST_MODULES = 45
+MOST_MODULES = 48  # the goal is 45; lower this with every module that leaves the way of PCA
 
 PROGRAM = """
 import inspect, json, sys, threading
@@ -116,7 +116,6 @@ def test_every_module_that_the_page_names_is_on_the_way(study):
     assert named - set(walks()[study]) == set()
 
 
-@pytest.mark.xfail(reason="62 modules when this was written", strict=False)
 def test_the_way_of_pca_is_short():
     assert len(walks()["PCA"]) <= MOST_MODULES
 

@@ -1,5 +1,7 @@
-"""What is compared: k-means without privacy, central k-means with it, our methods, and Private vertical clustering's on
-the same local centres."""
+"""What is compared: k-means without privacy, central k-means with it, our methods, and the paper's on the same local centres.
+
+The paper is Private vertical clustering (docs/references.md#clustering).
+"""
 
 import io
 import math
@@ -118,7 +120,7 @@ def peer_private(points: Points, epsilon: float, runs: int) -> list[Scores] | No
     return [scored(points, centres) for centres in found]
 
 
-# With privacy, by Private vertical clustering -----------------------------------------------------------------------
+# With privacy, by the paper -------------------------------------------------------------------------------------------------
 
 
 def papers(points: Points, owned: list[list[int]], federation, epsilon: float, run: int) -> dict[str, Scores]:

@@ -1,7 +1,9 @@
-"""Private vertical clustering's own algorithms, for comparison only: Algorithm 3 in plain numpy, Algorithms 4 and 5, and LDP-AGG.
+"""The paper's own algorithms, for comparison only: Algorithm 3 in plain numpy, Algorithms 4 and 5, and LDP-AGG.
 
-κ (`docs/proofs/sketches.md`) is put in place of the paper's harmonic mean, which never converges, and weights are
-projected; otherwise as printed. **Algorithm 3 is not private as the paper claims**: `colonnade audit shared-keys`.
+The paper is Private vertical clustering (docs/references.md#clustering).
+
+κ (`privacy.md` §3.5) is put in place of the paper's harmonic mean, which never converges, and weights are projected; otherwise as
+printed. **Algorithm 3 is not private as the paper claims**: `colonnade audit shared-keys`.
 """
 
 import math

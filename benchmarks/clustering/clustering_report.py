@@ -66,7 +66,10 @@ def _sketch_bars(add, one: dict, where: str, at: str, bar: float, parties: int) 
 def as_markdown(result: dict, published: dict, epsilons: tuple[float, ...]) -> str:
     pieces = result["pieces"]
     parts = [
-        "# Clustering across parties (Primitives, Algorithm 3, and Private vertical clustering)",
+        (
+            "# Clustering across parties ([Primitives](../../docs/references.md#primitives), Algorithm 3, and "
+            "[Private vertical clustering](../../docs/references.md#clustering))"
+        ),
         "Written by `run.py` (`colonnade bench clustering`); do not edit. Its docstring says what is measured.",
         f"k = {CLUSTERS}, {PEOPLE:,} people, δ = 1/people; mean loss with 95 % interval.",
         "## Bars",

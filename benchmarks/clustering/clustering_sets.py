@@ -1,4 +1,7 @@
-"""The sets of Private vertical clustering in [−1, 1]^d, and how their columns are dealt out to parties."""
+"""The paper's sets in [−1, 1]^d, and how their columns are dealt out to parties.
+
+The paper is Private vertical clustering (docs/references.md#clustering).
+"""
 
 import os
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""Clustering across parties: k-means loss, V-score and errors of weights against ε (Private vertical clustering, Figures
-3 to 9, Table 1).
+"""Clustering across parties: k-means loss, V-score and errors of weights against ε.
+
+It repeats Figures 3 to 9 and Table 1 of Private vertical clustering (docs/references.md#clustering).
 
     python benchmarks/clustering/run.py [--quick | --short] [--piece NAME]
 

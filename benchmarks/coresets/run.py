@@ -1,4 +1,4 @@
-"""Coresets: Coresets's Table 1 and Figures 2 to 11, through real federations.
+"""Coresets: Table 1 and Figures 2 to 11 of the paper (docs/references.md#coresets), through real federations.
 
     python benchmarks/coresets/run.py [--quick]
 
@@ -12,7 +12,7 @@ a row. k-means: squared distance to the nearest centre a row, columns scaled to 
 uniform sample is drawn and gathered by the parties of a federation (totals, draws, secure sum of scores, rows); CENTRAL and
 KMEANS++ are scikit-learn on all rows. C- and U-SAGA and C- and U-DISTDIM train where the rows are.
 
-*Penalty.* Coresets penalises raw features; here, as everywhere in the library, the columns mapped to [-1, 1] by their bounds.
+*Penalty.* The paper penalises raw features; here, as everywhere in the library, the columns mapped to [-1, 1] by their bounds.
 
 *Communication.* Numbers moved, from the transcript of the same runs, and bytes beside them; CENTRAL moves every row.
 
@@ -415,7 +415,7 @@ def circumstances() -> dict:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# Coresets across parties (Coresets)",
+        "# Coresets across parties ([Coresets](../../docs/references.md#coresets))",
         "Written by `run.py` (`colonnade bench coresets`); do not edit. Its docstring says what is measured.",
         "**Coresets are not differentially private.**",
         f"{result['runs']} runs (SAGA: {result['saga_runs']}); mean loss over the baseline's (standard deviation).",

@@ -19,7 +19,7 @@ from colonnade.steps.products import own_entries
 Array = np.ndarray
 
 
-# Functional mechanism across parties, Algorithm 1, as written -------------------------------------------------------
+# The paper's Algorithm 1, as written ---------------------------------------------------------------------------------------
 
 
 def paper_logistic(rows: Array, target: Array, epsilon: float, rng: np.random.Generator) -> Array:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# The functional mechanism with pure ε (Functional mechanism across parties)",
+        "# The functional mechanism with pure ε ([Functional mechanism across parties](../../docs/references.md#functional))",
         "Written by `run.py` (`colonnade bench functional`); do not edit. Its docstring says what is measured.",
         *_regression_parts(result["regressions"], published, result["met"]),
         "## Wide data (Table II's size)",

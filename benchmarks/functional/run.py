@@ -1,5 +1,6 @@
-"""The functional mechanism of Functional mechanism across parties, done right: pure ε on Adult and on its synthetic
-sets, its run times beside MPyC.
+"""The functional mechanism, done right: pure ε on Adult and on the paper's synthetic sets, its run times beside MPyC.
+
+The paper is Functional mechanism across parties (docs/references.md#functional).
 
     COLONNADE_MPYC_PYTHON=… COLONNADE_DIFFPRIVLIB_PYTHON=… python benchmarks/functional/run.py [--quick] [--only PART]
 

@@ -4,15 +4,15 @@
 
 COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
 
-*Logistic regression.* Adult, four parties, 80/20 splits, δ = 1/n: accuracy on the rows left out, beside Functional
-mechanism across parties's functional mechanism and noisy gradients. Every fit is a study of a federation of its own:
+*Logistic regression.* Adult, four parties, 80/20 splits, δ = 1/n: accuracy on the rows left out, beside the functional
+mechanism and noisy gradients of the paper (docs/references.md#functional). Every fit is a study of a federation of its own:
 sharing, sealing, multiplying, opening.
 
 *Contingency tables.* Adult, ε = 0.1 a person: the ℓ1 error of ``PatternCount(method="secure")`` beside that of
 ``method="response"``, which trusts no peer.
 
 *Linear regression.* R² on the rows left out, beside other ways to solve with an indefinite noisy matrix, all from the same
-releases: a ridge, a floor under the eigenvalues, the shift of docs/proofs/coefficients.md, AdaSSP's ridge.
+releases: a ridge, a floor under the eigenvalues, the shift of privacy.md §5.5, AdaSSP's ridge.
 """
 
 import argparse
@@ -265,7 +265,10 @@ def circumstances() -> dict:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# Regression and tables from one noisy matrix (Functional mechanism across parties, Table III; beyond it)",
+        (
+            "# Regression and tables from one noisy matrix "
+            "([Functional mechanism across parties](../../docs/references.md#functional), Table III; beyond it)"
+        ),
         "Written by `run.py` (`colonnade bench moments`); do not edit. Its docstring says what is measured.",
         "## Logistic regression on Adult",
         *_logistic_section(result["logistic"], published["logistic"], result["met"]["logistic"]),

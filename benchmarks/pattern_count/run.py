@@ -1,4 +1,6 @@
-"""Pattern counting: our ``response`` against Primitives's Algorithm 1 as written, and against bare numpy for speed.
+"""Pattern counting: our ``response`` against the paper's Algorithm 1 as written, and against bare numpy for speed.
+
+The paper is Primitives (docs/references.md#primitives).
 
     python benchmarks/pattern_count/run.py [--quick]
 
@@ -262,7 +264,7 @@ def _cpuinfo() -> list[str]:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# Pattern counting (Primitives, Algorithm 1, Theorems B.1 and B.2)",
+        "# Pattern counting ([Primitives](../../docs/references.md#primitives), Algorithm 1, Theorems B.1 and B.2)",
         "Written by `run.py` (`colonnade bench pattern-count`); do not edit. Its docstring says what is measured.",
         "## Accuracy",
         *_accuracy_section(result["accuracy"], result["met"]["accuracy"]),

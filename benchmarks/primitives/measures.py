@@ -97,7 +97,10 @@ def obvious(p: float, sums: np.ndarray) -> dict:
 
 
 def algorithm_2(columns: list[np.ndarray], published: dict, alpha: float = 0.3) -> dict:
-    """Primitives's Algorithm 2, once, with numpy's generator: M + 1 categories a party, every pattern counted and clipped."""
+    """Algorithm 2 of Primitives (docs/references.md#primitives), once, with numpy's generator: M + 1 categories per party.
+
+    Every pattern is counted and clipped.
+    """
     people, parties, begin = len(columns[0]), len(columns), time.time()
     scale = published["laplace_scale_times_epsilon"] / EPSILON
     bound = parties * scale * math.log(published["failure_share"] * (people * parties) ** 2)

@@ -1,4 +1,6 @@
-"""Moments and sketches: our one-round primitives beside Primitives's theorems and its Algorithm 2 as written.
+"""Moments and sketches: our one-round primitives beside the paper's theorems and its Algorithm 2 as written.
+
+The paper is Primitives (docs/references.md#primitives).
 
     python benchmarks/primitives/run.py [--quick]
 
@@ -6,8 +8,7 @@
 estimate over runs, relative to the true moment. Algorithm 2 runs once on the same data, as written: 2.4 million patterns.
 
 *Sketches.* Four columns at two parties: the error of the centred Gram matrix, of regression coefficients and of the variance
-captured by two components, root mean square over runs, beside what `docs/proofs/projections.md` predicts for the noise
-and the size used.
+captured by two components, root mean square over runs, beside what `privacy.md` §2.4 predicts for the noise and the size used.
 
 *Lines.* Errors against the number of people for counts, second moments and Gram entries: each party perturbing alone, the √m that
 no local method can beat, and the secure channel at the same price.
@@ -110,7 +111,7 @@ def circumstances() -> dict:
 def as_markdown(result: dict, published: dict) -> str:
     met = result["met"]
     parts = [
-        "# Primitives (Primitives: Algorithms 2 and 4, Theorems C.2, E.1, E.4, E.5)",
+        "# Primitives ([Primitives](../../docs/references.md#primitives): Algorithms 2 and 4, Theorems C.2, E.1, E.4, E.5)",
         "Written by `run.py` (`colonnade bench primitives`); do not edit. Its docstring says what is measured.",
         "## Moments at event level",
         *_moments(result["moments"], met),

@@ -279,7 +279,10 @@ def _cpuinfo() -> list[str]:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# The secure Gram matrix (Secure PCA and Functional mechanism across parties)",
+        (
+            "# The secure Gram matrix ([Secure PCA](../../docs/references.md#secure-pca) and "
+            "[Functional mechanism across parties](../../docs/references.md#functional))"
+        ),
         "Written by `run.py` (`colonnade bench secure-gram`); do not edit. Its docstring says what is measured.",
         "## End to end, beside MPyC",
         *_end_to_end(result),

@@ -1,4 +1,6 @@
-"""Logistic regression by noisy gradients: Secure PCA's Figure 3 and Table 3 on the data sets that are to be had.
+"""Logistic regression by noisy gradients: Figure 3 and Table 3 of the paper on the data sets that are to be had.
+
+The paper is Secure PCA (docs/references.md#secure-pca), which calls the method SLR.
 
     python benchmarks/slr/run.py [--quick]
 
@@ -250,7 +252,7 @@ def circumstances() -> dict:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# Logistic regression by noisy gradients (Secure PCA, SLR: Figure 3 and Table 3)",
+        "# Logistic regression by noisy gradients ([Secure PCA](../../docs/references.md#secure-pca), SLR: Figure 3 and Table 3)",
         "Written by `run.py` (`colonnade bench slr`); do not edit. Its docstring says what is measured.",
         *[words for one in result["sets"] for words in _set_section(one, result, published)],
         "## ε towards a client (Table 3)",

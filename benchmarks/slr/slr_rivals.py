@@ -45,9 +45,10 @@ def frank_wolfe(
 ) -> np.ndarray:
     """DP Frank–Wolfe over an ℓ1 ball [Talwar 2015]: the exponential mechanism picks a corner, ρ = ε₀²/8 a step.
 
-    ``blocks`` lets one party choose within its own columns each time (Functional mechanism across parties's multiparty
-    rival), with everyone's scores at hand for free: neither paper says what sharing them would cost, so this is more
-    than that variant could reach."""
+    ``blocks`` lets one party choose within its own columns each time (the multiparty rival of docs/references.md#functional).
+    Everyone's scores are at hand for free: neither paper says what sharing them
+    would cost, so this is more than that variant could reach.
+    """
     generator = np.random.default_rng(seed)
     per_step = math.sqrt(8 * float(ledger_rho(Price.of(epsilon, DELTA))) / steps)
     weights, parties = np.zeros(train.rows.shape[1]), list(train.blocks)

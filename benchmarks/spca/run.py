@@ -1,4 +1,6 @@
-"""Principal components: Secure PCA's Figures 1 and 2 and Tables 1 and 2 on the data sets that are to be had.
+"""Principal components: Figures 1 and 2 and Tables 1 and 2 of the paper on the data sets that are to be had.
+
+The paper is Secure PCA (docs/references.md#secure-pca).
 
     python benchmarks/spca/run.py [--quick]
 
@@ -17,7 +19,7 @@ matrix. How large the channel's own noise was, in units of its stated variance, 
 microarrays each party clips its rows to a declared length, and the baseline is drawn by its law with rows as short.
 
 *Tables.* ε towards one client, when ε towards the server is given: as published, as the paper's formulas give it, corrected
-(docs/proofs/gram.md: a row bound that holds for every row, √2 instead of 2 for a replaced row), and ours.
+(privacy.md §4.4: a row bound that holds for every row, √2 instead of 2 for a replaced row), and ours.
 """
 
 import argparse
@@ -288,7 +290,7 @@ def circumstances() -> dict:
 
 def as_markdown(result: dict, published: dict) -> str:
     parts = [
-        "# Principal components (Secure PCA, Figures 1–2, Tables 1–2)",
+        "# Principal components ([Secure PCA](../../docs/references.md#secure-pca), Figures 1–2, Tables 1–2)",
         "Written by `run.py` (`colonnade bench spca`); do not edit. Its docstring says what is measured.",
         "## Figure 1: captured variance",
         *_figure_1(result, published["figure_1"]),
@@ -400,7 +402,7 @@ def _tables(ours: dict, published: dict) -> list[str]:
     figures = lambda values: tuple(f"{value:.2f}" for value in values)  # noqa: E731
     parts = [
         (
-            "Clients hold one column each. *Agrees?* compares with the corrected figure of docs/proofs/gram.md, which does not "
+            "Clients hold one column each. *Agrees?* compares with the corrected figure of privacy.md §4.4, which does not "
             "depend on γ. *Two clients, doubled* is what the published rows really are: noise of two clients of which one is "
             "known, the sensitivity of a replaced row taken as 2. The last rows are what the paper's own noise gives the "
             "server, with a row bound that holds for every row: its ε is understated most where γ is near √n."
