@@ -25,7 +25,7 @@ Guarantee
     r₂·P(y), e₂·u(y) and k₂r₁·P(x), all under multipliers it does not know, and then names: its own, and random ones in random
     order. The second party sees e₁·u(x) and e₁e₂·u(y), both shuffled by the first. Equal points tell it how many are equal; which
     of its own these are it could only tell with e₁. The names come in an order drawn by the first party, so the second cannot
-    tell which places it had found twice. Proof: docs/proofs/alignment.md.
+    tell which places it had found twice. Proof: docs/proofs/alignment.md#union.
 Neighbours
     None: the number of people in common is exact towards the second party.
 Adversary

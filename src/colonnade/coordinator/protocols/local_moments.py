@@ -308,6 +308,11 @@ SMALLEST_SIZE, LARGEST_SIZE = 16, 4_096
 def best_sketch_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
     """Return the number of rows s = ΣE/ΣN, within the sizes that are supported.
 
+    Let a sketch have s rows of signs, E be the squared length of a column, and N the variance of the noise in one row of its
+    sketch divided by s. An entry of the Gram matrix of two sketched columns has variance ``(E_iE_j + s(N_iE_j + N_jE_i) +
+    s²N_iN_j)/s`` up to the square of the entry itself, so ``s = ΣE/ΣN`` gives the least sum over all entries
+    (docs/proofs/projections.md#size). Lengths are private: columns are taken to be spread evenly between their bounds.
+
     Examples
     --------
     >>> best_sketch_size(1e6, 2e3)
