@@ -14,7 +14,7 @@ first at a time of rate N_ab. Party one hears the first ring ``s_a`` of its row 
 its column; x_a and y_b are the rates of people that one party has no record of. As γ → 0 no two cells ring at once, so
 
 * ``s_a = t_b``: cell (a, b) rang: a factor N_ab;
-* ``s_a`` alone: somebody rang that column b had heard before, ``t_b < s_a``, or x_a: a factor ``x_a + Σ_{b: t_b < s_a} N_ab``;
+* ``s_a`` alone: a cell rang that column b had heard ring before, ``t_b < s_a``, or x_a: a factor ``x_a + Σ_{b: t_b < s_a} N_ab``;
 * ``t_b`` alone: likewise; at the floor nobody rang yet: no factor;
 * always: nobody rang earlier, ``exp(-Σ N_ab max(s_a, t_b) - Σ x_a s_a - Σ y_b t_b)``.
 
