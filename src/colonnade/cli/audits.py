@@ -2,6 +2,10 @@
 
 An audit compares outputs on two neighbouring inputs and proves a lower bound on ε. The control shows that the audit has enough
 samples to find a mechanism at fault.
+
+A control has about half the noise and claims as much. ``shared-keys`` attacks the sketches of clusters, with the composition
+of Private vertical clustering for a control. The exit status is 1 if the mechanism's claim is refuted, or if the control's is
+not.
 """
 
 from collections.abc import Callable

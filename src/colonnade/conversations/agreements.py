@@ -12,6 +12,12 @@ step keep the same one:* settling takes every other party's reveal of the same r
 in no further run of the step. So a coordinator that starts runs over and over, or in parallel, can leave parties without a
 key, and never with two different ones, for which a guarantee that counts on common keys would not hold.
 
+*A division of the people* (`colonnade.steps.keys.Split`) is the conversation of a key. With the key every party decides for
+each place of the agreed order of rows whether it belongs to the first or to the second part, keeps both parts as row orders
+of their own, and forgets the key. Places are in one order at all parties, so a place is a person. All parties that keep a
+part keep the same one, for the reason given above. Its name follows from the plan, so the coordinator can ask for it without
+being told anything. It does not learn who is where.
+
 A public list::
 
     turn 0   out: hello, signed over the plan, in which the hash of the list stands

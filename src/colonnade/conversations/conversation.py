@@ -1,15 +1,16 @@
-"""What every kind of conversation shares: one message per turn, a handshake in the first two turns, and ledger heads.
+"""What every kind of conversation shares: one message per turn, a handshake in the first two turns, and a degree check.
 
 A conversation is how members do something together that no single release can: multiply on shares, add up, agree on a key.
 The coordinator relays it turn by turn (`Post`); letters are sealed to one receiver each. `colonnade.conversations.endpoint`
-drives one side. With the handshake every member says where its ledger stands, signed, and peers remember it: a ledger that
-has gone back is noticed.
+drives one side and chooses the conversation by the kind of the step.
 
-Checking that every dealing is of its declared degree before anything is opened
-(docs/proofs/secure-arithmetic.md#degree-check).
+*Ledger heads* (`LedgerHead`, `LedgerHeads`). With the handshake every member says where its ledger stands, signed, and its
+peers remember it. A ledger that has gone back is noticed.
 
-Nodes commit to the links of a hash chain. Each link, revealed once all nodes hold a chunk, gives the coefficients of a
-random linear combination of that chunk. A dealing of too high a degree shows in the combination, and nothing is opened.
+*Degree check* (`ChallengeChain`, `CheckedProduct`). Before anything is opened the nodes check that every dealing is of its
+declared degree. They commit to the links of a hash chain. Each link is revealed once all nodes hold a chunk, and gives the
+coefficients of a random linear combination of that chunk. A dealing of too high a degree shows in the combination, and
+nothing is opened (docs/proofs/secure-arithmetic.md#degree-check).
 """
 
 import os
@@ -74,6 +75,11 @@ class LedgerHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
 
 class LedgerHeads:
     """What one site knows of everybody's ledger.
+
+    Each party says where its ledger stands under its own signature. A ledger that was set back (restored from a back-up, run
+    on a cloned disk) is sound in itself and has forgotten releases. Its party's peers, compute nodes and coordinator remember
+    the highest sequence that they have seen, durably. They refuse a party whose sequence goes back, whose history under the
+    same sequence is another, or whose ledger is not the one in the federation's agreement.
 
     Parameters
     ----------
@@ -271,6 +277,11 @@ def members_of(plan: Plan, name: str) -> tuple[str, ...]:
 class ChallengeChain:
     """One node's chain of challenges.
 
+    Challenges that nobody can predict, one per chunk of rows. Each node draws a secret and sends the end of the chain
+    H(H(…H(secret))) before it has seen anything. After it has received a chunk from every data party it reveals the link
+    before. The challenge of a chunk is a hash of all nodes' links. A data party that has yet to deal the chunk does not know
+    the honest nodes' links. No node can choose its link late, because the chain fixes it.
+
     Parameters
     ----------
     secret
@@ -310,7 +321,12 @@ def challenge(links: Mapping[str, bytes]) -> bytes:
 
 
 def commitments(heads: Mapping[str, bytes]) -> bytes:
-    """Return what a node was told of all chains, in short."""
+    """Return what a node was told of all chains, in short.
+
+    A node could commit to one chain towards one node and to another towards the next. Their combinations would then be taken
+    under different challenges, and one mask would no longer hide both: together they would tell a combination of raw rows. So
+    the nodes show each other what they were told before any combination is shown.
+    """
     return digest("colonnade challenge heads v1", *((name, heads[name]) for name in sorted(heads)))
 
 
@@ -320,6 +336,17 @@ def _next(link: bytes) -> bytes:
 
 class CheckedProduct(ShareProduct):
     """A node's share of the product, and its part in checking every data party's dealing.
+
+    Every node combines its shares of all dealt values with weights u_row · v_column, adds its share of a random mask that was
+    dealt with the same degree, and shows the sums to the other nodes. If they lie on polynomials of the declared degree, so
+    does every dealt value, except with probability 2⁻⁴⁰ (`colonnade.secure.shamir.check_repetitions`,
+    docs/proofs/secure-arithmetic.md#degree-check). The mask hides what the combination would tell.
+
+    Row weights come from the challenge of the row's own chunk, so that a chunk can be dropped once it is combined. Column
+    weights come from the last challenge. Neither was known when the values they weigh were dealt.
+
+    Combining is done in the same pass over the shares as multiplying, and costs little beside it: the row weights are a few
+    more columns of the product.
 
     Parameters
     ----------

@@ -1,21 +1,35 @@
 """Sums of all parties' vectors under pairwise masks, and vertical SAGA, whose residuals are such sums.
 
-A sum::
+A sum is opened to the coordinator or to one named party, and no single vector to anyone (C chunks)::
 
-    turn 0          out: hello
-    turn 1          in: everyone's hello; inputs: what the sum is over      out: my first masked chunk
-    turn j          out: my next masked chunk; at a recipient, in: everyone's
+    turn 0            out: hello
+    turn j (1 … C)    in: everyone's hello (1), or chunk j-1 (recipient)    out: my masked chunk j
+    turn C+1          in: chunk C (recipient)                               out: done
 
-SAGA (Coresets, Section 6)::
+SAGA on a coreset (Coresets, Section 6) opens residuals, which are sums over parties, batch by batch::
 
     turn 0          out: hello
     turn 1          in: everyone's hello; inputs: weights            out: masked squared lengths of my whitened rows
     turn j ≥ 2      inputs: step, residuals of the batch before      out: my masked part of the next batch's residuals
     any turn        inputs: as before, and ``stop``                  out: my block of coefficients
 
-Masks cancel in the sum over all parties, among parties that were shown the same inputs, and among no others. Were one party
-fed other residuals than the rest, to move its coefficients alone, no sum would come out from then on. The coordinator sees
-sums, never one party's part. Which rows are in a batch is a public choice from the plan.
+*What a coalition sees*: the sum of the others, whatever its size (`colonnade.secure.summation`,
+docs/proofs/secure-arithmetic.md#masks). With two parties, one of them the recipient, that is the other's vector, as
+under any protocol. Masks are preferred to shares among compute nodes: there is no threshold above which everything is open,
+no third node is needed, and each value travels once per party in four or eight bytes instead of once per party and node.
+
+*Who receives.* A recipient that is a party gets masked chunks as sealed letters, adds its own and keeps the result. The
+coordinator relays ciphertext and learns how long the vectors are. To the coordinator, masked chunks go as they are.
+
+*Inputs are bound to masks.* The coordinator's public inputs (which rows, which residuals) enter the masks, which cancel among
+parties that were shown the same inputs and among no others. So a coordinator that shows different inputs to different parties
+cannot pick the vectors apart by adding one party's rows to another's. In SAGA masks are fresh in every turn and bound to
+everything that the coordinator has said so far. Were one party fed other residuals than the rest, to move its coefficients
+alone, no sum would come out from then on. The coordinator sees residuals, never one party's part of them. Which rows are in a
+batch is a public choice from the plan.
+
+*No noise of its own.* The vectors are as private as the sum is: a sum hides who contributed what. What the sum tells is
+priced, or allowed by name, where the vectors are made.
 """
 
 from collections.abc import Mapping

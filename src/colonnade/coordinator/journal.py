@@ -1,4 +1,10 @@
-"""A coordinator's journal: what it keeps of its studies, so that one that was cut short is taken up again."""
+"""A coordinator's journal: what it keeps of its studies, so that one that was cut short is taken up again.
+
+Parties keep their own answers, so that most of a study that was cut short is asked for again at no price. One thing only the
+coordinator holds: the letters of the last turn of a conversation, which some members may have received, and opened, when
+others had not. They are kept, durably, before they are sent, and told to the others when the study is taken up again. A
+second run in their place would be refused by the members that have opened.
+"""
 
 import sqlite3
 import threading

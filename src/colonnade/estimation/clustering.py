@@ -1,4 +1,19 @@
-"""Clustering of a weighted grid: the combinations of the parties' local centres, and k-means or k-median on them."""
+"""Clustering of a weighted grid: the combinations of the parties' local centres, and k-means or k-median on them.
+
+Phases 3 and 4 of Private vertical clustering, Algorithm 1, and Primitives, Algorithm 3. All of it is post-processing of
+released values.
+
+*Grid.* A cell names one local cluster at every party; its weight is how many people are in all of them. There are k′^S cells,
+so a large grid is never written down (`fitted_grid`). Parties are added one at a time. After each the cells are fitted to all
+pair tables among the parties so far (the table of greatest entropy, by iterative proportional fitting on the cells that are
+left) and only the heaviest are kept. What is dropped is spread over the rest by the fit, so pair tables and total stay right
+wherever a cell is left.
+
+*Centres.* k-means is scikit-learn's. k-median minimises Σ w‖x − c‖, not its square (`weighted_kmedian`): Lloyd-style
+alternation with the geometric median of each cluster as its update (Weiszfeld's iteration, with Vardi and Zhang's step where
+a centre stands on a point). Then single swaps of a centre for a point are made as long as they pay, which gives the
+constant-factor guarantee of local search.
+"""
 
 import math
 import warnings

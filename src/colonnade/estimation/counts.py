@@ -1,6 +1,18 @@
 """Counts from randomised reports, and their projection onto possible counts: non-negative, with the right total.
 
-Reports are decoded without bias (docs/proofs/pair-tables.md#post-processing).
+*Decoding* (Primitives, Algorithm 1; docs/proofs/randomised-response.md#counting). With party j's report of person i, ``z_k =
+(1[k in report] - q_j)/(p_j - q_j)`` has mean 1 for the true category and 0 for every other. The parties' coins are
+independent, so the product over parties has mean 1 in the person's true cell and 0 elsewhere, and its sum over people is an
+unbiased table of counts. Where a report can only take few values, people are tabulated by their reports first and the table
+is decoded along each axis; otherwise rows are multiplied in blocks. A null record reports as a uniformly random category, so
+it adds 1/K to each category in expectation and the total stays the number of people. The variance is that of the reports,
+given which category was drawn for it.
+
+*Projection.* The paper clips at zero, which inflates the total. The Euclidean projection treats all directions alike,
+although the noise does not: a margin of the table is known far better than a cell (for v parties by a factor of about
+v0^((v-1)/2)). So the nearest table is sought in the noise's own metric (`project_counts`).
+
+Everything here is public mathematics: it reads reports, never data, and costs nothing.
 """
 
 import math
@@ -194,6 +206,11 @@ def project_to_simplex(estimate: Floats, total: float) -> Floats:
 
 def project_counts(estimate: Floats, total: int, channels: Sequence[Channel]) -> Floats:
     """Return the table nearest to ``estimate`` in the metric of its noise, non-negative and with the right total.
+
+    If people were spread evenly over cells, the noise covariance would be ``m(⊗M_j - I/cells)``, with ``M_j`` the second
+    moments of party j's decoded reports: one eigenvalue for the constant direction, one for all others. The basis of
+    `_components` diagonalises every ``M_j``, so it splits a table into its margins and interactions, each with one noise
+    variance. ADMM then alternates a diagonal weighted average in that basis with a projection onto the simplex.
 
     Parameters
     ----------

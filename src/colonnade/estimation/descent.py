@@ -1,4 +1,9 @@
-"""Gradient descent at the coordinator: optimisers, when to stop, and the error that noisy steps are expected to leave."""
+"""Gradient descent at the coordinator: optimisers, when to stop, and the error that noisy steps are expected to leave.
+
+What the coordinator makes of noisy gradients (Secure PCA, Algorithm 4) is post-processing and costs nothing, whichever way it
+is done: plain steps with momentum, or Adam; weights clipped to a length; and an average of the iterates in which later ones
+count more, because single iterates of a noisy descent wander.
+"""
 
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -163,6 +168,12 @@ def expected_prediction_error(
     spread: float,
 ) -> float:
     """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
+
+    Where no score is clipped, steps are linear in the weights: what noise adds to a path follows the same recursion as the
+    path itself, whatever the path is, with the curvature H = ¼·E[xxᵀ]. Privacy noise is alike in all directions, and the
+    noise of taking batches instead of everybody has a covariance proportional to H, so both separate along the eigenvectors
+    of H. Along each of them a weight, its velocity and its average are three numbers; their covariance is carried through all
+    steps, exactly. *Typical columns* (`colonnade.estimation.moments.typical_matrix`) stand in for H.
 
     Parameters
     ----------

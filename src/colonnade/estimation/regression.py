@@ -1,9 +1,10 @@
 """Linear and logistic regression from noisy second moments: one solve that takes the noise into account.
 
-The linear model solves the normal equations. The logistic model is the quadratic surrogate of Algorithm 4 of Secure PCA
-(docs/references.md#secure-pca): the sigmoid is replaced by its tangent, so that the objective is a function of second moments.
-The solve shrinks directions in which noise outweighs the data (docs/proofs/coefficients.md#post-processing). Weights and means
-are those of coded columns (columns after scaling to [−1, 1], or indicators of levels) unless a name says "own units".
+Any numeric column can be the target and any set of columns the features, at any ridge penalty, from one release. Nothing is
+drawn a second time and there is nothing to tune. The linear model solves the normal equations. The logistic model is a
+discriminant surrogate, not a Taylor expansion of the loss (`logistic_from_moments`). Both use `NormalEquations`, which
+shrinks directions in which noise outweighs the data (docs/proofs/coefficients.md#post-processing). Weights and means are
+those of coded columns (columns after scaling to [−1, 1], or indicators of levels) unless a name says "own units".
 """
 
 from collections.abc import Sequence
@@ -62,6 +63,21 @@ class Solution:
 @dataclass(frozen=True, eq=False)
 class NormalEquations:
     """Centred moments of some columns, decomposed once for any number of targets and ridges.
+
+    A noisy Gram matrix can be indefinite, and its small eigenvalues are mostly noise. It is not drawn again and gets no fixed
+    ridge. Instead each eigen-direction is shrunk by what the known noise variances say about it. With C = U·diag(e)·Uᵀ the
+    noisy centred matrix, f = max(e, 0) (+ ridge) and u = Uᵀc, the model is ``u_k = f_k·β_k + noise`` with ``β ~ N(0, τ²)``.
+    The noise of c has a variance a_k, and that of C, times coefficients of variance τ², has τ²·b_k. The posterior mean is::
+
+        β_k = u_k · f_k / (f_k² + b_k + a_k/τ²).
+
+    It drops non-positive directions, leaves strong ones alone and is never steeper than 1/(2√b_k): √b is the σ√d at which
+    random-matrix theory puts the edge of the noise. It needs one number, τ², over which we average by its likelihood given u
+    (flat in ln τ²). Putting the fitted weights instead of τ² into the noise of C looks sharper. It can cycle between weights
+    that are far too large and none at all, where complete one-hot groups leave a direction of pure noise.
+
+    Everything is a function of the release alone. Without noise it is least squares (of least norm where columns are
+    collinear), or ridge regression.
 
     Parameters
     ----------
@@ -310,6 +326,18 @@ def logistic_from_moments(
     moments: Moments, target: str, *, columns: Sequence[str] | None = None, ridge: float = 0.0
 ) -> LogisticFit:
     """Fit one logistic model.
+
+    Secure PCA and Functional mechanism across parties expand the logistic loss at 0, which fits ¼·XᵀX·w = Xᵀ(y − ½). That is
+    the least-squares direction with a scale and an intercept that are right only for coefficients near 0 and balanced
+    classes. We keep the direction (for elliptical columns it is the logistic one, for any link). Scale and intercept come
+    from the same moments by the Gaussian model of the classes. With B the least-squares coefficients of the class indicators
+    (`NormalEquations`), P the diagonal of class shares and S = BᵀCB/n what they explain, the linear discriminant of class k
+    is::
+
+        δ_k(x) = (x − x̄)·B(P − S)⁻¹e_k − ½·e_kᵀP⁻¹S(P − S)⁻¹e_k + ln p_k.
+
+    So nothing but the solve sees the noise. For two classes this is slope 1/(2p(1−p)(1−R²)) on the ±1 least-squares score.
+    With more, every class has a row against the share-weighted average of all (one-vs-rest); probabilities are their softmax.
 
     Parameters
     ----------

@@ -72,7 +72,11 @@ def coded_weights(columns: Mapping[str, Column], coefficients: Array, intercepts
 
 
 def party_scores(columns: Mapping[str, Column], weights: Array) -> list[PartyScores]:
-    """Divide weights of coded columns, one row per score, between the parties that hold the columns."""
+    """Divide weights of coded columns, one row per score, between the parties that hold the columns.
+
+    Weights are those of coded columns (`colonnade.coding.columns`), so a record without values has the score 0 at every
+    party, and the largest magnitude of a party's part follows from the schema alone.
+    """
     places = consecutive_places({name: coded_width(column) for name, column in columns.items()})
     blocks = {name: weights[:, places[name]] for name in columns}
     return [_part(party, columns, blocks) for party in parties_of(columns)]

@@ -1,7 +1,9 @@
 """Noisy pair tables: made consistent with each other, and fitted by the joint distribution of maximum entropy.
 
-The tables of all pairs of parties share their one-way margins. Fitting needs tables that agree on them
-(docs/proofs/pair-tables.md#post-processing).
+Each pair table of the secure channel carries noise of its own, so the margins of one column differ from table to table, and
+fitting a joint table to such margins collapses to zero. `consistent_tables` averages the margins over the tables (weighted by
+how noisy each table's margin is) and projects them. Then every table is moved, as little as possible in squares, to
+non-negative cells with exactly these margins (docs/proofs/pair-tables.md#post-processing).
 """
 
 import math
@@ -202,6 +204,13 @@ LARGEST_UPDATES = 5_000
 
 def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-9) -> Array:
     """Return the joint table of greatest entropy whose pair tables are the given, consistent ones.
+
+    It is a fit to pairs, not a count: exact where no three columns interact beyond their pairs, and silent about such
+    interactions elsewhere. Plain iterative fitting collapses to zero on noisy tables. So the tables come here consistent and
+    are mixed, where they have empty cells, with a little independence, which keeps all margins and leaves no zero that
+    another table contradicts. Pair tables with common margins may still belong to no joint table. Iterative fitting then
+    cycles, and a simultaneous multiplicative update takes over, which converges all the same (to the least divergence from
+    the pairs). Both stay within the log-linear family.
 
     Parameters
     ----------

@@ -1,4 +1,10 @@
-"""Fitted models outside a federation: frames in coded columns, and models as plain scikit-learn pipelines."""
+"""Fitted models outside a federation: frames in coded columns, and models as plain scikit-learn pipelines.
+
+A pipeline has the same coding of columns, then the same model, and none of our classes. The coding is public, so its steps
+are fitted on a small table made from the schema: bounds, and levels as the schema writes them. The rules are those of
+`colonnade.coding.cells`. A pipeline may use plain functions only, so they stand in it as patterns and as a list of every
+spelling. A `Fraction` is missing here, and in a category so is a `Decimal` with a decimal point.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,18 @@
-"""Model files: fitted models as JSON with statement, plan hash and schema. Reading one runs no code from the file."""
+"""Model files: fitted models as JSON with statement, plan hash and schema. Reading one runs no code from the file.
+
+::
+
+    {"format": "colonnade model", "version": 1, "library": "…", "estimator": "LinearRegression",
+     "parameters": {…}, "learned": {…}, "schema": {…}, "plan": {…}, "plan_hash": "…", "statement": {…}, …, "digest": "…"}
+
+Reading checks the digest of the whole, the hash of the plan, that the schema describes every column of the plan, and that
+nothing is learned that the estimator does not declare. The digest finds damage and careless edits. Anybody who can write the
+file can also compute it anew, so a model is to be trusted as far as its sender is.
+
+Fitted values are stored as plain JSON: numbers, words, arrays, and a closed list of records. Floats survive exactly (the
+shortest decimal that reads back as the same number). What is not JSON's own is an object with a ``kind``; a kind that is not
+listed is refused, in either direction.
+"""
 
 import dataclasses
 import hashlib

@@ -2,6 +2,9 @@
 
 `colonnade.report` reads estimators, so it stands above them. It registers itself here when the package is imported. Estimators
 and previews ask `presenter` for it, so no estimator depends on how it is shown.
+
+So estimators import, fit and preview with matplotlib absent, and the layers of the code stay an order (import-linter checks
+it). `colonnade report` writes documents about any study, also one that was loaded from a file.
 """
 
 from collections.abc import Callable

@@ -1,17 +1,16 @@
-"""The row orders that a party has agreed to, and the deliveries that were opened to it alone.
+"""`Guard`: a party behind one function from bytes to bytes, with its row orders and its deliveries.
 
-There is one gate per row order, with the same policy and the same ledger. A study names its row order and is answered from
-that order only. Orders are kept in files beside the ledger, so that a restarted party still knows them. Only this user can
-read them: who is in common is the party's own secret.
+*Requests.* A guard can run in a process of its own. Everything a coordinator can do to a party goes through `Guard.handle`.
+An error of this package becomes a typed refusal. Any other exception becomes a constant message, because its text might quote
+data.
 
-A *delivery* is a table of individual scores that was opened to this party alone. It never travels. In a simulation its owner
-reads it from the party's object. A served party keeps it, with its own ids, in a file beside its ledger that only this user
-can read.
+*Row orders* (`RowOrders`). There is one gate per row order, with the same policy and the same ledger. A study names its row
+order and is answered from that order only. Orders are kept in files beside the ledger, so that a restarted party still knows
+them. Only this user can read them: who is in common is the party's own secret.
 
-`Guard`: a party behind one function from bytes to bytes, so that it can run in a process of its own.
-
-Everything a coordinator can do to a party goes through `Guard.handle`. An error of this package becomes a typed refusal. Any
-other exception becomes a constant message, because its text might quote data.
+*Deliveries* (`Deliveries`). A delivery is a table of individual scores that was opened to this party and to nobody else. It
+never travels. In a simulation its owner reads it from the party's object. A served party keeps it, with its own ids, in a
+file beside its ledger that only this user can read.
 """
 
 import dataclasses

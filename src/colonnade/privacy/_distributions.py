@@ -12,6 +12,8 @@ distribution                    f(k) for k ≥ 0             support
 Each offers ln f twice: ``enclose_log`` exactly (an interval of any precision), and ``approximate`` in float64, for
 whole arrays, with an absolute error of at most `ACCURACY` = 2^-33 in all cells, where ``ln f ≥ -128``.
 
+The inner loop of the samplers, `try_cells`, is compiled here too. It works on integers only: no rounding, no library functions.
+
 Notes
 -----
 *Error bounds.* u = 2^-53; numpy's ``exp``, ``log`` and ``log1p`` are taken to be within 8 units in the last place (they
@@ -34,8 +36,6 @@ Poisson, μ < 4096: a running sum of at most 2^11 terms ln(μ/i), the partial su
 which is Stirling's formula written so that nothing cancels. The cells have ``|x| < 0.2`` and k > 3400; 21 terms of D
 leave less than ``128·0.2^21 < 2^-41``, the next term of Stirling's series is below ``2/(360·3400³) < 2^-42``, and
 rounding adds less than ``128·60u < 2^-40``.
-
-The inner loop of the samplers, compiled. It works on integers only: no rounding, no library functions.
 """
 
 import math

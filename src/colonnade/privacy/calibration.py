@@ -1,5 +1,7 @@
 """From a price to the parameter of a law, and from a law to its loss: exact bounds, rounded to the safe side.
 
+A figure that certifies privacy is rounded to more noise, never to less.
+
 *Integer noise* is calibrated by the ledger's own curve (`ledger_rho`), so that a study at a cap's (ε, δ) fits a fresh ledger
 (docs/proofs/neighbours-and-losses.md).
 

@@ -1,8 +1,15 @@
-"""Draw exactly from a law that is known up to a factor, by rejection from a table of cells with integer weights.
+"""Exact, vectorised draws of integer noise: what comes out has the stated law to the last bit, given uniform bits.
 
-Cells are ranges of values whose widths are powers of two; together with one tail on either side they cover the support.
-A trial spends three uniform words. The first picks cell j with probability ``W_j/2^64`` (an alias table; what the
-weights leave of 2^64 is a trial lost), the second a value k of the cell, uniformly, the third decides with probability
+Parameters are rational numbers, because a float is rarely what was meant (0.1 is not a tenth) and a scale that is only nearly
+right makes a guarantee that is only nearly true. Results are int64 arrays. Uniform integers are the top bits of a word; one that
+is too large is drawn again. The other laws are known up to a factor f and are drawn by rejection, as follows. Proofs:
+docs/proofs/exact-samplers.md, `colonnade.privacy._exact` (comparing a uniform real with a real) and
+`colonnade.privacy._distributions` (the float64 error bounds).
+
+**Rejection from a table of cells with integer weights.** Cells are ranges of values whose widths are powers of two; together with
+one tail on either side they cover the support. A trial spends three uniform words. The first picks cell j with probability
+``W_j/2^64`` (an alias table; what the weights leave of 2^64 is a trial lost), the second a value k of the cell, uniformly, the
+third decides with probability
 
     p = f(k)·2^(e_j)·scale / W_j          (e_j: the exponent of the cell's width; scale: one integer for the table)
 
@@ -29,25 +36,12 @@ and p above has ``W·2^-(g+1)`` for its weight, so the same identity holds for e
 **Symmetric laws.** A magnitude is drawn as above, a sign by a fair bit, and the pair (0, minus) is rejected:
 then 0 has weight f(0)/2 and so has each of ±k.
 
-Exact, vectorised draws of integer noise: what comes out has the stated law to the last bit, given uniform bits.
-
-Parameters are rational numbers, because a float is rarely what was meant (0.1 is not a tenth) and a scale that is only
-nearly right makes a guarantee that is only nearly true. Results are int64 arrays.
-
-Notes
------
-*Exactness, in short.* Uniform integers are the top bits of a word; one that is too large is drawn again. The other laws are drawn
-by rejection from a table of cells with integer weights; an acceptance is decided in integers, else in float64 with a
-proved error bound, else by interval arithmetic of whatever precision it takes, always on the same random bits. The
-proofs are in docs/proofs/exact-samplers.md and beside the code: `colonnade.privacy._exact` (comparing a uniform real with
-a real), `colonnade.privacy.samplers` (rejection and its tails), `colonnade.privacy._distributions` (the float64 error bounds).
-
-*Two laws by subtraction.* A Skellam variable is the difference of two independent Poisson variables. A Pólya share is
+**Two laws by subtraction.** A Skellam variable is the difference of two independent Poisson variables. A Pólya share is
 the difference of two independent negative binomials with r = 1/parts and a = e^(-1/scale): their generating function
 ``((1-a)/(1-az))^r`` to the power ``parts`` is that of a geometric law, and the difference of two independent geometric
 variables has ``P(k) ∝ a^|k|``; so ``parts`` independent shares add up to discrete Laplace noise, exactly.
 
-*Limits.* A value outside int64 raises ``OverflowError``; at the largest scale allowed its probability is below e^-8000.
+**Limits.** A value outside int64 raises ``OverflowError``; at the largest scale allowed its probability is below e^-8000.
 Running time varies a little with what is drawn, as it does for every rejection sampler: draw before data is touched, or
 answer at fixed times, where somebody could measure it.
 """

@@ -1,5 +1,9 @@
 """Everything that travels: messages, and rounds of them.
 
+A party's reply is one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters to
+peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `Accounted`,
+`Greeted`, `Settled`, `Placed`, `Refused`), or a non-private `Released` that its policy allows by name.
+
 A party answers nothing else than these requests, and nothing leaves it but these replies. An algorithm is a generator: it
 yields requests by party and is sent replies by party. It knows nothing of transports, retries or clocks, so the same
 algorithm runs in process, over sockets and over a network, and a test can drive it by hand.

@@ -1,4 +1,17 @@
-"""The privacy report: one self-contained page with result, statement, assumptions, proofs, ledgers and transcript."""
+"""The privacy report: one self-contained HTML page that a data-protection officer can read, print, sign and keep.
+
+It holds result, statement, assumptions, proofs, ledgers and transcript. Everything in it is public or was released: plan,
+statement, transcript, ledgers' lines and fitted attributes. No table is read.
+
+It is made by plain functions over `colonnade.report.markup`, without a template language: there is one page to make, escaping
+is by type and cannot be forgotten, and ``pip install colonnade`` alone suffices. Plots are added where matplotlib is
+installed (``colonnade[plots]``), and the report says so where it is not: the person who signs must not depend on somebody who
+can draw.
+
+Every law of a plan is shown with its sensitivity, its scale and its proof, rebuilt from public facts exactly as a party does.
+A step and its law are functions of plan, schema and price alone, so a reader arrives at the same figures as the party that
+drew the noise. The proof is the law's own documentation, copied into the report.
+"""
 
 import base64
 import inspect

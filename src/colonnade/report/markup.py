@@ -1,4 +1,8 @@
-"""HTML for reports: elements that escape what they hold, one style sheet, and the promise in full."""
+"""HTML for reports: elements that escape what they hold, one style sheet, and the promise in full.
+
+What is not `Html` by type is text, and text is escaped. A report shows strings that parties supplied (names, columns, levels,
+titles). A template language escapes where it is told to; here there is no way to put a plain string into a page unescaped.
+"""
 
 import html
 import re

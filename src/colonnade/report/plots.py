@@ -1,4 +1,9 @@
-"""Charts of what estimators learned, and their tables in notebooks."""
+"""Charts of what estimators learned, and their tables in notebooks.
+
+Charts have sizes that fit their labels, colours that everybody can tell apart, and no global state. Labels are parties' own
+words: they are cut to a length that fits and never read as mathematics, whatever signs they contain. The functions are called
+by name from `colonnade.estimators.presentation`: a report looks at estimators, so no estimator may depend on it.
+"""
 
 import io
 import warnings

@@ -1,22 +1,24 @@
-"""One canonical encoding for everything that is signed, hashed, bound to a key or authenticated.
+"""Keys and what is made of them: one canonical encoding, secrets, identities that sign, and uniform words from a seed.
 
-Every field carries its kind and its length, so two different lists of fields never have the same bytes: "ab", "c" is
-not "a", "bc", and a number is not its own digits. The first field is a label that says what the bytes are for, so that
-a signature or a key made for one purpose is worth nothing for another.
+*Encoding* (`frame`, `digest`). Everything that is signed, hashed, bound to a key or authenticated is encoded in one way.
+Every field carries its kind and its length, so two different lists of fields never have the same bytes: "ab", "c" is not "a",
+"bc", and a number is not its own digits. The first field is a label that says what the bytes are for, so that a signature or
+a key made for one purpose is worth nothing for another.
+
+*Secrets* (`Secret`) do not show themselves, and other secrets are derived from them by HKDF-SHA256.
+
+*Identities* (`Identity`, `PublicIdentity`): one Ed25519 key per party, pinned by its peers in the federation's signed
+agreement. The coordinator is not a trust anchor: a public identity is only ever read from what the parties themselves signed,
+never from what the coordinator relays.
+
+*Streams* (`SeedStream`): uniform words from a 32-byte seed, by AES-256 in counter mode. Shares, masks and challenges are
+regenerated from a seed after a restart, chunk by chunk, so a stream has *positions*: the counter block is the position (eight
+bytes) and a block number (eight bytes), and two positions never meet.
 
 Examples
 --------
 >>> frame("greeting", "ab", "c") == frame("greeting", "a", "bc")
 False
-
-Secrets that do not show themselves, and identities: Ed25519 keys that sign.
-
-Python cannot erase memory for certain. `Secret` prevents the ordinary leak: a key in a log line, a traceback or a pickled object.
-
-Uniform words from a 32-byte seed: AES-256 in counter mode, from any position of the stream.
-
-Shares, masks and challenges are regenerated from a seed after a restart, chunk by chunk, so a stream has *positions*:
-the counter block is the position (eight bytes) and a block number (eight bytes), and two positions never meet.
 """
 
 import builtins
@@ -108,6 +110,9 @@ def require_seed(seed: bytes) -> bytes:
 
 class Secret:
     """Key material with a redacted repr and comparison in constant time.
+
+    Python cannot erase memory for certain. What this type prevents is the ordinary leak: a key in a log line, a traceback or
+    a pickled object.
 
     Parameters
     ----------

@@ -14,8 +14,9 @@ u = (1 + y)/(1 − y); u does not tell P from −P, so points and multipliers ar
 *Hashing.* A 32-byte hash goes through Elligator 2 and times 8 (libsodium, in PyNaCl), so it lands on the curve and in the
 subgroup. Raw X25519 on hashes would not do: half of all numbers are coordinates of the *twist*, multiplication keeps them there,
 and everybody who sees a blinded id could read one bit of its hash. The map reaches a point (up to sign) by at most 32 of the 2²⁵⁵
-hashes, and on average by sixteen; these preimages can be counted and drawn. So a random oracle into it is programmed with a
-uniform point by rejection, two attempts on average, which is all that the proofs ask for (docs/proofs/alignment.md).
+hashes, four for each of the eight points that times 8 makes the same, and on average by sixteen. These preimages can be counted
+and drawn. So a random oracle into it is programmed with a uniform point by rejection, two attempts on average, which is all that
+the proofs here and of `colonnade.secure.union` ask for (docs/proofs/alignment.md).
 
 *Multiplying.* X25519 (`cryptography`, OpenSSL) multiplies by numbers 8k with 2²⁵¹ ≤ k < 2²⁵². Because 2²⁵² is just below ℓ,
 these are, up to sign and but for a 2⁻¹²⁶ part of them, exactly the multipliers modulo ℓ, each once. Nothing is lost by the

@@ -1,16 +1,17 @@
-"""Shamir sharing over an exact arithmetic: deal, regenerate from seeds, open.
+"""Shamir sharing over an exact arithmetic: deal, regenerate from seeds, multiply shares, check degrees, open.
 
-A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the first
-*degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
+*Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the
+first *degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
 expands. Columns of a table are dealt with degree t; noise with degree 2t, the degree of a product of two shares.
 
-Shares of a table are arrays of columns by rows (a table is read, and multiplied, by columns), in chunks of rows. The
-stream behind chunk k is at position k of the seed, so a restart regenerates the same bytes in any order of chunks.
+*Chunks.* Shares of a table are arrays of columns by rows (a table is read, and multiplied, by columns), in chunks of rows.
+The stream behind chunk k is at position k of the seed, so a restart regenerates the same bytes in any order of chunks.
 
-Exact products of shares: a node multiplies its shares of one owner's columns by those of another's.
+*Products* are exact: a node multiplies its shares of one owner's columns by those of another's. Blocks within one owner are
+not multiplied unless asked for, because that owner knows them already. The sum runs over chunks of rows in a fixed amount of
+memory.
 
-Blocks within one owner are not multiplied unless asked for: that owner knows them already. The sum runs over chunks of
-rows in a fixed amount of memory.
+Proofs: docs/proofs/secure-arithmetic.md.
 """
 
 import math

@@ -1,5 +1,10 @@
 """Joint openings: products of parties' columns, worked out on secret shares and opened once, with noise in shares.
 
+What a party contributes is integer rows to be shared, noise for every entry between two parties, and a part of its own,
+noised by it alone. How rows are shared, multiplied and opened is said in `colonnade.conversations.products`. The debit is a
+reservation: durable before the first share leaves, it keeps the seed of this party's noise. A run that was cut short is taken
+up again with the same noise and fresh shares.
+
 Every member reads the same plan and arrives at the same terms, or refuses. Nothing in them is private.
 """
 

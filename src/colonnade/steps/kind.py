@@ -6,8 +6,8 @@ terms, who takes part, its law, what it opens to whom, the permission it needs, 
 reports. How a step is computed from the table is its *private half*, a subclass in `colonnade.party.steps`.
 
 A `Forecast` adds up what a study will say: rounds, and bytes to and from every member. Everything large in a message is a
-plan, an array whose shape the plan fixes, or shares of rows whose number and width it fixes. The rest is a small constant
-per message.
+plan, an array whose shape the plan fixes, or shares of rows whose number and width it fixes. The rest (names, hashes,
+seals) is a small constant per message. No message is sent.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

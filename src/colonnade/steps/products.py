@@ -1,5 +1,4 @@
-"""Steps that open products of parties' columns: a Gram matrix, pair tables, moments on a union, and coefficients of a
-regression.
+"""Steps that open products of parties' columns: Gram matrices, pair tables, moments on a union, regression coefficients.
 
 The Gram matrix is Secure PCA, Algorithm 2. The coefficients are the Functional mechanism across parties; which of them are
 opened stands here entry by entry, the same arrays for parties and coordinator. A party's coded columns stand in the order

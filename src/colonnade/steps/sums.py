@@ -1,5 +1,8 @@
 """Steps that open exact sums of all parties' vectors, computed under pairwise masks, and the steps of coresets. Not private.
 
+A plan says of a sum whose vectors it is over, who it is opened to, and in which integers. `colonnade.conversations.sums`
+says what a coalition sees of it.
+
 Predictions are an individual-level output: what the recipient learns is the sum over the parties for each person, and
 nothing that the sum does not tell. With two parties that is the other one's part. The weights decide what the sum tells, so
 policies allow predictions by model and by recipient (`colonnade.party.policy.Policy.predictions`).

@@ -1,10 +1,13 @@
-"""Transports carry bytes to a party and back: their protocol, and those that need no network (a call, a Unix socket).
+"""Transports carry bytes to a party and back: their protocol, those that need no network, and a record of what was said.
 
-What was said: rounds, messages, bytes per party in each direction, and how many numbers moved.
+*Without a network* a party is reached by a call in this process (`Direct`) or behind a Unix socket on this machine
+(`UnixEndpoint`). `WithLocalNodes` puts endpoints in this process beside a transport to parties far away: a coordinator that
+is itself a compute node.
 
-Numbers are the unit in which Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets) counts communication. A number is
-an entry of an array, or a word of eight bytes of letters between members, whatever is inside. Plans, names, hellos and seals are
-not numbers: they do not grow with the data.
+*What was said* (`Transcript`; `Recorded` wraps any other transport): rounds, messages, bytes per party in each direction,
+seconds per step, and how many numbers moved. Numbers are the unit in which Coresets (Huang, Li, Sun, Zhao, 2022;
+docs/references.md#coresets) counts communication. A number is an entry of an array, or a word of eight bytes of letters
+between members, whatever is inside. Plans, names, hellos and seals are not numbers: they do not grow with the data.
 """
 
 import socket

@@ -1,1 +1,1 @@
-"""One method of one paper a module, cited in its first line."""
+"""One method per class, with the paper it comes from and what differs."""

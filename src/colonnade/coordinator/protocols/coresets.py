@@ -2,6 +2,11 @@
 
 Algorithms 1 to 3 and §6 of Coresets (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets). See also
 docs/proofs/non-private.md#coresets and #weights.
+
+We differ from the paper in four ways. Draws come through a secure sum with secret places, so that the coordinator learns
+which rows were drawn and not by which party. So do scores of drawn rows: no party's own score is seen. A coreset's rows are
+fixed in each party's ledger, and only these are gathered. And in vertical SAGA residuals are summed under masks, in batches,
+after each party has whitened its own block. It stays what it is: not differentially private.
 """
 
 from collections.abc import Mapping
@@ -36,6 +41,11 @@ SETTLED = 1e-4
 
 def vertical_saga(plan: Plan, step: str, weights: NDArray[np.float64], widths: Mapping[str, int]) -> Rounds:
     """Train by vertical SAGA, and return each party's coefficients of its coded columns (after scaling to [−1, 1]).
+
+    Each turn every party sends its masked part of a batch's residuals. The coordinator opens their sum and sends it back, and
+    every party steps. In the whitened coordinates of `colonnade.party.steps.coresets` the gradient of row i is u_i·r_i with
+    ‖u_i‖² its leverage. So the smoothness of a batch of b of m rows is L(b) = m(b−1)/(b(m−1))·L + (m−b)/(b(m−1))·m·max‖u_i‖²
+    with L ≤ the number of parties (Gower, Richtárik and Bach 2021), and the step is 1/(3·L(b)).
 
     Parameters
     ----------

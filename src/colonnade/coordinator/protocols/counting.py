@@ -1,7 +1,20 @@
 """Counting patterns over parties: randomised response, independent histograms, or pair tables on shares.
 
-Randomised response is Algorithm 1 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives). Pair
-tables are opened on shares with noise (docs/proofs/pair-tables.md#statement).
+*Layout.* The columns of one party form one joint category. Parties answer for all their columns together, so a table arrives
+with one axis per party. A user asked for one axis per column, in an order of their own (`TableLayout.arrange`).
+
+*Randomised response* (`ResponseCounts`) is Algorithm 1 and Theorem B.2 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong;
+docs/references.md#primitives): one randomised report per person and party. We differ from the paper in three ways. Each party
+uses the local randomiser of least variance at its exact ε; the paper's ε/16 spends half of ε and quadruples the variance. The
+product of the unbiased terms is over parties. And instead of ``max(0, ·)``, which inflates the total, the table is fitted to
+its low-variance margins and projected onto non-negative counts with the right total. Sampling (Theorem B.2) saves
+communication only: the coordinator sees who was sampled, so no amplification is claimed (docs/proofs/randomised-response.md).
+
+*Pair tables* (`PairCounts`) are the Gram matrix of indicator columns, opened on shares with noise
+(docs/proofs/pair-tables.md#statement). The paper has no such channel. Every pair of parties' categories gives a table with
+the noise of one count, for any number of people. With two parties that is the answer, without bias. With more it is the table
+of greatest entropy with these pair tables, which is a fit to pairs and not a count: what three parties show together beyond
+their pairs is not in it.
 """
 
 import hashlib

@@ -29,6 +29,10 @@ CALIBRATION_BINS = 10
 class ClassifierEvaluation:
     """Accuracy, confusion, calibration and AUC of a binary classifier; with more classes, what every pair of classes tells.
 
+    Every metric is computed twice, on the histogram and on the histogram rounded once more, and extrapolated to no rounding
+    (a simulation–extrapolation of one step, in closed form). The interval allows for what the extrapolation moves, besides
+    the noise and the coins of rounding. Shares are quotients of two sums of counts: a person without a label is in neither.
+
     With more than two classes the likeliest one wins against each other one. Each of these comparisons is a score by itself, and
     its histogram is exact up to noise; that all of them hold at once is not in the histograms. The accuracy is the middle of
     what they leave open, and the interval runs from end to end: a person of class k is right at least where no single

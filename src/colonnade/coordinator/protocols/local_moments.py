@@ -44,6 +44,11 @@ BLOCK = 65_536
 class PerturbedRows:
     """Noisy rows from every party, and the moments they give.
 
+    The baseline of Secure PCA, Algorithm 3: each party perturbs its own rows and the coordinator multiplies them. We differ
+    in the relation (zero-out: the number of rows is public, and was released there under add/remove all the same), in the
+    noise (discrete), and in subtracting its known variance from the diagonal. The price of doing without peers is √people in
+    every entry.
+
     Parameters
     ----------
     columns
@@ -137,6 +142,12 @@ SKETCH_SCALE = 1_024
 @dataclass(frozen=True)
 class SketchedMoments:
     """Noisy sketches from every party, and the moments they give.
+
+    One message per party, no peer (Primitives, Algorithm 4 and Theorem E.4). We differ from the paper in three ways. Signs
+    take the place of Gaussian sketches, so the sensitivity is exact and nothing can fail. The known noise variance is
+    subtracted; unsubtracted it acts as a ridge penalty that nobody asked for. Columns are centred after the sketch, with sums
+    that a row of ones carries. Rank-k approximation and regression then follow from the matrix, as from any other
+    (docs/proofs/projections.md#size).
 
     Parameters
     ----------
@@ -307,6 +318,11 @@ SMALLEST_SIZE, LARGEST_SIZE = 16, 4_096
 
 def best_sketch_size(energy: float, noise: float, *, least: int = SMALLEST_SIZE) -> int:
     """Return the number of rows s = ΣE/ΣN, within the sizes that are supported.
+
+    Let a sketch have s rows of signs, E be the squared length of a column, and N the variance of the noise in one row of its
+    sketch divided by s. An entry of the Gram matrix of two sketched columns has variance ``(E_iE_j + s(N_iE_j + N_jE_i) +
+    s²N_iN_j)/s`` up to the square of the entry itself, so ``s = ΣE/ΣN`` gives the least sum over all entries
+    (docs/proofs/projections.md#size). Lengths are private: columns are taken to be spread evenly between their bounds.
 
     Examples
     --------

@@ -51,6 +51,11 @@ Array = NDArray[np.float64]
 class GramRelease:
     """One joint opening of second moments.
 
+    Secure PCA, Algorithm 2. We differ from the paper in the noise (discrete Gaussian shares that tolerate colluders; Skellam
+    on request), in its weights (half the variance off the diagonal, for free), in the rounding (to nearest, with a row bound
+    that holds for every row) and in centring, which is part of the release: column sums are one more column, and nothing is
+    preprocessed by the data (docs/proofs/gram.md).
+
     Parameters
     ----------
     columns
@@ -180,7 +185,12 @@ CROSS = "cross"
 
 @dataclass(frozen=True)
 class UnionRelease(GramRelease):
-    """Three joint openings that make one matrix of moments; parameters as for `GramRelease`."""
+    """Three joint openings that make one matrix of moments; parameters as for `GramRelease`.
+
+    Moments of the people in common of two lists; nobody knows who they are. The paper assumes aligned rows. Here every
+    product is opened through shares, a party's own ones multiplied by the other's indicator, and the number of people in
+    common is one more noisy entry (docs/proofs/union-moments.md).
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -168,7 +168,13 @@ class JointResult:
 
 
 def open_jointly(plan: Plan, step: str) -> messages.Rounds:
-    """Run one joint step, or return what its parties have kept of an earlier run."""
+    """Run one joint step, or return what its parties have kept of an earlier run.
+
+    Secure PCA, Algorithms 1 and 2, seen from the coordinator: relay the turns, add up the shares, keep the result. We differ
+    from the paper in who may know what. Noise enters as shares of degree 2t before anything is opened, and columns of one
+    party are multiplied by that party alone. The coordinator sees sealed letters and, at the end, shares of an already-noised
+    product.
+    """
     joint = read_joint(plan, step)
     kept = yield {member: messages.Recall(plan=plan, step=step) for member in joint.members}
     for reply in kept.values():

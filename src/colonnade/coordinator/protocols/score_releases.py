@@ -86,6 +86,13 @@ class ScoreMoments:
 class ScoreGram:
     """One joint opening of the second moments of score parts.
 
+    It says how good a model is, without anybody's score. Each party's part of a score is *one* integer column, and the target
+    one more, so the noise is that of a handful of columns however many a model has. With heights in proportion to the square
+    roots of the columns' largest magnitudes h the noise of Σ r², r the sum of all of them, is that of one number of
+    sensitivity (Σh)²: the Gram matrix of the parts costs no more than opening the sum of squares alone. (In integer units r =
+    Σ h_j/a_j·Z_j with heights a_j. The row bound is Σa², the noise of a quadratic form grows with Σ(h/a)², and the product of
+    the two is least, and (Σh)², at a² ∝ h.)
+
     Parameters
     ----------
     parts
@@ -368,6 +375,11 @@ RESOLUTION = 40
 @dataclass(frozen=True)
 class Prediction:
     """The scores of all people, opened to one party.
+
+    Each party multiplies its own columns by its weights. The parts are added under pairwise masks
+    (`colonnade.conversations.sums`) and the sums are opened to the recipient; the coordinator relays what it cannot read.
+    This is an individual-level output: outside the differential-privacy promise, and allowed by every party's policy by model
+    and by recipient.
 
     Parameters
     ----------

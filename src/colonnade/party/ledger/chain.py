@@ -1,4 +1,13 @@
-"""The ledger's hash chain: its state after every row, the plans that rows refer to, and appending to it."""
+"""The rows of a ledger's file as one verified chain: read, found, appended to, and never changed.
+
+*State.* A `LedgerState` is made by folding verified rows, one by one. The same code checks the whole file when it is opened
+and, before each call, the rows that were appended since, by this process or by another. The state is a cache of a verified
+prefix. It is never written from memory: it says nothing that the file does not.
+
+*Plans.* A plan is handed over before its first row (`KeptPlans.hand_over`) and written in the transaction of that row. So the
+file holds no plan without a row, and no row without its plan. Rows hold the hashes and are chained; verification compares
+both tables with them.
+"""
 
 import dataclasses
 from collections import OrderedDict

@@ -1,4 +1,21 @@
-"""Rows of a ledger: their kinds, what they hold, how they are hashed, and the tables that they stand in."""
+"""Rows of a ledger: their kinds, what they hold, how they are hashed, and the tables that they stand in.
+
+*Facts and answers.* A row's facts never change. They are hashed with the hash of the row before, so that a row cannot be
+altered, moved or left out without every later hash changing. The one thing added later is the answer, bound by a hash over
+the row's own hash and the answer's bytes. A step of several rounds keeps a seed until its answer is there; a hash of the seed
+is a fact.
+
+*Tables.* Triggers make the database itself refuse to take anything back. Opening a ledger compares the statements of its
+tables and triggers with those in the file. Plans, and what was said about a study, stand in tables of their own under their
+hashes, and the rows that refer to them hold those hashes.
+
+*Formats.* Rows of format 2 say in words at the end of their label what later rows have columns for. They keep their hashes: a
+row whose ``together`` is missing is one of format 2, and is hashed and read as such (`Facts.format`).
+
+*What the chain does not prove.* The hashes carry no key: they find accidents and inconsistent edits. A user who may write the
+file can replace it by another consistent one, an older one included. Only somebody who kept a `Head` can tell
+(`SqliteLedger.continues`).
+"""
 
 import hashlib
 from dataclasses import dataclass

@@ -1,5 +1,9 @@
 """What one party contributes to a coreset, computed from its table (Coresets, Algorithms 1 to 3 and Section 6). Not private.
 
+Rows are coded as everywhere: numbers are mapped from their bounds to [−1, 1] and categories to indicators. Nothing is
+rounded, because nothing here is noised. Scores of a block are the same in every step of a study and in every later draw of
+it, so the last ones are kept in memory with the table.
+
 DISTDIM tells, for every sampled row, which of the party's local clusters it is in, and the centres. Vertical SAGA tells
 each residual of the rows of a batch, summed over all parties under masks, batch after batch, and the coefficients at the
 end.

@@ -1,6 +1,11 @@
 """What one party computes from its own rows alone: counts, values, projections, centres and memberships.
 
 Where a party's rows are in several hands (Primitives, Appendix H), each shard perturbs its own people before it hands over.
+
+Only statistics that take one value per person, perturbed by itself, can be released shard by shard: randomised reports and
+values with noise. Coins are drawn person by person in the agreed order, in whichever shard the person is, so the release has
+the same bytes as that of an undivided table with the same randomness. Everything else a party computes from all its rows
+together.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,17 @@
-"""Rows of a table as integers: coded columns, scores under public weights, and products of one party's own columns.
+"""A step at a data party: what it computes from the table, what the gate needs of it, its part in openings and sums.
 
-`colonnade.steps.terms` and `colonnade.steps.terms` say which integers there are.
+*Private halves.* A private half is a subclass of its kind (`colonnade.steps`) that can also compute from the table. It is
+constructed from public facts only, and only the methods that take a table touch data.
 
-What the gate needs of the private half of a kind of step, and a party's part in joint openings and in sums.
+*Rows as integers.* `coded_rows` returns coded columns and `bounded_scores` scores under public weights.
+`colonnade.steps.terms` says which integers there are.
 
-A private half is a subclass of its kind (`colonnade.steps`) that can also compute from the table. It is constructed from
-public facts only, and only the methods that take a table touch data.
+*Products* of one party's own columns (`folded_products`) are exact, and no library that starts threads of its own takes part.
+Several parties multiply at the same time where they share a machine, and a threaded BLAS then spends its time on waiting for
+itself.
+
+*Parts.* `JointPart` pays before the first share leaves. `SumPart` records the step by name before the first masked value
+leaves.
 """
 
 from collections.abc import Callable, Mapping

@@ -54,7 +54,12 @@ class PrivateGram(OpensJointly, Gram):
 
 
 class PrivateCoefficients(OpensJointly, Coefficients):
-    """One party's columns in the objective of a regression."""
+    """One party's columns in the objective of a regression.
+
+    In Functional mechanism across parties (Algorithm 1) a party decrypts the exact coefficient between itself and another and
+    then adds noise: it knows both. Here every party's share of the noise enters the computation before anything is opened,
+    and nobody sees a coefficient without it (docs/proofs/coefficients.md#noise-before-opening).
+    """
 
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a Pólya share of Laplace noise per entry, of the scale that its block and its kind have."""

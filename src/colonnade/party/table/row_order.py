@@ -1,4 +1,16 @@
-"""Ids and the order of rows: how ids are brought into one form, which people are common, and in which order their rows stand."""
+"""Ids and the order of rows: how ids are brought into one form, which people are common, and in which order their rows stand.
+
+*Normal form* (`normal_ids`), for a matching whose plan has rules for ids: what counts as the same person is part of the plan,
+which every party signs. ``"text"`` writes whole numbers as decimal digits, so that 17 at one party is "17" at another. Then,
+in this order: Unicode's form NFC (one way to write an accented letter), white space taken off both ends, and case folded
+where the rules say so. ``"whole"`` reads text as whole numbers, so that "007" is 7. Ids that are missing, or that become the
+same as another, are refused with their number and never quoted.
+
+*Order in the clear* (`common_order`). Ids are whole numbers or text, of one kind at all parties, and are compared as they
+are: no trimming, no change of case, no Unicode normalisation. The canonical order is ascending, numbers by value and text by
+its UTF-8 bytes. An alignment is named by a hash of the sorted ids, so that a plan can say which rows it means. Anybody who
+can guess the whole list can recognise the name, so it is as public as the list: here, in the clear among the parties.
+"""
 
 import hashlib
 from collections.abc import Mapping
