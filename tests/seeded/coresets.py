@@ -117,7 +117,7 @@ BUGS = [
     ),
     Bug(
         "a sample that can be fixed twice",
-        wrapped(AdmittedStep, "record_exact", _as_often_as_asked),
+        wrapped(AdmittedStep, "disclose", _as_often_as_asked),
         studies.test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once,
     ),
     Bug(

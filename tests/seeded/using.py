@@ -211,7 +211,7 @@ BUGS = [
     ),
     _model_bug(
         "individual scores leave without a line in the ledger",
-        replaced(AdmittedStep, "record_exact", lambda self, fixed: None),
+        replaced(AdmittedStep, "disclose", lambda self, fixed: None),
         prediction.test_the_output_is_a_line_of_its_own_in_every_ledger_and_outside_the_promise,
     ),
     Bug(

@@ -11,14 +11,14 @@ Everything that leaves passes one of four methods of `Gate`. The order of their 
 ``disclose``
     Admit by name, record (durable), compute, return. This is not private, and the policy allows it by name.
 
+A part in a conversation gets an `AdmittedStep`: the gate for that one step, with ``reserve``, ``open_once`` and ``disclose``.
+
 A crash between debit and answer loses budget, never privacy. The same question is never answered twice with fresh noise.
 Nothing is drawn before the debit is durable. The table, the ledger and the randomness belong to the gate: nothing else in
-`colonnade.party` writes to the ledger, reads rows or draws. A part in a conversation gets an `AdmittedStep`, which is the gate
-for that one step.
+`colonnade.party` writes to the ledger, reads rows or draws.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
+from colonnade.party.handles import Quoted, Reservation
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import PRIVATE_HALVES, local
-from colonnade.party.steps.parts import Disclosed, Joined, Local, Reservation, prepare
+from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
@@ -53,18 +54,6 @@ NEXT_REPEAT = "Run the study again with the next repeat=."
 
 SALT = 24
 """How many of a reservation's 32 bytes are random. The rest is a fingerprint of the columns, keyed with them."""
-
-
-@dataclass(frozen=True)
-class Quoted:
-    """What a plan would cost one party."""
-
-    losses: Mapping[str, Loss]
-    """The loss of each private step, by its name."""
-    unpaid: tuple[str, ...]
-    """The steps that the ledger has not paid for yet."""
-    disclosed: tuple[str, ...]
-    """The steps that are not private, and so not covered by the budget."""
 
 
 class Gate:
@@ -315,7 +304,7 @@ class Gate:
         return {"label": label, "together": together, "event_level": plan.relation == EVENT, "plan": hashed}
 
     def _fingerprint(self, admitted: "AdmittedStep", key: bytes) -> bytes:
-        presence = admitted.half.reads_presence or "centres_of" in admitted.step.parameters
+        presence = admitted.half.reads_presence
         return self._table.fingerprint(admitted.step.columns, key, presence=presence)
 
 
@@ -335,6 +324,7 @@ class AdmittedStep:
         self.plan = plan
         self.step = step
         self.half = half
+        self._is_paid = False
         self.request, self.body = gate.ledger_key(plan, step.name)
 
     @property
@@ -372,6 +362,8 @@ class AdmittedStep:
 
     def sampler(self) -> ExactSampler:
         """Return a sampler on fresh randomness, for noise that is never drawn twice."""
+        if not self._is_paid:
+            raise ProtocolError("Noise is drawn for steps that are paid for.")
         return ExactSampler(self._gate._randomness)  # noqa: SLF001
 
     def random_bytes(self, count: int) -> bytes:
@@ -395,7 +387,9 @@ class AdmittedStep:
 
     def reserve(self, *, bind: bool = True) -> Reservation:
         """Pay durably, or find that this step was paid. See `Gate.reserve`."""
-        return self._gate.reserve(self, self.half.loss, bind=bind)
+        reservation = self._gate.reserve(self, self.half.loss, bind=bind)
+        self._is_paid = True
+        return reservation
 
     def open_once(self, opened: bytes, part: bytes | None = None) -> None:
         """Keep durably what is about to be opened. See `Gate.open_once`."""
@@ -405,8 +399,8 @@ class AdmittedStep:
         """Return what was opened of this step, or of a part of it."""
         return self._ledger.opening_of(self.request if part is None else part)
 
-    def record_exact(self, fixed: dict[str, Array]) -> None:
-        """Record a step that is not covered by the budget, with what it is over; refuse the same step over anything else."""
+    def disclose(self, fixed: dict[str, Array]) -> None:
+        """Record by name, durably, what a conversation is about to open exactly; refuse the same step over anything else."""
         answer = _released(self.step, fixed, self.half.title, None)
         kept = self._ledger.answer_to(self.request, self.body)
         if kept is None:
@@ -456,8 +450,8 @@ class OrderRecords:
         """Record one attempt to match this party's list, before its first letter leaves."""
         self._ledger.record_list(self._another_request(), fingerprint, **self._admitted.row())
 
-    def record_exact_size(self) -> None:
-        """Record that the coordinator is told exactly how many people are common."""
+    def disclose_size(self) -> None:
+        """Record by name that the coordinator is told exactly how many people are common."""
         row = self._admitted.row()
         row["label"] += " size"
         self._ledger.record_nonprivate(self._another_request(), self._admitted.body, **row)

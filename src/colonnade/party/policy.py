@@ -194,15 +194,13 @@ class Policy:
         ----------
         plan, step, terms
             What is asked, and the public facts that it is checked against.
-        read
-            Which class the step becomes: its kind by default, its private half at a gate.
+        halves
+            Which classes steps become, by the name of their kind: the kinds by default, their private halves at a gate.
         earlier
             What the party released earlier in the same plan.
         """
         self._check_plan(plan, terms)
-        kind = halves.get(step.kind)
-        if kind is None:
-            raise PolicyRefusal("This party does not know the kind of step that was asked for.")
+        kind = kind_of(step, halves)
         self._check_order(kind, terms)
         if kind.admission == Admission.ALIGNMENT:
             self._check_alignment(kind, step, terms)

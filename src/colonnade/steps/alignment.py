@@ -13,6 +13,7 @@ from typing import ClassVar
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss, Price
+from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.result import Opening
 from colonnade.schema import Schema
@@ -242,6 +243,10 @@ class ListMatching(AligningStep):
         self.capacity = self.matching.capacities[step.party]
         price = self.matching.price
         self.size_law = None if price is None else DiscreteLaplace(price, 1)
+
+    def law(self, price: Price) -> Mechanism:
+        """Return discrete Laplace noise on the number of people."""
+        return DiscreteLaplace(price, 1)
 
     @property
     def loss(self) -> Loss:

@@ -247,7 +247,8 @@ class JointStep(StepKind):
     def noise_words(cls, whole: WholeStep) -> tuple[NoiseWords, ...]:
         """Return the noise of an opened entry."""
         first = whole.first
-        noise = cls.read(whole.plan, first.name).noise
+        joint = cls.read(whole.plan, first.name)
+        noise = joint.noise
         sensitivity, scale = noise.describe()
         return (
             NoiseWords(
@@ -255,7 +256,7 @@ class JointStep(StepKind):
                 parties=tuple(whole.steps),
                 kind=cls.name,
                 mechanism=(
-                    f"{noise.family} noise in shares of {len(whole.steps)} parties, "
+                    f"{noise.family} noise in shares of {len(joint.steps)} parties, "
                     f"enough without {whole.plan.collusion} of them"
                 ),
                 sensitivity=sensitivity,

@@ -203,8 +203,6 @@ class StepKind:
     """Whether the step ends with a key in each party's ledger, and with no release."""
     opening_is_answer: ClassVar[bool] = True
     """Whether what a party kept when it opened the step can be sent again as its answer."""
-    reads_presence: ClassVar[bool] = False
-    """Whether the step depends on who has a record at all, and not on the columns' values alone."""
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         only_parameters(step, self.parameters)
@@ -229,6 +227,11 @@ class StepKind:
         if self.price is None:
             raise PolicyRefusal("This step has no release without differential privacy.")
         return self.law(self.price).loss
+
+    @property
+    def reads_presence(self) -> bool:
+        """Whether the step depends on who has a record at all, and not on the columns' values alone."""
+        return False
 
     @property
     def limits_peers(self) -> bool:
@@ -368,9 +371,9 @@ KINDS: dict[str, type[StepKind]] = {}
 """Every kind of step by its name; `colonnade.steps.registry` lists them."""
 
 
-def kind_of(step: Step) -> type[StepKind]:
-    """Return a step's kind; refuse one that nobody here knows."""
-    kind = KINDS.get(step.kind)
+def kind_of(step: Step, kinds: Mapping[str, type[StepKind]] = KINDS) -> type[StepKind]:
+    """Return a step's kind among some; refuse one that is not there."""
+    kind = kinds.get(step.kind)
     if kind is None:
         raise PolicyRefusal("This party does not know the kind of step that was asked for.")
     return kind

@@ -23,7 +23,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Schema
 from colonnade.steps.joint import Joint, JointStep, shared_price
-from colonnade.steps.kind import Earlier, Steps, nothing_earlier
+from colonnade.steps.kind import Earlier, Forecast, Steps, WholeStep, nothing_earlier
 from colonnade.steps.terms import (
     LARGEST_NUMBER,
     ScoreWeights,
@@ -137,7 +137,6 @@ class ScoreHistogram(JointStep):
     name: ClassVar[str] = "score-table"
     title: ClassVar[str] = "histogram of scores with noise in shares"
     conversation: ClassVar[str] = "scores"
-    reads_presence: ClassVar[bool] = True
     parameters: ClassVar[frozenset[str]] = frozenset(
         {"role", "weights", "low", "step", "parts", "bins", "labels", "seed", "label", "points", "guesses", "kept"}
     )
@@ -159,6 +158,11 @@ class ScoreHistogram(JointStep):
         self.parts = whole_parameter(step.parameters, "parts")
         self.seed = seed_parameter(step.parameters)
 
+    @property
+    def reads_presence(self) -> bool:
+        """A person without a record is in no count."""
+        return True
+
     @classmethod
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
         """Return the terms: left and right share indicators, whose products are added up by bin and label."""
@@ -177,6 +181,11 @@ class ScoreHistogram(JointStep):
             sums=table.cells,
             givers=table.givers,
         )
+
+    @classmethod
+    def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
+        """Say that it is not possible: nobody has counted the letters of givers yet."""
+        return False
 
 
 class Level:

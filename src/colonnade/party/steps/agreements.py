@@ -25,7 +25,7 @@ from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
-    from colonnade.party.steps.parts import Reservation
+    from colonnade.party.handles import Reservation
 
 __all__ = [
     "CohortPart",
@@ -174,7 +174,7 @@ class MatchingPart:
                 remedy="Align with a larger capacity=.",
             )
         if self._half.matching.size == "public":
-            admitted.order_records.record_exact_size()
+            admitted.order_records.disclose_size()
         if admitted.step.price is not None:
             self._reservation = admitted.reserve(bind=False)
         return self._ids

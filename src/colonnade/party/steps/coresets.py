@@ -307,7 +307,7 @@ class SagaPart:
         self._admitted.prepare()
         arrays = {name: unpack(array) for name, array in inputs.items()}
         rows = self._admitted.compute(self._half.begin, arrays)
-        self._admitted.record_exact(dict(inputs))
+        self._admitted.disclose(dict(inputs))
         return rows
 
 

@@ -15,7 +15,6 @@ leaves.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -27,8 +26,7 @@ from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
-from colonnade.privacy.randomness import KeyedRandomness, Randomness
-from colonnade.privacy.samplers import ExactSampler
+from colonnade.privacy.randomness import Randomness
 from colonnade.protocol.messages import Array, pack, unpack
 from colonnade.schema import Numeric
 from colonnade.steps.joint import JointStep
@@ -36,6 +34,7 @@ from colonnade.steps.terms import BoundedScores, FixedPoint, ScoreWeights
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
+    from colonnade.party.handles import Reservation
 
 __all__ = [
     "Arrays",
@@ -46,7 +45,6 @@ __all__ = [
     "Local",
     "OpensJointly",
     "Prepared",
-    "Reservation",
     "SumHalf",
     "SumPart",
     "add_products",
@@ -283,25 +281,6 @@ def prepare(half: object, table: PrivateTable) -> None:
         half.prepare(table)
 
 
-@dataclass(frozen=True)
-class Reservation:
-    """A step that is paid for. Its noise follows from the seed that the ledger keeps, so a restarted party draws the same."""
-
-    seed: bytes = field(repr=False)
-
-    def secret(self) -> bytes:
-        """Return the seed of this party's shares."""
-        return KeyedRandomness(self.seed).spawn("shares").bytes(32)
-
-    def noise(self, label: str) -> ExactSampler:
-        """Return a sampler on one of the step's own streams."""
-        return ExactSampler(KeyedRandomness(self.seed).spawn("noise").spawn(label))
-
-    def stream(self, label: str) -> ExactSampler:
-        """Return a sampler on a stream directly under the seed."""
-        return ExactSampler(KeyedRandomness(self.seed).spawn(label))
-
-
 class OpensJointly(JointStep):
     """The private half of a kind that is opened jointly; what most of them have in common."""
 
@@ -311,9 +290,9 @@ class OpensJointly(JointStep):
 
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's share of the noise, one number for each entry between two parties."""
-        noise = self.joint.noise
-        assert isinstance(noise, EvenLaw)  # a kind whose entries differ draws by itself
-        return noise.draw_share(entries, sampler)
+        return cast("EvenLaw", self.joint.noise).draw_share(
+            entries, sampler
+        )  # a kind whose entries differ overrides this
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64] | None:  # noqa: ARG002
         """Return nothing: no part of the release concerns this party alone."""
@@ -400,7 +379,7 @@ class SumPart:
         fixed = self._half.accept({name: unpack(array) for name, array in inputs.items()})
         self._admitted.prepare()
         self._admitted.compute(self._half.summand, 0, 1)  # whatever can fail fails here, before anything is recorded
-        self._admitted.record_exact({name: pack(value) for name, value in fixed.items()})
+        self._admitted.disclose({name: pack(value) for name, value in fixed.items()})
         return self._half.length
 
     def values(self, start: int, stop: int) -> NDArray[np.int64]:
