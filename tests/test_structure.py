@@ -352,9 +352,7 @@ def _written(node: ast.expr) -> str:
 
 PARTY = SOURCE / "party"
 GATE = PARTY / "gate.py"
-HANDLES = (
-    PARTY / "steps" / "parts.py"
-)  # what the gate gives away: noise of a step that is paid, and a ledger to be read
+HANDLES = PARTY / "handles.py"  # what the gate hands out: quotes, and the noise of a step that is paid
 INSIDE = [path for path in FILES if PARTY in path.parents and path != GATE and PARTY / "ledger" not in path.parents]
 WRITES = {
     "debit",

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import colonnade as cn
-from colonnade.party import gate
+from colonnade.party import gate, handles
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.steps import parts as handles
 from colonnade.privacy.samplers import ExactSampler
 from tests.coordinator.test_align import unaligned
 from tests.federations import federation

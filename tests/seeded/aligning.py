@@ -7,9 +7,9 @@ import numpy as np
 
 from colonnade.conversations import matching as matching_run
 from colonnade.party.gate import AdmittedStep
+from colonnade.party.handles import Reservation
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.steps.agreements import MatchingPart
-from colonnade.party.steps.parts import Reservation
 from colonnade.party.table import row_order as identifiers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.union import UnionNoise

@@ -38,9 +38,7 @@ from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply, Settled, pack, unpack
-from colonnade.secure import keys as framing
-from colonnade.secure import keys as stream
-from colonnade.secure import mail
+from colonnade.secure import keys, mail
 from colonnade.secure.group_secret import GroupSecret
 
 __all__ = ["CohortKeeper", "CohortRun", "KeyKeeper", "KeyRun", "list_hash", "packed_list", "unpacked_list"]
@@ -97,7 +95,7 @@ class KeyRun(Conversation):
         if number == 1:
             session = self._meeting.meet(letters)
             self._group = GroupSecret(
-                session, self._name, 1, stream.subseed(self._secret, "colonnade group contribution")
+                session, self._name, 1, keys.subseed(self._secret, "colonnade group contribution")
             )
             return _posted(self._group.commit())
         if self._group is None or number > SETTLES:
@@ -158,7 +156,7 @@ class CohortRun(Conversation):
         cohort = unpacked_list(inputs)
         if list_hash(cohort) != self._listed:
             raise PlanMismatch("The list is not the one that stands in the plan.")
-        return self._part.keep_cohort(framing.digest("colonnade cohort v2", self._plan).hex(), cohort)
+        return self._part.keep_cohort(keys.digest("colonnade cohort v2", self._plan).hex(), cohort)
 
 
 def packed_list(cohort: Sequence[str]) -> dict[str, Array]:

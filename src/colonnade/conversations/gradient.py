@@ -32,9 +32,7 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
-from colonnade.secure import keys as framing
-from colonnade.secure import keys as stream
-from colonnade.secure import mail, residues
+from colonnade.secure import keys, mail, residues
 from colonnade.secure.shamir import Dealing, ShareProduct, expand
 from colonnade.steps.gradient import LARGEST_WEIGHT, GradientTerms
 
@@ -199,8 +197,8 @@ class GradientRun(Conversation):
         return Blob(self.terms.arithmetic.to_bytes(shares[point - 1]))
 
     def _dealing(self, what: str, degree: int, turn: int) -> Dealing:
-        seed = framing.digest(
-            "colonnade gradient dealing v1", stream.subseed(self._secret, f"colonnade gradient {what}"), turn
+        seed = keys.digest(
+            "colonnade gradient dealing v1", keys.subseed(self._secret, f"colonnade gradient {what}"), turn
         )
         bound = self.terms.largest if what == "rows" else None
         return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed, bound=bound)

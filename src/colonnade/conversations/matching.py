@@ -29,8 +29,6 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
 from colonnade.secure import keys, mail
-from colonnade.secure import keys as framing
-from colonnade.secure import keys as stream
 from colonnade.secure.hidden_map import HiddenMap, Words
 from colonnade.secure.matching import POINT_BYTES, Follower, Leader, Points, drawn_order, hash_ids, padded
 from colonnade.steps.alignment import Matching
@@ -131,7 +129,7 @@ class MatchingRun(Conversation):
     def _begin(self, hellos: Mapping[str, Blob]) -> None:
         self._session = self._meeting.meet(hellos)
         ids = self._part.begin()
-        secret = keys.Secret(stream.subseed(self._secret, "colonnade matching"))
+        secret = keys.Secret(keys.subseed(self._secret, "colonnade matching"))
         digests = padded(hash_ids(ids, self._plan), self._matching.capacities[self._me], secret)
         self._side = (Leader if self.leads else Follower)(digests, len(ids), secret)
         later = [peer for peer in self._session.peers if peer > self._me]
@@ -253,12 +251,12 @@ class MatchingRun(Conversation):
 
     def _finish(self) -> Described:
         assert self._session is not None
-        identity = framing.digest("colonnade alignment v2", self._plan, self._session.transcript).hex()
+        identity = keys.digest("colonnade alignment v2", self._plan, self._session.transcript).hex()
         return self._part.keep(identity, self._order)
 
     def _fresh(self, purpose: str, turn: int, peer: str) -> bytes:
         """Random bytes that no peer knows when it writes: this run's secret is ours alone."""
-        return stream.subseed(self._secret, f"colonnade {purpose} {peer}", turn)
+        return keys.subseed(self._secret, f"colonnade {purpose} {peer}", turn)
 
 
 def _points(blob: Blob | None, count: int) -> Points:

@@ -34,8 +34,7 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
-from colonnade.secure import keys as stream
-from colonnade.secure import mail, residues
+from colonnade.secure import keys, mail, residues
 from colonnade.secure.keys import digest
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
 from colonnade.steps.joint import Joint, read_joint
@@ -124,7 +123,7 @@ class ProductRun(Conversation):
         self._arithmetic = self.joint.arithmetic
         self._meeting = Meeting(member, plan, step, run, self.joint.members, secret)
         self._session: mail.Session | None = None
-        self._chain = ChallengeChain(stream.subseed(secret, "colonnade chain"), len(self.chunks))
+        self._chain = ChallengeChain(keys.subseed(secret, "colonnade chain"), len(self.chunks))
         self._dealing: _Dealt | None = None
         self._received: dict[str, _Received] = {}
         self._links: dict[str, bytes] = {}
@@ -327,19 +326,19 @@ class _Dealt:
             arithmetic,
             nodes=nodes,
             degree=joint.threshold,
-            seed=stream.subseed(seed, "colonnade table"),
+            seed=keys.subseed(seed, "colonnade table"),
             bound=joint.largest,
         )
         self._noise = Dealing(
-            arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=stream.subseed(seed, "colonnade noise shares")
+            arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=keys.subseed(seed, "colonnade noise shares")
         )
         self._mask = Dealing(
-            arithmetic, nodes=nodes, degree=joint.threshold, seed=stream.subseed(run_secret, "colonnade degree mask")
+            arithmetic, nodes=nodes, degree=joint.threshold, seed=keys.subseed(run_secret, "colonnade degree mask")
         )
         self._noise_shares = self._noise.shares(0, dealer.noise(joint.entries))
         repetitions = check_repetitions(arithmetic)
         hidden = arithmetic.decode(
-            expand(arithmetic, stream.subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
+            expand(arithmetic, keys.subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
         )
         self._mask_shares = self._mask.shares(0, hidden)
         self._kept: dict[int, residues.Elements] = {}

@@ -44,8 +44,7 @@ from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
-from colonnade.secure import keys as framing
-from colonnade.secure import mail
+from colonnade.secure import keys, mail
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
 
@@ -155,7 +154,7 @@ class SumRun(Conversation):
 def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:
     """Return a hash of public inputs, and of all that were shown before."""
     fields = ((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items()))
-    return framing.digest("colonnade sum inputs v1", before, *fields)
+    return keys.digest("colonnade sum inputs v1", before, *fields)
 
 
 def agreed_masks(session: mail.Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:

@@ -27,8 +27,6 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Posted, Reply
 from colonnade.secure import keys, mail
-from colonnade.secure import keys as framing
-from colonnade.secure import keys as stream
 from colonnade.secure.matching import POINT_BYTES, Points, hash_ids, padded
 from colonnade.secure.union import UnionSide
 from colonnade.steps.alignment import Matching
@@ -100,14 +98,14 @@ class UnionRun(Conversation):
             raise ProtocolError("A turn after the end of a conversation.")
         if number == self._terms.union_last_turn:
             assert self._session is not None
-            identity = framing.digest("colonnade union v1", self._plan, self._session.transcript).hex()
+            identity = keys.digest("colonnade union v1", self._plan, self._session.transcript).hex()
             return self._part.keep(identity, self._order())
         return Posted(letters=self._compose(number))
 
     def _begin(self, hellos: Mapping[str, Blob]) -> None:
         self._session = self._meeting.meet(hellos)
         ids = self._part.begin()
-        secret = keys.Secret(stream.subseed(self._secret, "colonnade union"))
+        secret = keys.Secret(keys.subseed(self._secret, "colonnade union"))
         digests = padded(hash_ids(ids, self._plan), self._terms.capacities[self._me], secret)
         self._side = UnionSide(digests, len(ids), secret)
 
@@ -123,7 +121,7 @@ class UnionRun(Conversation):
         side, rounds = self._joined, self._terms.rounds
         points, evaluated = _points(letter.points), _points(letter.evaluated)
         self._check_lengths(turn, len(points), len(evaluated))
-        seed = stream.subseed(self._secret, "colonnade union check", turn)
+        seed = keys.subseed(self._secret, "colonnade union check", turn)
         if turn <= rounds:
             self._evaluated = side.evaluate(points, seed)
         if 2 <= turn <= rounds + 1:
@@ -155,7 +153,7 @@ class UnionRun(Conversation):
             self._outgoing = side.shuffle(whole, "other's names") if self._me == self._first else EMPTY
         elif turn == 3 * rounds + 1 and self._me == self._second:
             places = None if self._terms.size == "public" else sum(self._terms.capacities.values())
-            fill = stream.subseed(self._secret, "colonnade union own check")
+            fill = keys.subseed(self._secret, "colonnade union own check")
             self._outgoing = side.united(whole, self._twice, places, fill)
         elif turn == 3 * rounds + 1 + union and self._me == self._first:
             self._outgoing = self._names = side.shuffle(whole, "names")
