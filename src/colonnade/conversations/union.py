@@ -174,7 +174,7 @@ class UnionRun(Conversation):
             start, stop = self._expected(turn)
             if points != stop - start:
                 raise ProtocolError("A letter holds another number of points than its place.")
-        elif points > terms.points_a_block:
+        elif points > terms.points_per_block:
             raise ProtocolError("A letter holds more points than a block.")
 
     def _expected(self, turn: int) -> tuple[int, int]:
@@ -202,7 +202,7 @@ class UnionRun(Conversation):
             return self._joined.blinded(*terms.block(self._me, turn))
         starts = [1, *(end + 1 for end in self._stretch_ends())]
         begun = max(start for start in starts if start <= turn)
-        size = terms.points_a_block
+        size = terms.points_per_block
         return self._outgoing[(turn - begun) * size : (turn - begun + 1) * size]
 
     def _order(self) -> NDArray[np.int64]:

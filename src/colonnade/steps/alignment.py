@@ -180,7 +180,7 @@ class Matching:
         return self.rounds + self.map_rounds + 3
 
     @property
-    def points_a_block(self) -> int:
+    def points_per_block(self) -> int:
         """How many points a letter holds at most."""
         return POINTS
 

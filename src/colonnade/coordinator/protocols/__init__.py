@@ -1,1 +1,1 @@
-"""One method per class, with the paper it comes from and what differs."""
+"""Algorithms that the coordinator runs: each lists its steps and yields rounds of requests."""

@@ -183,7 +183,7 @@ LARGEST_PLAN = 2**26
 
 
 @dataclass(frozen=True, slots=True)
-class _AtHand:
+class _PendingPlan:
     content: bytes
     about: About | None
 
@@ -199,7 +199,7 @@ class KeptPlans:
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
-        self._at_hand: OrderedDict[bytes, _AtHand] = OrderedDict()
+        self._at_hand: OrderedDict[bytes, _PendingPlan] = OrderedDict()
 
     def hand_over(self, digest: bytes, content: bytes, about: About | None) -> None:
         """Take a plan, to be written with the first row that refers to it. Words once said stay unless new ones are."""
@@ -208,7 +208,7 @@ class KeptPlans:
         earlier = self._at_hand.pop(digest, None)
         if about is None and earlier is not None:
             about = earlier.about
-        self._at_hand[digest] = _AtHand(content, about)
+        self._at_hand[digest] = _PendingPlan(content, about)
         while len(self._at_hand) > 1 and (len(self._at_hand) > MOST_AT_HAND or self._held() > LARGEST_PLAN):
             self._at_hand.popitem(last=False)
 

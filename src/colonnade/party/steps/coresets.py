@@ -325,5 +325,5 @@ def _inverse_root(gram: Array) -> Array:
 def _weights(inputs: Mapping[str, NDArray[Any]], count: int) -> Array:
     weights = inputs.get("weights")
     if weights is None or weights.shape != (count,) or not np.all(np.isfinite(weights)) or not np.all(weights > 0):
-        raise BadInput("A coreset has one positive weight a row.")
+        raise BadInput("A coreset has one positive weight per row.")
     return weights.astype(np.float64)
