@@ -29,7 +29,7 @@ def test_a_study_runs_and_prints_its_result_and_receipt(tmp_path: Path) -> None:
     result = call("run", make(tmp_path))
     assert result.exit_code == 0, result.output
     assert "Segments and plans" in result.output
-    assert "receipt: PatternCount(method='response'): ε=1, δ=0 a person" in result.output
+    assert "receipt: PatternCount(method='response'): ε=1, δ=0 per person" in result.output
     assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 1, "telco": 1}
 
 

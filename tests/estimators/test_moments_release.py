@@ -320,7 +320,7 @@ def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
 
 @pytest.mark.parametrize("model", [cn.PCA(2), cn.LinearRegression("bank.age"), cn.LogisticRegression("bank.default")])
 def test_fitting_on_a_release_refuses_a_price(both, model):
-    with pytest.raises(cn.BadInput, match="paid for before") as refusal:
+    with pytest.raises(cn.BadInput, match="paid for when it was made") as refusal:
         model.set_params(epsilon=1.0).fit(both[1])
     model.set_params(epsilon=None)
     assert refusal.value.spent is None
