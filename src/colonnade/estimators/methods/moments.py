@@ -59,12 +59,15 @@ class MomentMethod(Method["MomentStudy"]):
     def noisy_moments(
         self, study: "MomentStudy", algorithm: Any, federation: Federation, exact: Moments, covariance: Array
     ) -> Iterator[Moments]:
-        """Yield noisy versions of exact moments, each with new noise."""
-        raise NotImplementedError
+        """Yield noisy versions of exact moments, each with new noise: by default noise that does not depend on data."""
+        return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
 
     def entry_variance(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
-        """Return the variance of the noise in every entry of the moments. If it depends on data, that of typical columns."""
-        raise NotImplementedError
+        """Return the variance of the noise in every entry: by default that of a matrix opened on shares.
+
+        If it depends on data, that of typical columns.
+        """
+        return opened_variance(study, algorithm, federation)
 
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
         """Return how far noise moves the estimator's result on typical columns."""
@@ -111,23 +114,6 @@ class Secure(MomentMethod):
         columns = study._chosen(federation.describe())
         kind = moment_releases.UnionRelease if federation.union else moment_releases.GramRelease
         return kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
-
-    def noisy_moments(
-        self,
-        study: "MomentStudy",
-        algorithm: moment_releases.GramRelease,
-        federation: Federation,
-        exact: Moments,
-        covariance: Array,
-    ) -> Iterator[Moments]:
-        """Yield moments with noise that does not depend on data."""
-        return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
-
-    def entry_variance(
-        self, study: "MomentStudy", algorithm: moment_releases.GramRelease, federation: Federation
-    ) -> Array:
-        """Return the variance that opened entries will have."""
-        return opened_variance(study, algorithm, federation)
 
 
 class Sketch(MomentMethod):
@@ -316,23 +302,6 @@ class Functional(MomentMethod):
         """Return a warning if the noise of a column's sum is a quarter of the number of people, or more."""
         variance = self.entry_variance(study, algorithm, federation)
         return () if float(np.sqrt(np.median(variance[0]))) < federation.people / 4 else (ALL_NOISE,)
-
-    def noisy_moments(
-        self,
-        study: "MomentStudy",
-        algorithm: moment_releases.FunctionalRelease,
-        federation: Federation,
-        exact: Moments,
-        covariance: Array,
-    ) -> Iterator[Moments]:
-        """Yield moments with noise that does not depend on data."""
-        return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
-
-    def entry_variance(
-        self, study: "MomentStudy", algorithm: moment_releases.FunctionalRelease, federation: Federation
-    ) -> Array:
-        """Return the variance that opened entries will have."""
-        return opened_variance(study, algorithm, federation)
 
 
 def _prices(budgets: Mapping[str, float]) -> dict[str, Price]:
