@@ -8,7 +8,7 @@ badly dealt table could be read from (`colonnade.conversations.gradient`).
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ from colonnade.result import Opening
 from colonnade.schema import Category, Schema
 from colonnade.secure.batches import Sampling, batch_capacity, batches_per_round
 from colonnade.secure.residues import Arithmetic, noise_tail
-from colonnade.steps.joint import check_nodes, secure_words
+from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.keys import key_holders
 from colonnade.steps.kind import (
     Channel,
@@ -76,7 +76,7 @@ class GradientTerms:
     @classmethod
     def read(cls, plan: Plan, name: str) -> "GradientTerms":
         """Read a descent from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(_Question(codec.digest(plan), name, plan))
+        return _read(HashedStep(codec.digest(plan), name, plan))
 
     @classmethod
     def _of(cls, plan: Plan, name: str) -> "GradientTerms":
@@ -326,18 +326,9 @@ def _is_binary(column: object) -> bool:
     return isinstance(column, Category) and column.size == 2
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A step by the plan's hash: equal hashes, equal plans."""
-
-    digest: bytes
-    name: str
-    plan: Plan = field(compare=False)
-
-
 @lru_cache(maxsize=64)
-def _read(question: _Question) -> GradientTerms:
-    return GradientTerms._of(question.plan, question.name)  # noqa: SLF001  # its own module
+def _read(hashed: HashedStep) -> GradientTerms:
+    return GradientTerms._of(hashed.plan, hashed.name)  # noqa: SLF001  # its own module
 
 
 def _noise(plan: Plan, parts: Mapping[str, Step]) -> GradientNoise:

@@ -42,7 +42,7 @@ from colonnade.steps.kind import (
 )
 from colonnade.steps.terms import whole_parameter
 
-__all__ = ["Joint", "JointStep", "check_nodes", "read_joint", "secure_words", "shared_price"]
+__all__ = ["HashedStep", "Joint", "JointStep", "check_nodes", "read_joint", "secure_words", "shared_price"]
 
 LARGEST_WIDTH = 20_000
 CHUNK_ELEMENTS = 1 << 20
@@ -54,6 +54,15 @@ SECURE = (
     "Parties are semi-honest in their inputs: one that shares unclipped values could amplify another's row past the noise."
 )
 THIRD = "The coordinator is itself a compute node, and is assumed to collude with no party."
+
+
+@dataclass(frozen=True)
+class HashedStep:
+    """A step of a plan, compared by the plan's hash: equal hashes, equal plans. It is what readers of plans remember by."""
+
+    digest: bytes
+    name: str
+    plan: Plan = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,8 @@ class JointStep(StepKind):
     @classmethod
     def read(cls, plan: Plan, name: str) -> Joint:
         """Read a joint opening from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(_Question(cls, codec.digest(plan), name, plan))
+        hashed = HashedStep(codec.digest(plan), name, plan)
+        return _read(cls, hashed)  # type: ignore[arg-type]  # mypy takes a class for one without a hash
 
     @classmethod
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
@@ -311,19 +321,9 @@ def secure_words(plan: Plan, collusion: int) -> tuple[str, ...]:
     return (words, THIRD) if COORDINATOR in plan.compute_nodes else (words,)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A step by the plan's hash: equal hashes, equal plans."""
-
-    kind: type[JointStep]
-    digest: bytes
-    name: str
-    plan: Plan = field(compare=False)
-
-
 @lru_cache(maxsize=64)
-def _read(question: _Question) -> Joint:
-    kind, plan, name = question.kind, question.plan, question.name
+def _read(kind: type[JointStep], hashed: HashedStep) -> Joint:
+    plan, name = hashed.plan, hashed.name
     steps = {step.party: step for step in plan.steps if step.name == name}
     if len(steps) < 2 or any(step.kind != kind.name for step in steps.values()):
         raise PlanMismatch("A joint step is one kind of step at two or more parties.")
