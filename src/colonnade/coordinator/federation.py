@@ -87,6 +87,7 @@ class Federation:
         described = self.descriptions(alignment)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
         self.alignment, self.people, self.union = _one_order(described)
+        self.data_versions = {name: reply.version for name, reply in described.items()}
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
@@ -334,7 +335,9 @@ class Federation:
     def _on(self, order: str) -> Self:
         """Return the same parties on another order of rows that they keep."""
         other = copy.copy(self)
-        other.alignment, other.people, other.union = _one_order(self.descriptions(order))
+        described = self.descriptions(order)
+        other.alignment, other.people, other.union = _one_order(described)
+        other.data_versions = {name: reply.version for name, reply in described.items()}
         return other
 
     # Studies ------------------------------------------------------------------------------------------------------------
@@ -377,6 +380,7 @@ class Federation:
             collusion=min(self.collusion, threshold, len(asked) - 1),
             steps=steps,
             repeat=repeat,
+            data_versions={name: self.data_versions[name] for name in asked},
         )
 
     def quote(self, plan: Plan) -> driver.Quote:
