@@ -50,8 +50,6 @@ __all__ = ["AdmittedStep", "Gate", "OrderRecords"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-NEXT_REPEAT = "Run the study again with the next repeat=."
-
 
 class Gate:
     """One party's table behind its policy and its ledger.
@@ -208,8 +206,8 @@ class Gate:
         """Return a gate before another table, with the same policy, ledger and randomness."""
         return Gate(table, self.policy, terms, self._ledger, self._randomness)
 
-    def declare_version(self) -> None:
-        """Declare in the ledger, once and before anything is answered, that this is the current version of the party's data.
+    def declare_version(self) -> bool:
+        """Declare in the ledger, before anything is answered, which version this table is; return whether it is a new one.
 
         A version never goes back. The refusal is for the party's owner, who opens the table.
         """
@@ -222,6 +220,7 @@ class Gate:
             )
         if version > current:
             self._ledger.declare_version(version)
+        return version > current
 
     @property
     def ledger(self) -> LedgerView:
@@ -301,14 +300,13 @@ class Gate:
         A loss that every party's ledger holds whole is marked, so that a person's total counts it once. Losses of parts (the
         party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
         """
-        hashed = codec.digest(plan)
+        hashed, is_event = codec.digest(plan), plan.relation == EVENT
         self._ledger.keep_plan(hashed, codec.encode(plan))
-        together = kind_of(step).together and plan.unit == "person"
-        label = label_of(plan, step)
+        level = " event-level" if is_event else ""
         return {
-            "label": label,
-            "together": together,
-            "event_level": plan.relation == EVENT,
+            "label": f"{plan.task}/{plan.method}{level} {step.name} {hashed.hex()[:12]}",
+            "together": kind_of(step).together and plan.unit == "person",
+            "event_level": is_event,
             "plan": hashed,
             "version": self.terms.version,
         }
@@ -416,7 +414,10 @@ class AdmittedStep:
             self._ledger.record_nonprivate(self.request, self.body, **self.row())
             self._ledger.seal(self.request, answer)
         elif kept != answer:
-            raise ProtocolError("This study was carried out over other rows or weights before.", remedy=NEXT_REPEAT)
+            raise ProtocolError(
+                "This study was carried out over other rows or weights before.",
+                remedy="Run the study again with the next repeat=.",
+            )
 
     def keep_key(self, key: bytes) -> None:
         """Keep a key that the parties agreed on, durably, once."""
@@ -486,12 +487,6 @@ class OrderRecords:
     def _another_request(self) -> bytes:
         """Name a row that stands for a run and not for an answer: each has a name of its own."""
         return digest("colonnade alignment row v1", self._admitted.request, self._ledger.head().sequence)
-
-
-def label_of(plan: Plan, step: Step) -> str:
-    """Return a row's public label: the study, the step, the first digits of the plan's hash."""
-    level = " event-level" if plan.relation == EVENT else ""
-    return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
 
 
 def _released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:

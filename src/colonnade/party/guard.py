@@ -250,7 +250,8 @@ class Guard:
         """
         if table.schema != self._gate.terms.schema:
             raise SchemaMismatch(
-                "A new version of a party's data has the same schema.", remedy="For another schema, open the party anew."
+                "A new version of a party's data has the same schema.",
+                remedy="For another schema, open the party anew.",
             )
         with self._one_at_a_time:
             terms = dataclasses.replace(
@@ -258,7 +259,8 @@ class Guard:
             )
             if version <= self._gate.terms.version:
                 raise BadInput(
-                    f"Version {self._gate.terms.version} of this party's data is open.", remedy="Declare a higher version."
+                    f"Version {self._gate.terms.version} of this party's data is open.",
+                    remedy="Declare a higher version.",
                 )
             gate = self._gate.before(table, terms)
             gate.declare_version()
@@ -305,6 +307,7 @@ class Guard:
 
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
+        self._gate.terms.require_version(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
         gate = self._row_orders.gate_for(request.plan.alignment)
         return self._runs.post(request, partial(gate.join, request.plan, request.step) if asked else None)

@@ -45,9 +45,9 @@ class Party:
     schema
         Bounds and levels of every column that may be read. Required: they are public, so they are never taken from the data.
     version
-        The version of the data: a whole number from 1 that its owner declares and everybody may know. Another table under the same
-        ledger is a higher version. What a party has kept of a version (answers, reservations, row orders) ends with it; what it
-        has spent does not.
+        The version of the data: a whole number from 1 that its owner declares and everybody may know. Another table under the
+        same ledger is a higher version. What a party has kept of a version (answers, reservations, row orders) ends with it; what
+        it has spent does not.
 
     Examples
     --------
@@ -123,21 +123,17 @@ class Party:
         table = PrivateTable(self.source, self.schema, order=alignment.rows)
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
-        self._take_up(gate, ledger.current_version(), ids, folder)
+        self._take_up(gate, ids, folder)
         member = member or Member(name, Identity.generate(randomness), {})
         return Guard(gate, member, RowOrders(gate, alignment, folder, ids))
 
-    def _take_up(self, gate: Gate, current: int | None, ids: Any, folder: Path | None) -> None:
+    def _take_up(self, gate: Gate, ids: Any, folder: Path | None) -> None:
         """Declare the data's version; refuse, towards the owner, other data under the version that is current."""
-        if folder is None:
-            gate.declare_version()
-            return
-        kept = KeptFingerprint(folder.with_suffix(".fingerprint"))
-        if current == self.version:
-            kept.require_same(self.source, self.schema, ids, version=self.version)
-            return
-        gate.declare_version()
-        kept.record(self.source, self.schema, ids, version=self.version)
+        is_new = gate.declare_version()
+        if folder is not None:
+            kept = KeptFingerprint(folder.with_suffix(".fingerprint"))
+            keep = kept.record if is_new else kept.require_same
+            keep(self.source, self.schema, ids, version=self.version)
 
     @classmethod
     def assemble(

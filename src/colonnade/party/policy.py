@@ -90,8 +90,8 @@ class Terms:
             raise PlanMismatch("The plan does not say which data version of each of its parties it asks about.")
         if plan.data_versions[self.party] != self.version:
             raise ReleaseLost(
-                f"The plan asks about data version {plan.data_versions[self.party]} of party {self.party!r}, whose owner has "
-                f"declared version {self.version}.",
+                f"The plan asks about data version {plan.data_versions[self.party]}, and this party's owner has declared "
+                f"version {self.version}.",
                 remedy="Open the federation again and call again: what is kept of a data version ends with that version.",
             )
 

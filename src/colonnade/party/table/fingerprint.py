@@ -1,9 +1,9 @@
 """`KeptFingerprint`: whether a party's owner has opened other data under a version that was declared before.
 
-A reserved step is taken up again with the same noise, so one data version has to be one table. Where a party keeps its ledger in a
-folder, a keyed hash of its ids and of each declared column stands in a file beside it, for this user alone. It is compared when the
-table is opened, and what it finds is told to the owner. No request reaches it, and nothing of it is ever sent: whether rows have
-changed is the party's own secret.
+A reserved step is taken up again with the same noise, so one data version has to be one table. Where a party keeps its ledger in
+a folder, a keyed hash of its ids and of each declared column stands in a file beside it, for this user alone. It is compared when
+the table is opened, and what it finds is told to the owner. No request reaches it, and nothing of it is ever sent: whether rows
+have changed is the party's own secret.
 """
 
 import hashlib
