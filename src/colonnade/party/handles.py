@@ -1,4 +1,4 @@
-"""What a gate hands out: the quote for a plan, and a handle on the noise of a step that is paid for.
+"""What a gate hands out: the quote for a plan, a handle on the noise of a step that is paid for, and what leaves for a step.
 
 Beside the gate this is the only module at a party that makes samplers. `Gate.reserve` makes a `Reservation`, after the
 debit.
@@ -7,11 +7,14 @@ debit.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from colonnade.plan import Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Array, Released
 
-__all__ = ["Quoted", "Reservation"]
+__all__ = ["Quoted", "Reservation", "released"]
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,9 @@ class Reservation:
     def stream(self, label: str) -> ExactSampler:
         """Return a sampler on a stream directly under the seed."""
         return ExactSampler(KeyedRandomness(self.seed).spawn(label))
+
+
+def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:
+    """Encode what leaves for a step."""
+    cost = None if loss is None else loss.to_bytes()
+    return codec.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))

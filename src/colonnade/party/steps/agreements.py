@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
+from colonnade.party.refusals import among_rows
 from colonnade.party.table.row_order import RowOrder, normal_ids
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, ListMatching, UnionMatching
@@ -103,9 +104,10 @@ class SplitPart:
         admitted.order_records.record_order()
         for part, taken in zip(PARTS, (~second, second), strict=True):
             places = np.flatnonzero(taken)
-            ids = None if whole.ids is None else whole.ids.take(pa.array(places))
             identity = part_identity(admitted.plan, part)
-            orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
+            with among_rows():
+                ids = None if whole.ids is None else whole.ids.take(pa.array(places))
+                orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
         admitted.order_records.settle()
 
 
