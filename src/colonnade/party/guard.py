@@ -30,6 +30,7 @@ from pyarrow import feather
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
+from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
@@ -107,12 +108,8 @@ def _frame(table: Any) -> pd.DataFrame:
 def _write(table: Any, path: Path) -> None:
     """Write a file for this user alone, and put it in place at once: a crash leaves all of it or nothing."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+    with replacing(path) as file:
         feather.write_feather(table, file, compression="uncompressed")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 class RowOrders:
@@ -225,16 +222,15 @@ class Guard:
                 return AWAY
             self._before = None
             try:
-                return self._answer(data)
+                self._gate.ledger.refuse_set_back()
+                return self._remembered(self._answer(data))
             except RowsFailed as error:
                 self.stop(error)
                 return AWAY
             except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
                 if not isinstance(error, ColonnadeError):
                     show(error)
-                return codec.encode(
-                    refusal(error, self._spent_since(self._before))
-                )  # what was debited is never refunded
+                return codec.encode(refusal(error, self._spent_on(error)))
 
     def stop(self, failure: RowsFailed | None = None) -> None:
         """Answer nothing any more: for the party's operator, and where reading rows has failed. Nobody can tell the two apart."""
@@ -317,6 +313,11 @@ class Guard:
         )
         return codec.encode(reply)
 
+    def _remembered(self, reply: bytes) -> bytes:
+        """Return a reply that may leave: the party has noted durably where its ledger stands."""
+        self._gate.ledger.remember_head()
+        return reply
+
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
         self._gate.terms.require_version(request.plan)
@@ -386,6 +387,14 @@ class Guard:
             return self._gate.ledger.head().sequence
         except ColonnadeError:
             return 0
+
+    def _spent_on(self, error: Exception) -> float | None:
+        """Return what was debited since this request came in. That is never refunded."""
+        try:
+            return self._spent_since(self._before)
+        except ColonnadeError:  # the ledger cannot be read any more; the error says what it had paid
+            paid = error.spent if isinstance(error, ColonnadeError) else None
+            return (paid or {}).get(self._gate.terms.party)
 
     def _spent_since(self, sequence: int | None) -> float | None:
         ledger = self._gate.ledger
