@@ -77,6 +77,7 @@ class Site:
         host: str = HOST,
         port: int | None = None,
         test_key: bytes | None = TEST_KEY,
+        loaded: bool = True,
     ) -> None:
         self.folder = folder
         self.parties = parties
@@ -89,7 +90,7 @@ class Site:
         self.members = {name: PartyFolder(folder / name) for name in (*parties, *nodes)}
         self.draw_up(host=host, port=port or free_port())
         self.sign()
-        for name in parties:
+        for name in parties if loaded else ():
             self.members[name].load([folder / f"{name}.parquet"])
 
     def _make_party(self, name: str, epsilon: float, test_key: bytes | None) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ReleaseLost
-from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, GetDescription, Propose, Recall, Refused
 from colonnade.service.snapshots import Snapshots
@@ -168,30 +167,24 @@ def test_a_running_party_takes_a_new_version_over_without_stopping(served):
     assert sorted(path.name for path in (bank.path / "data").iterdir()) == ["0002"]
 
 
-def test_a_party_without_a_loaded_table_is_not_served_and_never_meets_the_coordinator(served, tmp_path):
-    folder, bank = tmp_path / "bank", served.members["bank"].path
-    folder.mkdir()
-    for name in ("member.toml", "schema.toml", "policy.toml", "identity.key", "federation.toml", "test.key"):
-        (folder / name).write_bytes((bank / name).read_bytes())
-        (folder / name).chmod(0o600)
-    (folder / "kit").symlink_to(served.folder / "kits" / "bank")
-    with SqliteLedger.open(bank / "ledger.sqlite") as ledger:
-        identity = ledger.identity
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "urandom", lambda count: bytes.fromhex(identity)[:count])
-        SqliteLedger.create(
-            folder / "ledger.sqlite", party="bank", budget=cn.Budget(epsilon=10_000.0, delta=1e-5), test=True
-        ).close()
-    (folder / "schema.toml").write_text((folder / "schema.toml").read_text().replace("../", f"{served.folder}/"))
-    shown = call("party", "serve", folder)
-    assert shown.exit_code == 1
-    assert "No table was loaded" in call("party", "status", folder).output
+def test_a_party_without_a_loaded_table_is_not_served_and_never_meets_the_coordinator(tmp_path):
+    site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",), loaded=False)
+    site.start("bank")
+    try:
+        until(lambda: site.events("bank", "exited", child="guard", status=1), what="the guard refusing")
+        until(lambda: site.events("bank", "stopped", child="relay"), what="the relay being stopped")
+    finally:
+        site.stop()
+    folder = site.members["bank"].path
+    assert not site.events("bank", process="relay")  # it has not dialled
     assert not (folder / "relay.status").exists()
+    assert "colonnade party load" in (folder / "serve.log").read_text()
+    assert "No table was loaded" in call("party", "status", folder).output
 
 
 def refusal(site: Site, stop) -> ColonnadeError:
     """What a coordinator is told while a party goes away in the middle of a study."""
-    with site.connect(patience=3.0) as federation:
+    with site.connect(patience=15.0) as federation:
         federation.budget()
         stop(federation)
         with pytest.raises(ColonnadeError) as told:
