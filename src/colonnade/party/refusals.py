@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from colonnade.errors import ColonnadeError, PartyAway, ProtocolError
+from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Refused
 
@@ -33,6 +33,15 @@ class RowsFailed(Exception):
         """The kind of failure, in a plain word for the party's own log."""
         cause = self.__cause__
         return cause.code if isinstance(cause, ColonnadeError) else type(cause).__name__
+
+    def for_the_owner(self) -> ColonnadeError:
+        """Return what the party's own screen and log may show: words of ours, or the kind and the place of another error."""
+        if isinstance(self.__cause__, ColonnadeError):
+            return self.__cause__
+        return BadInput(
+            f"The table could not be read ({self.code} in {self.place}).",
+            remedy="COLONNADE_TRACEBACK=1 shows all of it, to somebody who may see the data.",
+        )
 
     @property
     def place(self) -> str:

@@ -21,6 +21,7 @@ from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.refusals import RowsFailed, among_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, require_capacity, unaligned
 from colonnade.party.table.sources import Source
@@ -160,16 +161,19 @@ class ServedParty:
         self._reopen = reopen
         self._lock = threading.Lock()
 
-    def handle(self, data: bytes) -> bytes:
-        """Answer one request, from the current version.
+    @property
+    def failure(self) -> RowsFailed | None:
+        """Why the party has stopped by itself; for its owner. A version that cannot be opened is a failure like any other."""
+        return self._guard.failure
 
-        Raises
-        ------
-        ColonnadeError
-            If the current version cannot be opened: this party has no table, and must not answer.
-        """
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request, from the current version. Without a valid table it answers as a party that was stopped."""
         with self._lock:
-            self._take_over()
+            try:
+                with among_rows():
+                    self._take_over()
+            except RowsFailed as failure:
+                self._guard.stop(failure)
         return self._guard.handle(data)
 
     def close(self) -> None:
