@@ -121,6 +121,18 @@ def test_a_party_whose_current_copy_is_not_in_order_does_not_answer(site):
         site.members["bank"].guard()
 
 
+def test_a_party_whose_copy_is_changed_while_it_is_open_stops_and_says_no_more_than_a_stopped_one(site):
+    copy = site.members["bank"].path / "data" / "0001" / "0000.parquet"
+    with opened(site) as federation:
+        copy.write_bytes(copy.read_bytes() + b"\0")
+        with pytest.raises(PartyAway):
+            golden(federation)
+        assert federation.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
+        assert "has changed" in str(federation.transport.endpoint("bank").failure.for_the_owner())
+    with pytest.raises(BadInput, match="damaged or changed"):
+        site.members["bank"].guard()
+
+
 def test_a_copy_that_is_replaced_while_it_is_opened_gives_way_to_the_newer_one(site, monkeypatch):
     bank, honest = site.members["bank"], Snapshots.files
 

@@ -44,6 +44,7 @@ OWNERS = (
     "colonnade.party.policy:Policy._check_alignment_rules",
     "colonnade.party.policy:Policy._check_prediction_rules",
     "colonnade.party.policy:check_names",
+    "colonnade.party.refusals:RowsFailed.for_the_owner",
     "colonnade.protocol.messages:released",
     "colonnade.secure.keys:Identity",
 )

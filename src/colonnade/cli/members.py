@@ -70,7 +70,8 @@ def init_party(
     screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
     if data is not None:
         screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
-    screen.line(f"next:    colonnade party card {folder} > {name}.card.toml, for the federation's papers")
+    else:
+        screen.line(f"next:    colonnade party card {folder} > {name}.card.toml, for the federation's papers")
 
 
 @party.command()
@@ -99,13 +100,17 @@ def load(
     from colonnade.service.checks import serving_version
     from colonnade.service.party_folder import PartyFolder
 
-    loaded = PartyFolder(folder).load(files)
+    member = PartyFolder(folder)
+    loaded = member.load(files)
     screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
-    serving = serving_version(folder)
-    if serving is None:
-        screen.line(f"next:    colonnade party serve {folder}; a party that is busy takes the version over by itself")
-    elif serving == loaded.version:
+    if not member.papers.exists():
+        screen.line(f"next:    colonnade party card {folder} > {member.name}.card.toml, for the federation's papers")
+    elif not member.listening:
+        screen.line(f"next:    colonnade party serve {folder}")
+    elif serving_version(folder) == loaded.version:
         screen.line("taken over by the running party")
+    else:
+        screen.line("the running party is busy, and takes it over before its next request")
 
 
 @party.command()

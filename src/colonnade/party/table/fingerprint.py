@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from colonnade.coding.cells import flatten
+from colonnade.durable_file import replacing
 from colonnade.errors import BadInput
 from colonnade.party.table.row_order import text_bytes
 from colonnade.party.table.sources import Source
@@ -83,12 +84,8 @@ class KeptFingerprint:
             ) from None
 
     def _write(self, kept: _Kept) -> None:
-        part = self._path.with_name(self._path.name + ".part")
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+        with replacing(self._path) as file:
             file.write(msgspec.json.encode(kept))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self._path)
 
 
 class _Hash:
