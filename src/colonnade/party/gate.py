@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Quoted, Reservation
+from colonnade.party.handles import Attempt, Quoted, Reservation, label_of
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import PRIVATE_HALVES, local
@@ -427,7 +427,7 @@ class AdmittedStep:
 
 
 class OrderRecords:
-    """What the ledger records about row orders: which lists were matched, and which orders are kept.
+    """What the ledger records about row orders: attempts to align, what they tell, and which orders are kept.
 
     Parameters
     ----------
@@ -441,20 +441,29 @@ class OrderRecords:
         self._admitted = admitted
         self._ledger = ledger
 
-    def attempts(self, days: float) -> list[bytes]:
-        """Return the fingerprints of the lists that were matched in the last days, by the ledger's clock."""
-        since = self._ledger.now() - timedelta(days=days)
-        return [row.body or b"" for row in self._ledger.entries() if row.kind == "list" and row.when > since]
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts to align, in any mode, within the policy's period by the ledger's clock."""
+        since = self._ledger.now() - timedelta(days=self._admitted.policy.alignment_period)
+        return Attempt.since(since, self._ledger.entries())
 
-    def record_attempt(self, fingerprint: bytes) -> None:
-        """Record one attempt to match this party's list, before its first letter leaves."""
-        self._ledger.record_list(self._another_request(), fingerprint, **self._admitted.row())
-
-    def disclose_size(self) -> None:
-        """Record by name that the coordinator is told exactly how many people are common."""
+    def record_attempt(self, version: int | None) -> bytes:
+        """Record an attempt, durably, before anything of the list is read; return its name."""
+        name = digest("colonnade alignment row v1", self._admitted.request, self._ledger.head().sequence)
         row = self._admitted.row()
-        row["label"] += " size"
-        self._ledger.record_nonprivate(self._another_request(), self._admitted.body, **row)
+        row["version"] = version
+        self._ledger.record_list(name, self._admitted.body, **row)
+        return name
+
+    def disclose(self, request: bytes, what: str) -> None:
+        """Record by name, durably and once, what an attempt is about to tell exactly (`Attempt.telling`)."""
+        row = self._admitted.row()
+        row["label"] += f" {what}"
+        if not self._ledger.knows(request):
+            self._ledger.record_nonprivate(request, self._admitted.body, **row)
+
+    def tell(self, request: bytes, run: bytes) -> None:
+        """Record durably that one run of an attempt comes to the letters that tell; a second run is refused."""
+        self._ledger.seal(request, run)
 
     def record_order(self) -> None:
         """Record durably that an order is about to be kept for this step. After that, no second one is."""
@@ -473,16 +482,6 @@ class OrderRecords:
             self.record_order()
             self._ledger.seal(self._admitted.request, codec.encode(described))
         return described
-
-    def _another_request(self) -> bytes:
-        """Name a row that stands for a run and not for an answer: each has a name of its own."""
-        return digest("colonnade alignment row v1", self._admitted.request, self._ledger.head().sequence)
-
-
-def label_of(plan: Plan, step: Step) -> str:
-    """Return a row's public label: the study, the step, the first digits of the plan's hash."""
-    level = " event-level" if plan.relation == EVENT else ""
-    return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
 
 
 def _released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:

@@ -1,17 +1,22 @@
-"""What a gate hands out: the quote for a plan, and a handle on the noise of a step that is paid for.
+"""What a gate hands out: the quote for a plan, earlier attempts to align, and a handle on the noise of a step that is paid for.
 
 Beside the gate this is the only module at a party that makes samplers. `Gate.reserve` makes a `Reservation`, after the
 debit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from colonnade.party.ledger.rows import Entry
+from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
+from colonnade.protocol import codec
+from colonnade.secure.keys import digest
 
-__all__ = ["Quoted", "Reservation"]
+__all__ = ["Attempt", "Quoted", "Reservation", "label_of"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,38 @@ class Quoted:
     """The steps that the ledger has not paid for yet."""
     disclosed: tuple[str, ...]
     """The steps that are not private, and so not covered by the budget."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt to align this party's rows, as its ledger records it. All of it is public."""
+
+    name: bytes
+    """What its row is called."""
+    body: bytes | None
+    """The hash of the request, the same for the same step of the same plan."""
+    version: int | None
+    """The declared version of the data."""
+    told: bool
+    """Whether one of its runs has come to the letters that tell peers something."""
+
+    @classmethod
+    def since(cls, start: datetime, rows: Sequence[Entry]) -> "list[Attempt]":
+        """Return the attempts after a time from all rows of a ledger."""
+        sealed = {row.request for row in rows if row.sealed}
+        recent = [(row, row.request or b"") for row in rows if row.kind == "list" and row.when > start]
+        return [cls(name, row.body, row.version, cls.telling(name) in sealed) for row, name in recent]
+
+    @staticmethod
+    def telling(name: bytes, whom: str = "peers") -> bytes:
+        """Name the row which says that an attempt tells peers, or the coordinator, something exactly."""
+        return digest("colonnade alignment told v1", name, whom)
+
+
+def label_of(plan: Plan, step: Step) -> str:
+    """Return a row's public label: the study, the step, the first digits of the plan's hash."""
+    level = " event-level" if plan.relation == EVENT else ""
+    return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, unaligned
+from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, require_capacity, unaligned
 from colonnade.party.table.sources import Source
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
@@ -71,6 +71,7 @@ def serve_party(
     if mine.ledger != ledger.identity:
         raise LedgerCorrupt("The papers name another ledger than this party's.", remedy="Open the ledger they name.")
     ids = read_ids(party.source, id, party=name)
+    require_capacity(ids, policy.capacity, party=name)
     alignment = _in_order(ids, cohort, name, papers)
     terms = Terms(
         party=name,
