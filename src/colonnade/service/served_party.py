@@ -81,9 +81,11 @@ def serve_party(
         people=alignment.people,
         parties=papers.parties,
         capacity=policy.capacity or 0,
+        version=party.version,
     )
     table = PrivateTable(party.source, party.schema, order=alignment.rows)
     gate = Gate(table, stricter(policy, papers.floor), terms, ledger, randomness or SystemRandomness())
+    gate.declare_version()
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
     member = Member(name, identity, papers.pinned(), heads)
     return Guard(gate, member, RowOrders(gate, alignment, folder / "alignments", ids))

@@ -175,7 +175,7 @@ class MatchingPart:
         if self._half.matching.size == "public":
             records.disclose(Attempt.telling(self._attempt, "coordinator"), "size")
         if admitted.step.price is not None:
-            self._reservation = admitted.reserve(bind=False)
+            self._reservation = admitted.reserve()
         self._own = comparable_ids(ids, self._half.rules)
         return self._own.ids
 
@@ -240,7 +240,7 @@ def _begin_attempt(admitted: "AdmittedStep") -> bytes:
             return attempt.name
     kind = cast("AligningStep", admitted.half)
     admitted.policy.check_attempt(type(kind), [attempt.version for attempt in attempts], version)
-    return admitted.order_records.record_attempt(version)
+    return admitted.order_records.record_attempt()
 
 
 def _public_ids(cohort: Sequence[str], rules: IdRules) -> pa.Array:

@@ -41,6 +41,7 @@ __all__ = [
     "normal_ids",
     "read_ids",
     "require_capacity",
+    "text_bytes",
     "unaligned",
 ]
 
@@ -338,7 +339,7 @@ def _identity(common: Any, mode: str) -> str:
     digest = hashlib.sha256(b"colonnade alignment 1\0")
     if is_text(common.type):
         lengths = _numpy(pc.binary_length(common).cast(pa.int64()))
-        parts = [lengths, _bytes_of(common)]
+        parts = [lengths, text_bytes(common)]
     else:
         parts = [_numpy(common)]
     digest.update(f"{mode} {'text' if is_text(common.type) else 'whole'} {len(common)}\0".encode())
@@ -347,8 +348,8 @@ def _identity(common: Any, mode: str) -> str:
     return digest.hexdigest()
 
 
-def _bytes_of(text: Any) -> NDArray[np.uint8]:
-    """All the text, one id after another, without the parts of its buffers that a slice leaves out."""
+def text_bytes(text: Any) -> NDArray[np.uint8]:
+    """Return all the text, one cell after another, without the parts of its buffers that a slice leaves out."""
     _, offsets, data = text.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
     if data is None:
