@@ -439,7 +439,7 @@ def test_a_party_without_a_declared_capacity_matches_no_list_whatever_the_plan_s
             with pytest.raises(PolicyRefusal, match="has not declared how long its list of ids looks"):
                 federation.align(mode, size="hidden")
         federation.align("cohort", ids=["p1"])
-        assert [row.kind for row in rows_of(federation, "bank")] == ["genesis", "list", "alignment"]
+        assert [row.kind for row in rows_of(federation, "bank")] == ["genesis", "version", "list", "alignment"]
 
 
 def rows_of(federation: cn.Federation, party: str) -> list:

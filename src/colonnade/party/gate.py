@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Attempt, Quoted, Reservation, label_of
+from colonnade.party.handles import Attempt, Quoted, Reservation
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import PRIVATE_HALVES, local

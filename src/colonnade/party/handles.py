@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from colonnade.party.ledger.rows import Entry
-from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import codec
 from colonnade.secure.keys import digest
 
-__all__ = ["Attempt", "Quoted", "Reservation", "label_of"]
+__all__ = ["Attempt", "Quoted", "Reservation"]
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,6 @@ class Attempt:
     def telling(name: bytes, whom: str = "peers") -> bytes:
         """Name the row which says that an attempt tells peers, or the coordinator, something exactly."""
         return digest("colonnade alignment told v1", name, whom)
-
-
-def label_of(plan: Plan, step: Step) -> str:
-    """Return a row's public label: the study, the step, the first digits of the plan's hash."""
-    level = " event-level" if plan.relation == EVENT else ""
-    return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
 
 
 @dataclass(frozen=True)
