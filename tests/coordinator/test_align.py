@@ -390,9 +390,9 @@ def test_only_a_public_list_is_aligned_to_by_default_and_a_simulation_allows_eve
 
 
 def test_a_public_size_that_the_policy_does_not_name_is_refused():
-    with unaligned(policies={"telco": cn.Policy(alignments=MATCHING)}) as federation:
-        with pytest.raises(NonPrivateRefused, match="exactly how many"):
-            federation.align(size="public")
+    refused = pytest.raises(NonPrivateRefused, match="exactly how many")
+    with unaligned(policies={"telco": cn.Policy(alignments=MATCHING)}) as federation, refused:
+        federation.align(size="public")
 
 
 def test_the_price_of_a_noisy_size_is_capped_by_policy_and_budget():
