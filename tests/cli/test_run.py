@@ -30,7 +30,7 @@ def test_a_study_runs_and_prints_its_result_and_receipt(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "Segments and plans" in result.output
     assert "receipt: PatternCount(method='response'): ε=1, δ=0 per person" in result.output
-    assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 1, "telco": 1}
+    assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 2, "telco": 2}
 
 
 def test_the_same_file_again_is_free_and_prints_the_same_counts(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_second_draw_has_a_new_price_and_another_answer(tmp_path: Path) -> Non
         answers = ledger.execute("SELECT answer FROM entries WHERE answer IS NOT NULL").fetchall()
     assert len(answers) == len(set(answers)) == 2
     assert first["plan"] != second["plan"]
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {2}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {3}
 
 
 def test_the_output_file_holds_counts_errors_statement_and_receipt(tmp_path: Path) -> None:
@@ -97,19 +97,19 @@ def test_a_budget_exhausted_half_way_keeps_what_was_paid_for(tmp_path: Path) -> 
     assert [entry["title"] for entry in document["studies"]] == ["Segments and plans"]
     assert document["failure"]["code"] == "budget-exceeded"
     assert document["failure"]["spent"] is None  # the study that failed cost nothing; the receipt has the other's price
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {2}
 
 
 def test_a_mistake_in_the_last_study_does_not_cost_the_price_of_the_first(tmp_path: Path) -> None:
     study = make(tmp_path, STUDY + SECOND.replace("bank.segment", "bank.age"))
     refused(call("run", study), "schema-mismatch")
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {0}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
 def test_a_study_above_the_cap_is_refused_and_moves_no_ledger(tmp_path: Path) -> None:
     study = make(tmp_path, edited(("\nepsilon = 1.0", "\nepsilon = 8.0")))
     assert "nothing; every ledger is as it was" in refused(call("run", study), "budget-exceeded")
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {0}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1.0", "nan", "inf", '"1.0"', "true", "1e-12"])
@@ -117,7 +117,7 @@ def test_an_epsilon_that_cannot_be_meant_is_refused(tmp_path: Path, epsilon: str
     study = make(tmp_path, edited(("\nepsilon = 1.0", f"\nepsilon = {epsilon}")))
     for verb in ("preview", "run"):
         assert "nothing; every ledger is as it was" in refused(call(verb, study), "bad-input")
-    assert all(sequence == 0 for sequence, _ in heads(tmp_path).values())
+    assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 
 def test_a_study_without_epsilon_is_refused_with_a_suggestion(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_default_method_refuses_and_names_one_that_works(tmp_path: Path) -> 
 def test_bad_input_is_a_typed_refusal_that_spends_nothing(tmp_path: Path, change: tuple[str, str], code: str) -> None:
     study = make(tmp_path, edited(change))
     assert "nothing; every ledger is as it was" in refused(call("run", study), code)
-    assert all(sequence == 0 for sequence, _ in heads(tmp_path).values())
+    assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 
 def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_category_outside_the_schema_is_counted_as_missing_and_never_named(tmp
 def test_a_policy_of_one_party_is_obeyed(tmp_path: Path) -> None:
     study = make(tmp_path, edited(("[parties.telco]\n", "[parties.bank.policy]\nmax_epsilon = 0.1\n[parties.telco]\n")))
     refused(call("run", study), "policy-refusal")
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {0}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
 def test_another_cap_than_the_ledgers_own_is_refused_unless_it_is_meant(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ BUGS = [
     ),
     Bug(
         "every run counts, though it told nothing",
-        wrapped(Attempt, "since", lambda honest, *rest: [replace(one, told=True) for one in honest(*rest)]),
+        wrapped(Attempt, "within", lambda honest, *rest: [replace(one, told=True) for one in honest(*rest)]),
         _in_a_folder(
             partial(refusals.test_runs_that_were_cut_short_before_they_told_anything_are_one_attempt, "intersection")
         ),

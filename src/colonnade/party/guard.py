@@ -1,8 +1,7 @@
 """`Guard`: a party behind one function from bytes to bytes, with its row orders and its deliveries.
 
 *Requests.* A guard can run in a process of its own. Everything a coordinator can do to a party goes through `Guard.handle`.
-An error of this package becomes a typed refusal. Any other exception becomes a constant message, because its text might quote
-data.
+`colonnade.party.refusals` says what becomes of an error: a typed refusal, a constant message, or a party that has stopped.
 
 *Row orders* (`RowOrders`). There is one gate per row order, with the same policy and the same ledger. A study names its row
 order and is answered from that order only. Orders are kept in files beside the ledger, so that a restarted party still knows
@@ -18,7 +17,6 @@ import dataclasses
 import os
 import socket
 import threading
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,6 +32,7 @@ from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
+from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
@@ -216,19 +215,32 @@ class Guard:
         self._runs = Runs(member, gate.random_bytes)
         self._one_at_a_time = threading.Lock()
         self._before: int | None = None
+        self._is_stopped = False
+        self.failure: RowsFailed | None = None  # why the party has stopped by itself; for its own log
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request. It never raises, so that no traceback can travel."""
         with self._one_at_a_time:
+            if self._is_stopped:
+                return AWAY
             self._before = None
             try:
                 return self._answer(data)
-            except ColonnadeError as error:
-                return codec.encode(self._refusal(error))
-            except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote data
-                if os.environ.get("COLONNADE_TRACEBACK") == "1":
-                    traceback.print_exc()  # for the party's own engineer, on the party's own screen, by request only
-                return codec.encode(self._refusal(ProtocolError("The party failed while answering.")))
+            except RowsFailed as error:
+                self.stop(error)
+                return AWAY
+            except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
+                if not isinstance(error, ColonnadeError):
+                    show(error)
+                return codec.encode(
+                    refusal(error, self._spent_since(self._before))
+                )  # what was debited is never refunded
+
+    def stop(self, failure: RowsFailed | None = None) -> None:
+        """Answer nothing any more: for the party's operator, and where reading rows has failed. Nobody can tell the two apart."""
+        self._is_stopped, self.failure = True, failure
+        if failure is not None:
+            show(failure)
 
     def replace(self, table: PrivateTable, order: RowOrder, *, version: int, ids: Any = None) -> None:
         """Answer from a new version of the party's data from the next request on, with the same ledger, rules and identity.
@@ -375,12 +387,6 @@ class Guard:
             return self._gate.ledger.head().sequence
         except ColonnadeError:
             return 0
-
-    def _refusal(self, error: ColonnadeError) -> messages.Refused:
-        """Return a refusal, with what was debited since this request came in. That is never refunded."""
-        return messages.Refused(
-            code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(self._before)
-        )
 
     def _spent_since(self, sequence: int | None) -> float | None:
         ledger = self._gate.ledger

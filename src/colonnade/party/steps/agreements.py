@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
 from colonnade.party.handles import Attempt
+from colonnade.party.refusals import among_rows
 from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
@@ -109,9 +110,10 @@ class SplitPart:
         admitted.order_records.record_order()
         for part, taken in zip(PARTS, (~second, second), strict=True):
             places = np.flatnonzero(taken)
-            ids = None if whole.ids is None else whole.ids.take(pa.array(places))
             identity = part_identity(admitted.plan, part)
-            orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
+            with among_rows():
+                ids = None if whole.ids is None else whole.ids.take(pa.array(places))
+                orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
         admitted.order_records.settle()
 
 
@@ -176,7 +178,8 @@ class MatchingPart:
             records.disclose(Attempt.telling(self._attempt, "coordinator"), "size")
         if admitted.step.price is not None:
             self._reservation = admitted.reserve()
-        self._own = comparable_ids(ids, self._half.rules)
+        with among_rows():
+            self._own = comparable_ids(ids, self._half.rules)
         return self._own.ids
 
     def tell(self) -> None:
@@ -203,10 +206,11 @@ class MatchingPart:
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
         """Keep the order, durably, and then say so."""
-        ids = pa.array([one.decode() for one in self._own.ids], type=pa.large_string())
-        known = ids.take(pa.array(order, mask=order < 0)) if len(order) else ids.slice(0, 0)
-        rows = np.full(len(order), -1, dtype=np.int64)
-        rows[order >= 0] = self._own.rows[order[order >= 0]]
+        with among_rows():
+            ids = pa.array([one.decode() for one in self._own.ids], type=pa.large_string())
+            known = ids.take(pa.array(order, mask=order < 0)) if len(order) else ids.slice(0, 0)
+            rows = np.full(len(order), -1, dtype=np.int64)
+            rows[order >= 0] = self._own.rows[order[order >= 0]]
         return self._admitted.order_records.keep(RowOrder(identity, len(order), rows, known, self._half.makes_union))
 
     def _refuse_an_undeclared_size(self) -> None:
@@ -226,9 +230,10 @@ class CohortPart:
         _refuse_a_kept_one(admitted)
         listed, ids = _public_ids(cohort, rules), _own_ids(admitted)
         _begin_attempt(admitted)
-        own = comparable_ids(ids, rules)
-        rows = dict(zip(own.ids, own.rows.tolist(), strict=True))
-        order = np.array([rows.get(one.encode(), -1) for one in listed.to_pylist()], dtype=np.int64)
+        with among_rows():
+            own = comparable_ids(ids, rules)
+            rows = dict(zip(own.ids, own.rows.tolist(), strict=True))
+            order = np.array([rows.get(one.encode(), -1) for one in listed.to_pylist()], dtype=np.int64)
         return admitted.order_records.keep(RowOrder(identity, len(order), order, listed))
 
 

@@ -66,7 +66,7 @@ class KeptFingerprint:
         if kept.ids != _of_ids(ids, key) or any(kept.columns[name] != columns[name] for name in known):
             raise BadInput(
                 f"The table is not the one that was opened as data version {version}.",
-                remedy=f"Declare a new version: cn.Party(..., version={version + 1}). Or open the table as it was.",
+                remedy=f"Declare a new version (version={version + 1}), or open the table as it was.",
             )
         if known != columns.keys():
             self._write(msgspec.structs.replace(kept, columns={**kept.columns, **columns}))
