@@ -6,7 +6,7 @@ back on for the test alone (`AS_IT_WAS`): an attack that finds nothing there wou
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from colonnade.coordinator import alignment as coordinator
 from colonnade.errors import BadInput, ColonnadeError, PolicyRefusal, ProtocolError
 from colonnade.party import party as opening
 from colonnade.party.gate import OrderRecords
+from colonnade.party.handles import Attempt
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
@@ -103,10 +104,11 @@ def _refuses_a_changed_list(patch: pytest.MonkeyPatch) -> None:
         return ids
 
     patch.setattr(MatchingPart, "begin", begin)
-    patch.setattr(Policy, "check_attempt", lambda *_: None)
+    patch.setattr(agreements, "check_attempt", lambda *_: None)
 
 
 def _cohorts_are_free_and_count_repeated_ids(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(agreements, "among_rows", nullcontext)
     patch.setattr(agreements, "comparable_ids", _counting(agreements.comparable_ids))
     honest = agreements._begin_attempt
     patch.setattr(
@@ -221,11 +223,12 @@ def test_a_new_version_closes_matching_for_the_period_and_leaves_public_lists_op
 
 
 def test_an_attempt_of_before_there_were_versions_counts_as_one_of_another_version():
-    OPEN.check_attempt(ListMatching, [1, 1], 1)
+    before, now = (Attempt(b"a", b"b", version, told=True) for version in (None, 1))
+    agreements.check_attempt(OPEN, ListMatching, [now, now], 1)
     for kind in (ListMatching, UnionMatching):
         with pytest.raises(PolicyRefusal, match="another data version"):
-            OPEN.check_attempt(kind, [None], 1)
-    OPEN.check_attempt(Cohort, [None, 1], 2)
+            agreements.check_attempt(OPEN, kind, [before], 1)
+    agreements.check_attempt(OPEN, Cohort, [before, now], 2)
 
 
 @pytest.mark.parametrize("bank", [BANK, [*BANK, "alice"]], ids=["nobody came", "alice came"])
@@ -265,7 +268,7 @@ def test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts
     assert without == with_ann
     heard, attempts = without
     assert heard[:2] == ["answered"] * 2
-    assert all("max_alignments" in said for said in heard[2:])
+    assert all("policy allows" in said for said in heard[2:])
     assert attempts == 2
 
 
@@ -520,14 +523,14 @@ def test_runs_that_were_cut_short_before_they_told_anything_are_one_attempt(mode
         assert outcome(lambda: federation.align(mode, size="hidden")) == "answered"
         kinds = [row.kind for row in rows_of(federation)]
         assert (kinds.count("list"), kinds.count("nonprivate")) == (1, 1)
-        assert "max_alignments" in outcome(lambda: federation.align(mode, size="hidden", repeat=2))
+        assert "policy allows" in outcome(lambda: federation.align(mode, size="hidden", repeat=2))
 
 
 @pytest.mark.parametrize("mode", ["intersection", "union"])
 def test_a_run_after_one_that_came_to_tell_something_is_another_attempt(mode, tmp_path):
     """A peer could have brought another list to it, under the very same request."""
     assert "The line is cut" in cut_short(tmp_path, mode, 4)
-    assert "max_alignments" in cut_short(tmp_path, mode, 9)
+    assert "policy allows" in cut_short(tmp_path, mode, 9)
     with simulated(BANK, folder=tmp_path, policy=dataclasses.replace(ONE, max_alignments=2)) as federation:
         assert outcome(lambda: federation.align(mode, size="hidden")) == "answered"
         kinds = [row.kind for row in rows_of(federation)]
@@ -593,7 +596,7 @@ def test_a_public_list_that_is_asked_for_again_is_one_attempt(tmp_path, monkeypa
         assert CohortPart.keep_cohort is honest
         assert outcome(lambda: federation.align("cohort", ids=["p1"])) == "answered"
         assert [row.kind for row in rows_of(federation)].count("list") == 1
-        assert "max_alignments" in outcome(lambda: federation.align("cohort", ids=["p2"]))
+        assert "policy allows" in outcome(lambda: federation.align("cohort", ids=["p2"]))
 
 
 def test_an_attempt_of_before_the_period_is_a_new_one(tmp_path):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import colonnade as cn
-from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, ProtocolError
+from colonnade.errors import BadInput, NonPrivateRefused, PartyAway, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
@@ -122,20 +122,21 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
 
 
 @pytest.mark.parametrize("mode", ["intersection", "union", "cohort"])
-def test_a_run_that_fails_is_an_attempt_that_was_counted_before(mode, monkeypatch):
+def test_a_run_that_fails_is_an_attempt_that_was_counted_before(mode, tmp_path):
     """Whatever fails once the list is read: the row stands in the ledger before, and the next attempt is one too many."""
     lists = dict(list(LISTS.items())[:2])
     rules = Policy(max_alignments=1, alignments=("intersection", "union", "cohort"))
     options = {"ids": ["p1"]} if mode == "cohort" else {"size": "hidden", "capacity": 100}
-    with unaligned(lists, policies=dict.fromkeys(lists, rules)) as f:
-        with monkeypatch.context() as patch:
+    with unaligned(lists, policies=dict.fromkeys(lists, rules), ledger_dir=tmp_path) as f:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr("colonnade.party.steps.agreements.comparable_ids", lambda *_: 1 / 0)
-            with pytest.raises(ProtocolError):
+            with pytest.raises(PartyAway):
                 f.align(mode, **options)
         kinds = [entry.kind for entry in f.transport._endpoints["bank"]._gate.ledger.entries()]
         assert kinds.count("list") == 1
-        with pytest.raises(PolicyRefusal, match="max_alignments"):
-            f.align(mode, **options, repeat=2)
+    refused = pytest.raises(PolicyRefusal, match="allows 1 alignments")
+    with unaligned(lists, policies=dict.fromkeys(lists, rules), ledger_dir=tmp_path) as f, refused:
+        f.align(mode, **options, repeat=2)
 
 
 def test_rows_of_attempts_say_which_request_and_nothing_about_the_list():

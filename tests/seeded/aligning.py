@@ -14,7 +14,6 @@ from colonnade.party import party as opening
 from colonnade.party.gate import AdmittedStep, OrderRecords
 from colonnade.party.handles import Attempt, Reservation
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.party.table import row_order as identifiers
@@ -149,7 +148,7 @@ BUGS = [
     ),
     Bug(
         "attempts to align are not bounded",
-        replaced(Policy, "check_attempt", lambda *_: None),
+        replaced(agreements, "check_attempt", lambda *_: None),
         aligned.test_a_policy_bounds_the_attempts_to_align_in_every_mode,
     ),
     Bug(
@@ -169,9 +168,7 @@ BUGS = [
     ),
     Bug(
         "a new data version does not close matching",
-        wrapped(
-            Policy, "check_attempt", lambda honest, self, kind, earlier, version: honest(self, Cohort, earlier, version)
-        ),
+        wrapped(agreements, "check_attempt", lambda honest, policy, step, *rest: honest(policy, Cohort, *rest)),
         _in_a_folder(refusals.test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come),
     ),
     Bug(
@@ -186,7 +183,7 @@ BUGS = [
     Bug(
         "an attempt is recorded after the list was read",
         _recorded_late,
-        partial(forged.test_a_run_that_fails_is_an_attempt_that_was_counted_before, "intersection"),
+        _in_a_folder(partial(forged.test_a_run_that_fails_is_an_attempt_that_was_counted_before, "intersection")),
     ),
     Bug(
         "an error counts the ids that repeat",

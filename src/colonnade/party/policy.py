@@ -14,7 +14,7 @@ from colonnade.privacy.accounting import Price, nano_epsilon
 from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
-from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching, UnionMatching
+from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching
 from colonnade.steps.kind import (
     KINDS,
     Admission,
@@ -298,9 +298,8 @@ class Policy:
         if not issubclass(kind, AligningStep) or kind.mode not in self.alignments:
             raise PolicyRefusal(
                 f"The policy of party {terms.party!r} does not allow this mode of alignment (alignments).",
-                remedy="Use a mode that it allows, or ask its owner to name this one: "
-                + "; ".join(f'"{one.mode}" tells peers {one.told}' for one in (ListMatching, UnionMatching))
-                + ".",
+                remedy="Use a mode that it allows, or ask its owner to name this one: an intersection tells peers who is in "
+                "common, and a union how many are.",
             )
         if issubclass(kind, ListMatching):
             self._check_capacity(step, terms)
@@ -327,30 +326,6 @@ class Policy:
             raise PolicyRefusal(
                 "The plan would show this party's list as shorter than its policy declares.",
                 remedy="Align with the capacity that the party declares.",
-            )
-
-    def check_attempt(self, kind: type[AligningStep], earlier: Sequence[int | None], version: int) -> None:
-        """Refuse one more attempt at an alignment.
-
-        Parameters
-        ----------
-        kind
-            The mode.
-        earlier
-            The data version of each attempt, in any mode, within ``alignment_period``; ``None`` where none was declared then.
-        version
-            The data version of this attempt.
-        """
-        days = f"{self.alignment_period:g} days"
-        if len(earlier) >= self.max_alignments:
-            raise PolicyRefusal(
-                f"This party's policy allows {self.max_alignments} alignments in {days} (max_alignments), and no more.",
-                remedy="Use an alignment that is kept: repeated alignments tell who comes and goes.",
-            )
-        if kind.told and any(one != version for one in earlier):
-            raise PolicyRefusal(
-                f"This party was aligned under another data version, less than {days} ago (alignment_period).",
-                remedy='Wait, or align to a public list (mode="cohort"): two matchings would tell who came or went.',
             )
 
     def _check_prediction(self, plan: Plan, step: Step, terms: Terms) -> None:

@@ -33,6 +33,7 @@ from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
     from colonnade.party.handles import Reservation
+    from colonnade.party.policy import Policy
 
 __all__ = [
     "CohortPart",
@@ -243,9 +244,32 @@ def _begin_attempt(admitted: "AdmittedStep") -> bytes:
     for attempt in attempts:
         if attempt.body == admitted.body and not attempt.told:
             return attempt.name
-    kind = cast("AligningStep", admitted.half)
-    admitted.policy.check_attempt(type(kind), [attempt.version for attempt in attempts], version)
+    check_attempt(admitted.policy, cast("AligningStep", admitted.half), attempts, version)
     return admitted.order_records.record_attempt()
+
+
+def check_attempt(policy: "Policy", step: AligningStep, earlier: Sequence[Attempt], version: int) -> None:
+    """Refuse one more attempt to align.
+
+    Parameters
+    ----------
+    policy, step
+        This party's rules, and what is asked.
+    earlier
+        The attempts, in any mode, within the policy's period.
+    version
+        The declared version of the data.
+    """
+    if len(earlier) >= policy.max_alignments:
+        raise PolicyRefusal(
+            f"This party's policy allows {policy.max_alignments} alignments in {policy.alignment_period:g} days.",
+            remedy="Use an alignment that is kept: repeated ones tell who comes and goes (max_alignments, alignment_period).",
+        )
+    if step.told and any(attempt.version != version for attempt in earlier):
+        raise PolicyRefusal(
+            f"This party was aligned under another data version, less than {policy.alignment_period:g} days ago.",
+            remedy='Wait, or align to a public list (mode="cohort"): two matchings would tell who came or went.',
+        )
 
 
 def _public_ids(cohort: Sequence[str], rules: IdRules) -> pa.Array:
