@@ -223,7 +223,7 @@ def test_what_is_told_of_a_unions_size_is_hidden_or_public():
             with pytest.raises(BadInput, match="union"):
                 federation.align("union", **options)
     with pytest.raises(NonPrivateRefused):
-        united(size="public", policies={"left": cn.Policy(), "right": cn.Policy()})
+        united(size="public", policies=dict.fromkeys(("left", "right"), cn.Policy(alignments=("union",))))
 
 
 def test_parts_of_a_union_are_unions():

@@ -100,6 +100,7 @@ class Site:
         (made.path / "schema.toml").write_text(schema)
         (made.path / "policy.toml").write_text(
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-5\n[policy]\nevent_level = true\n"
+            f'alignments = ["intersection", "cohort"]\ncapacity = {max(400, len(self.tables[name]))}\n'
         )
 
     def draw_up(self, *, host: str, port: int) -> None:

@@ -1,11 +1,12 @@
 """Plans that no honest coordinator writes: each would have told something for nothing, and is refused or tells nothing."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 
 import colonnade as cn
-from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
+from colonnade.errors import BadInput, NonPrivateRefused, PartyAway, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
@@ -62,7 +63,8 @@ def test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself(k
 def test_a_study_called_coreset_may_not_show_an_exact_size():
     plan = a_plan(a_step("matching", columns=(), size="public", capacity=100), task="coreset")
     with pytest.raises(NonPrivateRefused):
-        Policy(nonprivate=("Coreset",)).admit(plan, plan.steps[0], TERMS)
+        rules = Policy(nonprivate=("Coreset",), alignments=("intersection",))
+        rules.admit(plan, plan.steps[0], dataclasses.replace(TERMS, capacity=100))
 
 
 def test_naming_few_nodes_lowers_no_floor():
@@ -119,22 +121,34 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
         assert f.people == declared
 
 
-def test_a_refusal_of_a_list_counts_as_an_attempt_and_tells_no_number():
-    with unaligned(policies=dict.fromkeys(LISTS, Policy(max_alignments=1))) as f:
-        with pytest.raises(BadInput) as caught:
-            f.align(size="hidden", kind="whole", capacity=100)
-        assert "60" not in str(caught.value)
-        with pytest.raises(PolicyRefusal, match="matched its list"):
+@pytest.mark.parametrize("mode", ["intersection", "union", "cohort"])
+def test_a_run_that_fails_is_an_attempt_that_was_counted_before(mode, tmp_path):
+    """Whatever fails once the list is read: the row stands in the ledger before, and the next attempt is one too many."""
+    lists = dict(list(LISTS.items())[:2])
+    rules = Policy(max_alignments=1, alignments=("intersection", "union", "cohort"))
+    options = {"ids": ["p1"]} if mode == "cohort" else {"size": "hidden", "capacity": 100}
+    with unaligned(lists, policies=dict.fromkeys(lists, rules), ledger_dir=tmp_path) as f:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("colonnade.party.steps.agreements.comparable_ids", lambda *_: 1 / 0)
+            with pytest.raises(PartyAway):
+                f.align(mode, **options)
+        kinds = [entry.kind for entry in f.transport._endpoints["bank"]._gate.ledger.entries()]
+        assert kinds.count("list") == 1
+    refused = pytest.raises(PolicyRefusal, match="allows 1 alignments")
+    with unaligned(lists, policies=dict.fromkeys(lists, rules), ledger_dir=tmp_path) as f, refused:
+        f.align(mode, **options, repeat=2)
+
+
+def test_rows_of_attempts_say_which_request_and_nothing_about_the_list():
+    bodies = []
+    for lists in (LISTS, {**LISTS, "bank": LISTS["bank"][:-1]}):
+        with unaligned(lists, test_key=b"k") as f:
             f.align(size="hidden", capacity=100)
-
-
-def test_rows_of_one_list_have_fingerprints_of_their_own():
-    with unaligned() as f:
-        f.align(size="hidden", capacity=100)
-        f.align(size="hidden", capacity=100, repeat=2)
-        ledger = f.transport._endpoints["bank"]._gate.ledger
-        bodies = [entry.body for entry in ledger.entries() if entry.kind == "list"]
-        assert len(bodies) == len(set(bodies)) == 2
+            f.align(size="hidden", capacity=100, repeat=2)
+            ledger = f.transport._endpoints["bank"]._gate.ledger
+            bodies.append([entry.body for entry in ledger.entries() if entry.kind == "list"])
+    assert bodies[0] == bodies[1]
+    assert len(set(bodies[0])) == 2
 
 
 @pytest.mark.parametrize("flip", [False, True])

@@ -1,13 +1,24 @@
 """Bugs that only a plan which no honest coordinator writes would meet."""
 
+import hashlib
 from functools import partial
 
 from colonnade.party import policy as policies
+from colonnade.party.gate import OrderRecords
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements as alignment
 from colonnade.steps import terms as parameters
 from tests.party import test_forged_plans as forged
 from tests.seeded.bug import Bug, replaced
+
+
+def _with_a_hash_of_the_list(self):
+    listed = hashlib.sha256(repr(self._admitted.row_orders.ids.to_pylist()).encode()).digest()
+    self._ledger.record_list(
+        bytes(28) + self._ledger.head().sequence.to_bytes(4, "big"), listed, **self._admitted.row()
+    )
+    return bytes(32)
+
 
 BUGS = [
     Bug(
@@ -31,9 +42,9 @@ BUGS = [
         partial(forged.test_weights_that_could_overflow_past_a_clamp_are_refused, -1e300),
     ),
     Bug(
-        "a list's fingerprint has no salt",
-        replaced(alignment, "_fingerprint", lambda listed, _: listed),
-        forged.test_rows_of_one_list_have_fingerprints_of_their_own,
+        "the row of an attempt holds a hash of the list",
+        replaced(OrderRecords, "record_attempt", _with_a_hash_of_the_list),
+        forged.test_rows_of_attempts_say_which_request_and_nothing_about_the_list,
     ),
     Bug(
         "any order counts as a declared number of people",

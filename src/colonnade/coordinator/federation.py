@@ -267,10 +267,9 @@ class Federation:
         Parameters
         ----------
         mode
-            ``"intersection"``: people in every list. Each party learns which of its own ids those are and nothing else about
-            its other ids (`colonnade.secure.matching`); the coordinator sees sealed letters. ``"cohort"``: the people of a
-            public list, who are thereby known to take part; nobody learns who has them. ``"union"`` (two parties): positions
-            in the union, so that nobody learns who is in common; secure studies then cover the people in common.
+            ``"intersection"``: people in every list. Each party learns exactly which of its own ids those are; policies allow it
+            by name. ``"cohort"``: the people of a public list; nobody learns who has them. ``"union"`` (two parties): positions
+            in the union; nobody learns who is in common, and secure studies cover those who are (docs/how-to/align.md).
         epsilon
             Tell the coordinator the number of people with discrete Laplace noise, at this price to every ledger. The order then
             has that many places: surplus people are left out at random, surplus places are null records.
@@ -279,15 +278,15 @@ class Federation:
             shortest list could have) or ``"public"`` (the number itself; parties must allow it by name). By default ``"noisy"``
             with ``epsilon``, and otherwise the number where a simulation has declared who takes part public.
         capacity
-            A public bound on every list's length, or one for each party: lists are filled up to it, so that their length
-            does not show. By default what each party has declared.
+            To how many ids every list is filled up, or one number for each party: its length does not show. By default, and
+            at least, what each party has declared (`Policy`).
         ids
             The public list of ``"cohort"``.
         kind, form, strip, case
             How ids are compared: as ``"text"`` or ``"whole"`` numbers; Unicode form ``"NFC"``, ``"NFKC"`` or ``""``; without
-            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``).
+            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``). Rows whose ids become equal take no part.
         repeat
-            A higher number is a new run. Policies bound how often lists are matched.
+            A higher number is a new attempt. Policies bound how many attempts there are in a period.
         progress
             Called with a line about what is being done.
 

@@ -19,14 +19,13 @@ Nothing is drawn before the debit is durable. The table, the ledger and the rand
 """
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Quoted, Reservation, released
+from colonnade.party.handles import Attempt, Quoted, Reservation, released
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import among_rows
@@ -40,7 +39,6 @@ from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
-from colonnade.secure.keys import digest
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
@@ -446,7 +444,7 @@ class AdmittedStep:
 
 
 class OrderRecords:
-    """What the ledger records about row orders: which lists were matched, and which orders are kept.
+    """What the ledger records about row orders: attempts to align, what they tell, and which orders are kept.
 
     Parameters
     ----------
@@ -460,20 +458,26 @@ class OrderRecords:
         self._admitted = admitted
         self._ledger = ledger
 
-    def attempts(self, days: float) -> list[bytes]:
-        """Return the fingerprints of the lists that were matched in the last days, by the ledger's clock."""
-        since = self._ledger.now() - timedelta(days=days)
-        return [row.body or b"" for row in self._ledger.entries() if row.kind == "list" and row.when > since]
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts to align, in any mode, within the policy's period by the ledger's clock."""
+        return Attempt.within(self._admitted.policy.alignment_period, self._ledger.now(), self._ledger.entries())
 
-    def record_attempt(self, fingerprint: bytes) -> None:
-        """Record one attempt to match this party's list, before its first letter leaves."""
-        self._ledger.record_list(self._another_request(), fingerprint, **self._admitted.row())
+    def record_attempt(self) -> bytes:
+        """Record an attempt, durably, before anything of the list is read; return its name."""
+        name = Attempt.named(self._admitted.request, self._ledger.head().sequence)
+        self._ledger.record_list(name, self._admitted.body, **self._admitted.row())
+        return name
 
-    def disclose_size(self) -> None:
-        """Record by name that the coordinator is told exactly how many people are common."""
+    def disclose(self, request: bytes, what: str) -> None:
+        """Record by name, durably and once, what an attempt is about to tell exactly (`Attempt.telling`)."""
         row = self._admitted.row()
-        row["label"] += " size"
-        self._ledger.record_nonprivate(self._another_request(), self._admitted.body, **row)
+        row["label"] += f" {what}"
+        if not self._ledger.knows(request):
+            self._ledger.record_nonprivate(request, self._admitted.body, **row)
+
+    def tell(self, request: bytes, run: bytes) -> None:
+        """Record durably that one run of an attempt comes to the letters that tell; a second run is refused."""
+        self._ledger.seal(request, run)
 
     def record_order(self) -> None:
         """Record durably that an order is about to be kept for this step. After that, no second one is."""
@@ -493,7 +497,3 @@ class OrderRecords:
             self.record_order()
             self._ledger.seal(self._admitted.request, codec.encode(described))
         return described
-
-    def _another_request(self) -> bytes:
-        """Name a row that stands for a run and not for an answer: each has a name of its own."""
-        return digest("colonnade alignment row v1", self._admitted.request, self._ledger.head().sequence)

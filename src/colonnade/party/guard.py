@@ -35,7 +35,7 @@ from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolErr
 from colonnade.party.gate import Gate
 from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import RowOrder
+from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
@@ -261,6 +261,7 @@ class Guard:
                 "A new version of a party's data has the same schema.",
                 remedy="For another schema, open the party anew.",
             )
+        require_capacity(ids, self._gate.policy.capacity, party=self._gate.terms.party)
         with self._one_at_a_time:
             terms = dataclasses.replace(
                 self._gate.terms, version=version, alignment=order.identity, people=order.people, union=order.union

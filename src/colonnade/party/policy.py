@@ -14,7 +14,7 @@ from colonnade.privacy.accounting import Price, nano_epsilon
 from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
 from colonnade.secure.shamir import default_threshold
-from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep
+from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching
 from colonnade.steps.kind import (
     KINDS,
     Admission,
@@ -135,14 +135,17 @@ class Policy:
         individual-level output **without** differential privacy: anybody who chooses a model's weights chooses what its scores
         tell. Empty by default.
     alignments
-        The modes in which rows may be aligned: ``"intersection"``, ``"cohort"``, ``"union"``. Telling the coordinator exactly
-        how many people are common also takes ``"align"`` in ``nonprivate``.
+        The modes in which rows may be aligned: ``"cohort"`` (by default the only one), ``"intersection"``, ``"union"``. An
+        intersection tells every party exactly which of its own ids all the others have, and a union tells one party how many are
+        in common. Neither is differentially private: name them only where that may be told. Each is a line in the ledger. Telling
+        the coordinator exactly how many people are common also takes ``"align"`` in ``nonprivate``.
     max_alignments, alignment_period
-        How often this party's list may be matched with others within a number of days. Within that time a list that has changed
-        is refused: comparing two alignments tells who came and who went.
+        How many attempts at an alignment, in any mode, are answered within a number of days. Within that time the list is not
+        matched again under a new data version, whether or not it has changed: comparing two matchings tells who came and who
+        went.
     capacity
-        The length of this party's list of ids as others see it: the list is filled up to this many. ``None`` declares nothing;
-        then the study that aligns has to state it.
+        The length of this party's list of ids as others see it: the list is filled up to this many, and a table with more ids is
+        refused when its owner opens it. ``None`` declares nothing: then this party takes part in no matching of lists.
 
     Examples
     --------
@@ -161,7 +164,7 @@ class Policy:
     min_people: int = 1
     event_level: bool = False
     predictions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    alignments: Sequence[str] = ("intersection", "cohort", "union")
+    alignments: Sequence[str] = ("cohort",)
     max_alignments: int = 10
     alignment_period: float = 30.0
     capacity: int | None = None
@@ -294,8 +297,12 @@ class Policy:
     def _check_alignment(self, kind: type[StepKind], step: Step, terms: Terms) -> None:
         if not issubclass(kind, AligningStep) or kind.mode not in self.alignments:
             raise PolicyRefusal(
-                f"The policy of party {terms.party!r} does not allow this mode of alignment (alignments)."
+                f"The policy of party {terms.party!r} does not allow this mode of alignment (alignments).",
+                remedy="Use a mode that it allows, or ask its owner to name this one: an intersection tells peers who is in "
+                "common, and a union how many are.",
             )
+        if issubclass(kind, ListMatching):
+            self._check_capacity(step, terms)
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
         if step.parameters.get("size") == "public" and "align" not in self.nonprivate:
@@ -303,14 +310,23 @@ class Policy:
                 "The coordinator would learn exactly how many people are common, which this party's policy does not allow.",
                 remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("align",).',
             )
+        if step.price is not None:
+            self._check_price(step.price)
+
+    def _check_capacity(self, step: Step, terms: Terms) -> None:
+        """Refuse a plan that shows a list as shorter than declared. The true length enters nowhere."""
+        if not terms.capacity:
+            raise PolicyRefusal(
+                f"Party {terms.party!r} has not declared how long its list of ids looks to others (capacity), so it takes "
+                "part in no matching of lists.",
+                remedy="Its owner declares it: cn.Policy(capacity=...), or capacity in policy.toml.",
+            )
         capacity = step.parameters.get("capacity")
-        if terms.capacity and isinstance(capacity, int) and capacity < terms.capacity:
+        if isinstance(capacity, int) and capacity < terms.capacity:
             raise PolicyRefusal(
                 "The plan would show this party's list as shorter than its policy declares.",
                 remedy="Align with the capacity that the party declares.",
             )
-        if step.price is not None:
-            self._check_price(step.price)
 
     def _check_prediction(self, plan: Plan, step: Step, terms: Terms) -> None:
         """Refuse individual scores unless model and recipient are allowed. The recipient itself needs no columns in the model."""
