@@ -9,6 +9,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, PartyAway
 from colonnade.party.gate import Gate
+from colonnade.party.guard import Guard
 from colonnade.party.refusals import AWAY, RowsFailed, among_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
@@ -17,7 +18,7 @@ from colonnade.protocol.messages import Ask, GetAccount, GetDescription, Post, P
 from tests.federations import SCHEMAS, federation, frames
 from tests.party.refusal_table import texts
 from tests.party.test_data_versions import opened
-from tests.party.test_gate import a_plan, ask, guards, replaced, spent
+from tests.party.test_gate import a_plan, ask, gate_of, guards, replaced, spent
 from tests.party.test_one_door import gradient, local, shares, sketches, sums
 
 READERS = ("load", "codes", "values", "joint_codes", "held", "present", "blocks")
@@ -247,3 +248,36 @@ def test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table(name):
                             text.fits(reply.code, reply.message) for text in known
                         ), reply
     assert asked > 50
+
+
+# Inputs and sizes of what is disclosed ------------------------------------------------------------------------------------------
+
+
+def clustered(*, alike: bool, weight: float | None = None) -> tuple[bytes, Guard]:
+    """Ask the bank for its local clusters of a sample, of rows that are all different or all alike."""
+    bank = frames(60)["bank"].assign(age=40 if alike else frames(60)["bank"]["age"])
+    parties = {**frames(60), "bank": bank}
+    with federation(tables=parties) as f:
+        method = cn.methods.Coreset(gather=False)
+        model = cn.KMeans(3, columns=["bank.age", "telco.bill"], method=method, size=20, allow_nonprivate=True).fit(f)
+        sample = np.unique(gate_of(f)._earlier(model.plan_)("sample")["rows"])
+        inputs = pack(np.full(len(sample), 1.0 if weight is None else weight))
+        data = codec.encode(Ask(plan=model.plan_, step="clusters", inputs={"weights": inputs}))
+        return guards(f)["bank"].handle(data), guards(f)["bank"]
+
+
+def test_an_answer_has_one_size_however_many_different_rows_there_are():
+    shapes = {codec.decode_reply(clustered(alike=alike)[0]).array("centres").shape for alike in (False, True)}
+    assert shapes == {(3, 1)}
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1e300, 1e-300, 2.0**41])
+def test_weights_that_could_make_a_computation_fail_are_refused_before_a_row_is_read(weight):
+    data, guard = clustered(alike=False, weight=weight)
+    assert codec.decode_reply(data).code == "bad-input"
+    assert guard.failure is None
+
+
+@pytest.mark.parametrize("weight", [2.0**-40, 2.0**40])
+def test_weights_at_the_ends_of_their_range_stop_nobody(weight):
+    assert isinstance(codec.decode_reply(clustered(alike=False, weight=weight)[0]), Released)
