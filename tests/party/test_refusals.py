@@ -274,7 +274,7 @@ def test_an_answer_has_one_size_however_many_different_rows_there_are():
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1e300, 1e-300, 2.0**41])
 def test_weights_that_could_make_a_computation_fail_are_refused_before_a_row_is_read(weight):
     data, guard = clustered(alike=False, weight=weight)
-    assert codec.decode_reply(data).code == "bad-input"
+    assert getattr(codec.decode_reply(data), "code", "answered") == "bad-input"
     assert guard.failure is None
 
 

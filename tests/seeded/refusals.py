@@ -54,6 +54,12 @@ def _quoting(error: Exception, spent: float | None) -> Refused:
     return Refused(code="protocol-error", message=f"{error} {error.__cause__}", remedy="", spent=spent)
 
 
+def _with_its_runs(honest, self, *args, **options):
+    runs = self._runs
+    honest(self, *args, **options)
+    self._runs = runs
+
+
 BUGS = [
     Bug(
         "a reservation is bound to the values of its columns, and says so",
@@ -80,9 +86,7 @@ BUGS = [
     ),
     Bug(
         "a run outlives its version",
-        wrapped(
-            Guard, "replace", lambda honest, self, *args, **options: _with_its_runs(honest, self, *args, **options)
-        ),
+        both(replaced(Terms, "require_version", lambda *_: None), wrapped(Guard, "replace", _with_its_runs)),
         in_a_folder(versions.test_a_run_under_way_ends_with_its_version, moved=True),
     ),
     Bug(
@@ -149,9 +153,3 @@ BUGS = [
         ),
     ),
 ]
-
-
-def _with_its_runs(honest, self, *args, **options):
-    runs = self._runs
-    honest(self, *args, **options)
-    self._runs = runs
