@@ -142,6 +142,45 @@ def test_an_interrupt_is_the_operators_own_and_stops_no_party():
         raise KeyboardInterrupt
 
 
+# No table stops a party, once it is open ---------------------------------------------------------------------------------------
+
+
+def extreme(kind: str) -> dict[str, pd.DataFrame]:
+    """The bank's table with one row again and again, or with values far outside their bounds; and ordinary ones."""
+    bank = frames(120)["bank"]
+    if kind == "all alike":
+        bank = bank.assign(age=40, segment="gold", default="no")
+    elif kind == "at a bound":
+        bank = bank.assign(age=18, segment="platinum", default="yes")
+    elif kind == "far outside":
+        bank = bank.assign(age=np.where(np.arange(len(bank)) % 2, 1e300, -1e300))
+    return {**frames(120), "bank": bank}
+
+
+def sizes_of(kind: str, name: str) -> list[tuple[str, int]]:
+    """What kind of reply the bank gave, and how long it was, one after the other."""
+    with federation(tables=extreme(kind), epsilon=100.0) as f:
+        notes = said(f)
+        try:
+            STUDIES[name](f)
+        except cn.ColonnadeError:  # the coordinator could make nothing of what it got, which is noise
+            assert guards(f)["bank"].failure is None
+        return [(type(codec.decode_reply(note)).__name__, len(note)) for note in notes]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in STUDIES if name != "sums"]
+)  # whose sizes are themselves disclosed by name
+@pytest.mark.parametrize("kind", ["all alike", "at a bound", "far outside"])
+def test_no_table_stops_a_party_or_changes_the_size_of_a_reply(kind, name):
+    assert sizes_of(kind, name) == sizes_of("ordinary", name)
+
+
+@pytest.mark.parametrize("kind", ["all alike", "at a bound", "far outside"])
+def test_no_table_stops_a_party_that_discloses(kind):
+    assert "Refused" not in {what for what, _ in sizes_of(kind, "sums")}
+
+
 # A file that changes under a party ---------------------------------------------------------------------------------------------
 
 
