@@ -18,6 +18,7 @@ from tests.seeded import (
     people,
     prices,
     primitives,
+    refusals,
     showing,
     sketches,
     using,
@@ -41,4 +42,5 @@ SEEDED_BUGS = [
     *sketches.BUGS,
     *using.BUGS,
     *forged.BUGS,
+    *refusals.BUGS,
 ]
