@@ -12,7 +12,7 @@ from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
-from colonnade.coordinator.opening import SimulatedParty, check_schemas, open_connection, simulated_nodes
+from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -25,7 +25,8 @@ from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAcco
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import default_threshold
 from colonnade.steps.alignment import IdRules
-from colonnade.steps.kind import uses_compute_nodes
+from colonnade.steps.kind import require_known, uses_compute_nodes
+from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Direct, Transport
 
 __all__ = ["Federation"]
@@ -49,7 +50,8 @@ class Federation:
     compute_nodes
         Members without data that compute on shares; ``"coordinator"`` among them if it is one.
     collusion
-        c: how many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
+        c: how many parties may pool what they see with the coordinator without weakening the guarantee of secure methods. Noise
+        covers c of a study's parties, or all but one of them; the threshold of its compute nodes is c or more.
     alignment
         The name of an agreed order of rows; by default the one that the parties were opened with.
     agreement
@@ -84,9 +86,12 @@ class Federation:
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
         self.collusion = collusion
+        self.threshold = max(1, collusion, 0 if agreement is None else agreement.threshold)
         described = self.descriptions(alignment)
+        computing = None if agreement is None else frozenset(agreement.computing)
+        self._computing = driver.ComputeMembers(self.compute_nodes, described, computing)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
-        self.alignment, self.people, self.union = _one_order(described)
+        self.alignment, self.people, self.union = one_order(described)
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
@@ -121,7 +126,8 @@ class Federation:
             Members without data that help to compute on shares. With two parties and none named, the coordinator is the third
             node, and secure methods then assume that it colludes with neither party.
         collusion
-            How many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
+            How many parties may pool what they see with the coordinator without weakening the guarantee of secure methods. It
+            takes 2c + 1 compute nodes: secure methods refuse to run on fewer.
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
@@ -334,7 +340,7 @@ class Federation:
     def _on(self, order: str) -> Self:
         """Return the same parties on another order of rows that they keep."""
         other = copy.copy(self)
-        other.alignment, other.people, other.union = _one_order(self.descriptions(order))
+        other.alignment, other.people, other.union = one_order(self.descriptions(order))
         return other
 
     # Studies ------------------------------------------------------------------------------------------------------------
@@ -359,9 +365,8 @@ class Federation:
         steps = algorithm.steps()
         asked = tuple(name for name in self.parties if name in {step.party for step in steps})
         secure = uses_compute_nodes(steps)
-        nodes = driver.nodes_for(asked, self.parties, self.compute_nodes) if secure else ()
-        threshold = default_threshold(len(nodes)) if secure else 0
-        return Plan(
+        nodes = self._computing.choose(asked, self.threshold) if secure else ()
+        plan = Plan(
             task=task,
             method=method,
             parameters=dict(parameters),
@@ -373,11 +378,13 @@ class Federation:
             people=self.people,
             parties=asked,
             compute_nodes=nodes,
-            threshold=threshold,
-            collusion=min(self.collusion, threshold, len(asked) - 1),
+            threshold=default_threshold(len(nodes)) if secure else 0,
+            collusion=min(self.collusion, len(asked) - 1) if secure else 0,
             steps=steps,
             repeat=repeat,
         )
+        require_known(plan)
+        return plan
 
     def quote(self, plan: Plan) -> driver.Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
@@ -439,7 +446,7 @@ class Federation:
         algorithm = kind(described, Price.of(epsilon, delta), tuple(signed), noise, scale, row_norms)
         plan = self.plan(
             algorithm,
-            task="moments",
+            task=STUDIES["PCA"],
             method="secure",
             price=algorithm.price,
             unit=unit,
@@ -489,11 +496,3 @@ class Federation:
         if any(not isinstance(reply, kind) for reply in replies.values()):
             raise ProtocolError(f"A party answered {type(request).__name__} with something else.")
         return cast("dict[str, _Reply]", replies)
-
-
-def _one_order(described: Mapping[str, Described]) -> tuple[str, int, bool]:
-    """Return the order of rows that all parties describe: its name, its number of people, and whether it is a union."""
-    orders = {(reply.alignment, reply.people) for reply in described.values()}
-    if len(orders) != 1 or any(reply.party != name for name, reply in described.items()):
-        raise SchemaMismatch("The parties do not agree on one order of rows.", remedy="Call federation.align() again.")
-    return *orders.pop(), any(reply.union for reply in described.values())

@@ -14,13 +14,15 @@ from colonnade.event_log import Log, write_status
 from colonnade.privacy.accounting import Budget
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
+from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
 from colonnade.secure.shamir import FEWEST_NODES
+from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
-__all__ = ["Connection", "SimulatedParty", "check_schemas", "open_connection", "simulated_nodes"]
+__all__ = ["Connection", "SimulatedParty", "check_schemas", "one_order", "open_connection", "simulated_nodes"]
 
 Policy_contra = TypeVar("Policy_contra", contravariant=True)
 
@@ -120,6 +122,14 @@ def check_schemas(agreement: FederationAgreement, schemas: "Mapping[str, Schema]
             )
 
 
+def one_order(described: Mapping[str, Described]) -> tuple[str, int, bool]:
+    """Return the order of rows that all parties describe: its name, its number of people, and whether it is a union."""
+    orders = {(reply.alignment, reply.people) for reply in described.values()}
+    if len(orders) != 1 or any(reply.party != name for name, reply in described.items()):
+        raise SchemaMismatch("The parties do not agree on one order of rows.", remedy="Call federation.align() again.")
+    return *orders.pop(), any(reply.union for reply in described.values())
+
+
 def _kit(folder: Path) -> Path:
     """Return where the coordinator's kit is beside its agreement."""
     made = folder / "kits" / COORDINATOR
@@ -135,7 +145,6 @@ def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> Compute
             remedy="Use the kit that `colonnade federation init` made for the coordinator.",
         ) from None
     ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
-    member = Member(
-        COORDINATOR, Identity.from_seed(seed), agreement.pinned(), LedgerHeads(ledgers, state / "node.heads")
-    )
+    heads = LedgerHeads(ledgers, state / "node.heads")
+    member = Member(COORDINATOR, Identity.from_seed(seed), agreement.pinned(), heads, SharingFloor.of_papers(agreement))
     return ComputeNode(member, agreement.identity, os.urandom)

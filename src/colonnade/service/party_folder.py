@@ -62,11 +62,13 @@ delta = 1e-6
 [policy]
 max_epsilon = 1.0   # the most that one release may cost
 min_people = 1000   # studies of fewer people are refused
-min_collusion = 1   # secure studies are noised against at least this many colluding parties
+min_collusion = 1   # secure studies withstand at least this many colluding parties
 nonprivate = []     # what may be answered WITHOUT differential privacy, such as "Coreset": nothing
 event_level = false # refuse studies that hide only steps in a value, and not the value
 # columns = ["age"] # allow these columns only; all of schema.toml otherwise
 # allow = ["PCA"]   # answer these studies only; all private ones otherwise
+# compute_for_others = false   # compute on shares in studies of this party's own data only
+# compute_nodes = ["notary"]   # accept these compute nodes only; all that the papers let compute otherwise
 """
 
 
@@ -212,6 +214,7 @@ class PartyFolder:
     def card_text(self) -> str:
         """Return the card as TOML."""
         entries = {"name": self.name, **msgspec.structs.asdict(self.card())}
+        del entries["computes"]  # the papers say who computes
         return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value)
 
     # Opening it ---------------------------------------------------------------------------------------------------------

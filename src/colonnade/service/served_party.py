@@ -23,6 +23,7 @@ from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
 from colonnade.secure.keys import Identity
+from colonnade.steps.joint import SharingFloor
 
 __all__ = ["cohort_of", "public_alignment", "serve_node", "serve_party", "stricter"]
 
@@ -84,7 +85,7 @@ def serve_party(
     table = PrivateTable(party.source, party.schema, order=alignment.rows)
     gate = Gate(table, stricter(policy, papers.floor), terms, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
-    member = Member(name, identity, papers.pinned(), heads)
+    member = Member(name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
     return Guard(gate, member, RowOrders(gate, alignment, folder / "alignments", ids))
 
 
@@ -95,7 +96,8 @@ def serve_node(
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
     fresh = (randomness or SystemRandomness()).bytes
-    return ComputeNode(Member(name, identity, papers.pinned(), heads), papers.identity, fresh)
+    member = Member(name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
+    return ComputeNode(member, papers.identity, fresh)
 
 
 def cohort_of(path: Path, column: str) -> Any:
@@ -113,6 +115,9 @@ def public_alignment(path: Path, column: str) -> AgreedAlignment:
 def stricter(policy: Policy, floor: Floor) -> Policy:
     """Return a policy that asks for what it does and for what the papers do.
 
+    What the papers ask of studies on shares (collusion, threshold, who computes) is checked by every member, with a policy or
+    without: `SharingFloor.of_papers`.
+
     Examples
     --------
     >>> stricter(Policy(max_epsilon=4.0), Floor(max_epsilon=1.0, min_people=100)).max_epsilon
@@ -120,7 +125,6 @@ def stricter(policy: Policy, floor: Floor) -> Policy:
     """
     return dataclasses.replace(
         policy,
-        min_collusion=max(policy.min_collusion, floor.min_collusion),
         min_people=max(policy.min_people, floor.min_people),
         max_epsilon=_least(policy.max_epsilon, floor.max_epsilon),
         max_delta=_least(policy.max_delta, floor.max_delta),
