@@ -131,7 +131,7 @@ def init_federation(
     id: Annotated[str, typer.Option("--id", help="The id column of the list.")] = "person_id",  # noqa: A002
     collusion: Annotated[int, typer.Option("--collusion", help="Parties that may pool with the coordinator.")] = 1,
     threshold: Annotated[
-        int | None, typer.Option("--threshold", help="Compute nodes that learn nothing together; by default --collusion.")
+        int | None, typer.Option("--threshold", help="Compute nodes that learn nothing together; at least --collusion.")
     ] = None,
     no_compute: Annotated[
         list[str] | None, typer.Option("--no-compute", help="A party that never computes on shares.")

@@ -33,7 +33,7 @@ from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subse
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import ShareProduct, check_repetitions, entry_pairs, expand
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps.joint import NO_FLOOR, SharingFloor
 from colonnade.steps.kind import kind_of
 
 __all__ = [
@@ -194,7 +194,7 @@ class Member:
     identity: Identity
     pinned: Mapping[str, PublicIdentity]
     heads: LedgerHeads | None = None
-    floor: SharingFloor = SharingFloor()
+    floor: SharingFloor = NO_FLOOR
 
 
 class Conversation(Protocol):

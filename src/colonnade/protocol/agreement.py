@@ -26,7 +26,8 @@ VERSION = 2
 """The version of papers. 2 added who may compute, and made the threshold the least of any study."""
 OLD_VERSIONS = (1,)
 MAKE_AGAIN = (
-    "Make them again with `colonnade federation init`, from the same cards, and have every member sign them. Keys and ledgers stay."
+    "Make them again with `colonnade federation init`, from the same cards, and have every member sign them. Keys and ledgers "
+    "stay as they are."
 )
 _HEX_32 = re.compile(r"[0-9a-f]{64}")
 _HEX_16 = re.compile(r"[0-9a-f]{32}")

@@ -217,7 +217,8 @@ def _card(path: Path) -> tuple[str, agreement.Signatory]:
     toml_parts.refuse_unknown(document, ("name", "role", "identity", "ledger", "schema"), path.name)
     entries = {key: toml_parts.text_of(document, key, path.name) for key in document if key != "name"}
     return toml_parts.text_of(document, "name", path.name), toml_parts.within(
-        path.name, lambda: agreement.Signatory(**entries)
+        path.name,
+        lambda: agreement.Signatory(**entries),  # type: ignore[arg-type]  # texts only: refuse_unknown
     )
 
 

@@ -44,6 +44,7 @@ from colonnade.steps.kind import (
 from colonnade.steps.terms import whole_parameter
 
 __all__ = [
+    "NO_FLOOR",
     "HashedStep",
     "Joint",
     "JointStep",
@@ -347,6 +348,10 @@ class SharingFloor:
             )
         if self.nodes is not None and not set(plan.compute_nodes) <= self.nodes:
             raise PolicyRefusal(f"The plan names a compute node that {asker} does not accept.")
+
+
+NO_FLOOR = SharingFloor()
+"""What every plan on shares has to reach: a threshold of one."""
 
 
 def shared_price(steps: Steps) -> Price:
