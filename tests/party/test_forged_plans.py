@@ -1,6 +1,5 @@
 """Plans that no honest coordinator writes: each would have told something for nothing, and is refused or tells nothing."""
 
-import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -22,10 +21,12 @@ PARTIES = ("bank", "telco", "a", "b", "c")
 TERMS = Terms(party="bank", schema=BANK, federation="f", alignment="a", people=100, parties=PARTIES)
 
 
-def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="test") -> Plan:
+def a_plan(
+    *steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="moments", method="secure"
+) -> Plan:
     return Plan(
         task=task,
-        method="m",
+        method=method,
         parameters={},
         unit="person",
         price=None,
@@ -47,30 +48,45 @@ def a_step(kind: str, party: str = "bank", columns=("age",), name: str = "x", **
 
 def test_a_plan_that_asks_parties_it_does_not_name_is_refused():
     """Fewer parties named would be fewer colluders to cover with noise."""
-    plan = a_plan(a_step("rows"), a_step("rows", party="telco"), parties=("bank",))
+    plan = a_plan(a_step("gram"), a_step("gram", party="telco"), parties=("bank",))
     with pytest.raises(PlanMismatch, match="does not name"):
         Policy().admit(plan, plan.steps[0], TERMS)
 
 
-@pytest.mark.parametrize("kind", ["coreset-rows", "coreset-sample", "coreset-total", "coreset-scores"])
-@pytest.mark.parametrize(("allowed", "task"), [("align", "alignment"), ("Coreset", "moments"), ("Coreset", "test")])
-def test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself(kind, allowed, task):
-    plan = a_plan(a_step(kind), task=task)
-    with pytest.raises(NonPrivateRefused):
+CORESETS = {"coreset-rows": "coreset", "coreset-sample": "uniform", "coreset-total": "importance", "coreset-scores": "coreset"}
+
+
+@pytest.mark.parametrize("kind", CORESETS)
+@pytest.mark.parametrize(
+    ("allowed", "task", "method"),
+    [("align", "alignment", "intersection"), ("Coreset", "moments", "secure"), ("Coreset", "pattern-count", "response")],
+)
+def test_a_study_cannot_call_itself_something_else_than_its_steps_are(kind, allowed, task, method):
+    plan = a_plan(a_step(kind), task=task, method=method)
+    with pytest.raises(PlanMismatch, match="kind of step"):
         Policy(nonprivate=(allowed,)).admit(plan, plan.steps[0], TERMS)
 
 
-def test_a_study_called_coreset_may_not_show_an_exact_size():
-    plan = a_plan(a_step("matching", columns=(), size="public", capacity=100), task="coreset")
+@pytest.mark.parametrize("kind", CORESETS)
+def test_a_permission_is_for_what_leaves(kind):
+    plan = a_plan(a_step(kind), task="coreset", method=CORESETS[kind])
     with pytest.raises(NonPrivateRefused):
-        rules = Policy(nonprivate=("Coreset",), alignments=("intersection",))
-        rules.admit(plan, plan.steps[0], dataclasses.replace(TERMS, capacity=100))
+        Policy(nonprivate=("align",)).admit(plan, plan.steps[0], TERMS)
 
 
-def test_naming_few_nodes_lowers_no_floor():
-    """Three of five parties as nodes: two of them that collude would hold enough shares to read raw rows."""
-    plan = a_plan(a_step("gram"), nodes=("a", "b", "c"), threshold=1, collusion=1)
-    with pytest.raises(PolicyRefusal, match="shares secrets between fewer nodes"):
+def test_a_study_called_coreset_may_not_show_an_exact_size():
+    step = a_step("matching", columns=(), size="public", capacity=100)
+    with pytest.raises(PlanMismatch):
+        Policy(nonprivate=("Coreset",)).admit(a_plan(step, task="coreset", method="uniform"), step, TERMS)
+    with pytest.raises(NonPrivateRefused):
+        Policy(nonprivate=("Coreset",)).admit(a_plan(step, task="alignment", method="intersection"), step, TERMS)
+
+
+@pytest.mark.parametrize("parties", [PARTIES, PARTIES[:2]])
+def test_naming_few_parties_or_nodes_lowers_no_floor(parties):
+    """Two of three nodes that collude would hold enough shares to read raw rows, however few members a plan names."""
+    plan = a_plan(a_step("gram"), parties=parties, nodes=("a", "b", "c"), threshold=1, collusion=1)
+    with pytest.raises(PolicyRefusal, match="threshold is below 2, the least that this party's policy asks for"):
         Policy(min_collusion=2).admit(plan, plan.steps[0], TERMS)
 
 

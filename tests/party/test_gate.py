@@ -28,7 +28,7 @@ def a_plan(f: cn.Federation, *, epsilon: float = 0.5, kind: type = ResponseCount
     plan = f.plan(
         algorithm,
         task="pattern-count",
-        method="response",
+        method="response" if kind is ResponseCounts else "independent",
         price=Price.of(2 * epsilon),
         unit="person",
         parameters={},
@@ -168,11 +168,11 @@ def test_a_step_that_is_not_in_the_plan_is_refused():
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"kind": "everything"}, PolicyRefusal.code),
+        ({"kind": "everything"}, PlanMismatch.code),
         ({"columns": ("person_id",)}, "schema-mismatch"),
         ({"columns": ("age",)}, "schema-mismatch"),
         ({"columns": ()}, "schema-mismatch"),
-        ({"parameters": {"scale": 0.001}}, "bad-input"),
+        ({"parameters": {"scale": 0.001}}, PlanMismatch.code),
         ({"parameters": {"sample": 2.0}}, "bad-input"),
         ({"parameters": {"sample": 0.5, "seed": "zz"}}, "bad-input"),
         ({"price": None}, "nonprivate-refused"),

@@ -1,15 +1,17 @@
 """Bugs that only a plan which no honest coordinator writes would meet."""
 
+import dataclasses
 import hashlib
 from functools import partial
 
-from colonnade.party import policy as policies
 from colonnade.party.gate import OrderRecords
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements as alignment
+from colonnade.secure.shamir import default_threshold
 from colonnade.steps import terms as parameters
+from colonnade.steps.joint import SharingFloor
 from tests.party import test_forged_plans as forged
-from tests.seeded.bug import Bug, replaced
+from tests.seeded.bug import Bug, replaced, wrapped
 
 
 def _with_a_hash_of_the_list(self):
@@ -24,17 +26,20 @@ BUGS = [
     Bug(
         "a permission goes by what the coordinator calls a study",
         replaced(Policy, "_check_disclosure", lambda *_: None),
-        partial(
-            forged.test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself,
-            "coreset-rows",
-            "align",
-            "alignment",
-        ),
+        partial(forged.test_a_permission_is_for_what_leaves, "coreset-rows"),
     ),
     Bug(
-        "the floor of secret sharing is that of the nodes a plan happens to choose",
-        replaced(policies, "default_threshold", lambda _: 1),
-        forged.test_naming_few_nodes_lowers_no_floor,
+        "the floor of secret sharing is that of the members a plan happens to name",
+        wrapped(
+            SharingFloor,
+            "check",
+            lambda honest, self, plan, asker: honest(
+                dataclasses.replace(self, threshold=min(self.threshold, default_threshold(len(plan.compute_nodes)))),
+                plan,
+                asker,
+            ),
+        ),
+        partial(forged.test_naming_few_parties_or_nodes_lowers_no_floor, forged.PARTIES[:2]),
     ),
     Bug(
         "weights of any size are taken",

@@ -19,6 +19,7 @@ from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Described, Recall, Reply, Rounds
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
+from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
@@ -165,7 +166,7 @@ def _agreed(replies: Mapping[str, Reply]) -> RowOrder:
     return RowOrder(*named.pop())
 
 
-TASK = "alignment"
+TASK = STUDIES["align"]
 Mode = Literal["intersection", "cohort", "union"]
 Size = Literal["declared", "public", "noisy", "hidden"]
 

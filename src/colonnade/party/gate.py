@@ -490,7 +490,8 @@ class OrderRecords:
     def keep(self, order: RowOrder) -> Described:
         """Keep an order durably, and then describe it."""
         with among_rows():
-            described = self._admitted.row_orders.add(order).terms.described()
+            gate = self._admitted.row_orders.add(order)
+        described = gate.terms.described(gate.policy)
         if self._admitted.step.price is not None:
             self._ledger.commit(self._admitted.request, codec.encode(described))
         else:

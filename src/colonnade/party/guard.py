@@ -40,7 +40,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
 from colonnade.protocol.codec import read_frame, write_frame
-from colonnade.steps.kind import is_conversation
+from colonnade.steps.kind import is_conversation, require_known
 
 __all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery", "serve"]
 
@@ -293,6 +293,8 @@ class Guard:
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
+        if not isinstance(request, messages.GetDescription | messages.GetAccount):
+            require_known(request.plan)
         if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
         if isinstance(request, messages.Ask | messages.Post) and request.about is not None:
@@ -324,7 +326,12 @@ class Guard:
         self._gate.terms.require_version(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
         gate = self._row_orders.gate_for(request.plan.alignment)
-        return self._runs.post(request, partial(gate.join, request.plan, request.step) if asked else None)
+        join = partial(gate.join, request.plan, request.step) if asked else partial(self._assist, request.plan)
+        return self._runs.post(request, join)
+
+    def _assist(self, plan: Plan) -> None:
+        """Agree to compute on shares in a step that reads nothing of this party, or refuse."""
+        self._gate.policy.admit_computing(plan, self._gate.terms.party)
 
     def _recall(self, request: messages.Recall) -> bytes | None:
         if request.plan.steps_of(self._gate.terms.party):
@@ -332,13 +339,13 @@ class Guard:
         return self._runs.opened(request.plan, request.step)  # this party only computed
 
     def _check_membership(self, plan: Plan) -> None:
-        terms = self._gate.terms
-        check_membership(plan, terms.party, self._runs.member.pinned, terms.federation)
+        check_membership(plan, self._runs.member, self._gate.terms.federation)
 
     def _agree(self, request: messages.Propose) -> messages.Agreed:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
+            self._assist(request.plan)
             head = self._signed_head(request.plan)
             return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
         quoted = self._row_orders.gate_for(request.plan.alignment).quote(request.plan)
@@ -360,7 +367,7 @@ class Guard:
             terms = self._row_orders.gate_for(request.alignment).terms
             if terms.alignment != request.alignment:
                 raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
-        return terms.described()
+        return terms.described(self._gate.policy)
 
     def _account(self, _: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger

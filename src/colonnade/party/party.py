@@ -27,6 +27,7 @@ from colonnade.protocol import codec
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.alignment import MODES
+from colonnade.steps.joint import SharingFloor
 
 __all__ = ["Party"]
 
@@ -159,7 +160,7 @@ class Party:
         common = common_ids(ids) if aligned else None
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
-        members = _members(noise)
+        members = _members(noise, SharingFloor(max(1, collusion), collusion))
         nodes = {
             name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
             for name in compute_nodes
@@ -195,11 +196,11 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
     return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
 
-def _members(noise: Mapping[str, Randomness]) -> dict[str, Member]:
-    """Give everybody an identity and the public keys of everybody."""
+def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, Member]:
+    """Give everybody an identity and the public keys of everybody, as a federation's papers would, and its floor."""
     identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
-    return {name: Member(name, identity, pinned) for name, identity in identities.items()}
+    return {name: Member(name, identity, pinned, floor=floor) for name, identity in identities.items()}
 
 
 def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy], nodes: Sequence[str]) -> None:

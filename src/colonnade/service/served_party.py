@@ -31,6 +31,7 @@ from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, F
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
 from colonnade.service.snapshots import Snapshots
+from colonnade.steps.joint import SharingFloor
 
 __all__ = [
     "OpenedTable",
@@ -233,7 +234,7 @@ def serve_party(
     )
     gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
-    member = Member(terms.name, identity, papers.pinned(), heads)
+    member = Member(terms.name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
     guard = Guard(gate, member, RowOrders(gate, opened.order, folder / "alignments", opened.ids))
     return ServedParty(guard, ledger, opened.version, lambda: open_current(ledger, terms, snapshots))
 
@@ -245,7 +246,8 @@ def serve_node(
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
     fresh = (randomness or SystemRandomness()).bytes
-    return ComputeNode(Member(name, identity, papers.pinned(), heads), papers.identity, fresh)
+    member = Member(name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
+    return ComputeNode(member, papers.identity, fresh)
 
 
 def cohort_of(path: Path, column: str) -> Any:
@@ -263,6 +265,9 @@ def public_alignment(path: Path, column: str) -> AgreedAlignment:
 def stricter(policy: Policy, floor: Floor) -> Policy:
     """Return a policy that asks for what it does and for what the papers do.
 
+    What the papers ask of studies on shares (collusion, threshold, who computes) is checked by every member, with a policy or
+    without: `SharingFloor.of_papers`.
+
     Examples
     --------
     >>> stricter(Policy(max_epsilon=4.0), Floor(max_epsilon=1.0, min_people=100)).max_epsilon
@@ -270,7 +275,6 @@ def stricter(policy: Policy, floor: Floor) -> Policy:
     """
     return dataclasses.replace(
         policy,
-        min_collusion=max(policy.min_collusion, floor.min_collusion),
         min_people=max(policy.min_people, floor.min_people),
         max_epsilon=_least(policy.max_epsilon, floor.max_epsilon),
         max_delta=_least(policy.max_delta, floor.max_delta),
