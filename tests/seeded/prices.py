@@ -4,6 +4,8 @@ from fractions import Fraction
 from functools import partial
 
 from colonnade import result
+from colonnade.errors import BadInput
+from colonnade.estimation import clustering_budget
 from colonnade.privacy import accounting as loss
 from colonnade.privacy import accounting as price
 from colonnade.privacy import calibration as curves
@@ -11,6 +13,7 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.result import PrivacyStatement
+from tests.coordinator import test_weighted_clustering as grids
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies
 from tests.party import test_statistics_joint as joint_statistics
@@ -35,7 +38,20 @@ def _own_square(self, party=None):
 _STATEMENT = studies.test_the_statement_divides_a_persons_price_between_the_parties
 _MOVEMENT = joint_noises.test_nothing_moves_a_gram_matrix_by_more_than_the_noise_was_made_for
 
+
+def _at_this_delta_only(rho, delta):
+    nano = curves._nano_of_rho(rho, delta)
+    if nano < 1:
+        raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
+    return Price(nano, delta)
+
+
 BUGS = [
+    Bug(
+        "a small part of a price is refused where delta alone pays for it",
+        replaced(clustering_budget, "price_of_rho", _at_this_delta_only),
+        partial(grids.test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta, "secure"),
+    ),
     Bug(
         "losses are rounded down",
         replaced(loss, "nano_up", lambda value: int(value * 10**9)),
