@@ -55,6 +55,7 @@ __all__ = [
 WeightMethod = Literal["secure", "sketch", "response", "independent"]
 FINEST = 2
 BLURRED = 0.25
+TOO_SMALL = "epsilon is too small to be divided between all centres and weights: a part would be below the ledger's unit."
 SKETCH_CONSTANT = 1.04
 """ρ: √M times the relative error of a cardinality from maxima, at any γ up to 1."""
 
@@ -216,7 +217,7 @@ def _share(split: float) -> Fraction:
 
 def _positive(nano: int) -> int:
     if nano < 1:
-        raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
+        raise BadInput(TOO_SMALL, remedy="Raise epsilon.")
     return nano
 
 
@@ -228,7 +229,7 @@ def _largest_pure(price: Price, spent: Loss, times: int) -> int:
 
     low, high = 1, price.nano
     if not fits(low):
-        raise BadInput("epsilon is too small to be shared between centres and weights.", remedy="Raise epsilon.")
+        raise BadInput(TOO_SMALL, remedy="Raise epsilon.")
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature, coded_widths, columns_at, features_of, parties_of
-from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, is_positive
+from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, is_positive, row_bound
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
@@ -294,9 +294,7 @@ class SketchedMoments:
         return coded_widths(self.features)[party]
 
     def _bound(self, party: str) -> int:
-        natural = self.scale**2 * len(columns_at(party, self.columns))
-        norm = (self.row_norms or {}).get(party)
-        return natural if norm is None else max(1, min(natural, int(self.scale**2 * norm**2)))
+        return row_bound(self.row_norms, party, len(columns_at(party, self.columns)), self.scale)
 
     def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
         sketch = release.array("value")

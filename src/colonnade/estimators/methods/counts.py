@@ -164,6 +164,11 @@ class Response(CountMethod):
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> ResponseCounts:
         """Return an algorithm with one report per person and party."""
+        if self.sample * federation.people < 1:
+            raise BadInput(
+                f"A sample of {self.sample:g} of {federation.people:,} people is less than one person.",
+                remedy=f"Use sample={2 / federation.people:.1g} or more.",
+            )
         table = table_layout(federation, study.columns)
         share = _share(study, price, len(table.groups))
         return ResponseCounts(table, share, federation.people, float(self.sample), repeat)
