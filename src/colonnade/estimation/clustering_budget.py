@@ -55,7 +55,9 @@ __all__ = [
 WeightMethod = Literal["secure", "sketch", "response", "independent"]
 FINEST = 2
 BLURRED = 0.25
-TOO_SMALL = "epsilon is too small to be divided between all centres and weights: a part would be below the ledger's unit."
+TOO_SMALL = (
+    "epsilon is too small to be divided between all centres and weights: a part would be below the ledger's unit."
+)
 SKETCH_CONSTANT = 1.04
 """ρ: √M times the relative error of a cardinality from maxima, at any γ up to 1."""
 

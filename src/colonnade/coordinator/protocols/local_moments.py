@@ -5,6 +5,7 @@ Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives;
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -205,7 +206,8 @@ class SketchedMoments:
             return self.rows
         coded = self.features[1:]
         energy = self.people * float(np.sum(_plain_spread(coded)))
-        noise = sum(self._bound(feature.party) for feature in coded) / (2 * float(ledger_rho(self.price)))
+        widths = coded_widths(coded)
+        noise = sum(self._bound(party) * widths[party] for party in self.parties) / (2 * float(ledger_rho(self.price)))
         return best_sketch_size(energy, noise / self.scale**2, least=2 * len(coded))
 
     @property
@@ -305,8 +307,8 @@ class SketchedMoments:
 
 def _plain_spread(features: tuple[Feature, ...]) -> Array:
     """The variance of each coded column if numbers are spread evenly and levels equally frequent."""
-    columns = [feature.column for feature in features]
-    levels = np.array([columns.count(column) for column in columns], dtype=np.float64)
+    counted = Counter(feature.column for feature in features)
+    levels = np.array([counted[feature.column] for feature in features], dtype=np.float64)
     return np.array([1 / 3 if f.kind == "numeric" else (1 - 1 / k) / k for f, k in zip(features, levels, strict=True)])
 
 

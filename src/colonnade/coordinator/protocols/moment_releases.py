@@ -328,8 +328,9 @@ class FunctionalRelease:
     @property
     def ordered(self) -> dict[str, Column]:
         """The columns party by party, the target last of its party's."""
+        parties = self.parties
         names = sorted(
-            self.columns, key=lambda name: (self.parties.index(coding.ColumnName.of(name).party), name == self.target)
+            self.columns, key=lambda name: (parties.index(coding.ColumnName.of(name).party), name == self.target)
         )
         return {name: self.columns[name] for name in names}
 
