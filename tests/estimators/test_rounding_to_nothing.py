@@ -52,3 +52,25 @@ def test_a_price_that_has_no_such_share_says_how_often_it_was_to_be_divided():
         model = cn.KMeans(2, columns=TWO, **PRICE).fit(f)
         with pytest.raises(cn.BadInput, match="too small to be divided by 4"):
             model.evaluate(f, epsilon=3e-9)
+
+
+LARGEST = 9_999.0
+STUDIES = {
+    "counts": lambda: cn.PatternCount(["bank.segment", "telco.plan"], epsilon=LARGEST),
+    "fitted counts": lambda: cn.PatternCount(["bank.segment", "telco.plan", "insurer.product"], epsilon=LARGEST),
+    "reports": lambda: cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=LARGEST),
+    "histograms": lambda: cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=LARGEST),
+    "clusters": lambda: cn.KMeans(2, columns=TWO, epsilon=LARGEST),
+    "clusters by reports": lambda: cn.KMeans(2, columns=TWO, method="response", epsilon=LARGEST),
+    "clusters by histograms": lambda: cn.KMeans(2, columns=TWO, method="independent", epsilon=LARGEST),
+    "components": lambda: cn.PCA(1, columns=TWO, epsilon=LARGEST, delta=1e-5),
+    "functional": lambda: cn.LinearRegression("bank.age", columns=["telco.bill"], method="functional", epsilon=LARGEST),
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_noise_that_is_next_to_nothing_neither_overflows_nor_divides_by_nothing(name):
+    with federations.federation(300, epsilon=10_000.0) as f:
+        preview = STUDIES[name]().preview(f)
+        STUDIES[name]().fit(f)
+    assert preview.errors[0].unknown or preview.expected_error >= 0

@@ -253,3 +253,10 @@ def test_shares_too_small_for_the_theorem_are_refused() -> None:
 def test_orders_up_to_one_are_refused(order: float) -> None:
     with pytest.raises(BadInput):
         curves.between_whole_orders(lambda whole: 0.1 * whole, order)
+
+
+@pytest.mark.parametrize("half", [1.0, 100.0, 299.0, 301.0])
+def test_the_variance_of_next_to_no_laplace_noise_has_one_formula_where_it_changes_its_form(half: float) -> None:
+    exact = math.exp(-2 * half) * 2 / (1 - math.exp(-2 * half)) ** 2
+    assert cal.discrete_laplace_variance(Fraction(1) / Fraction(2 * half)) == pytest.approx(exact, rel=1e-12)
+    assert cal.discrete_laplace_variance(Fraction(1, 10_000)) == 0

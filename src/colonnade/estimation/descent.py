@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.expected_errors import (
-    DIRECTIONS,
-    EXPLAINED,
-    FAINTEST,
-    AssumedColumns,
-    ExpectedError,
-    either_way,
-)
+from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, either_way
 
 __all__ = [
     "Adam",
@@ -166,49 +159,40 @@ MOST_STEPS = 1_000
 
 
 def expected_prediction_error(
-    columns: AssumedColumns,
-    people: int,
-    *,
-    steps: int,
-    rate: float,
-    deviation: float,
-    optimiser: Sgd,
-    unhurried: Sgd,
+    columns: AssumedColumns, people: int, *, steps: int, rate: float, deviation: float, optimiser: Sgd
 ) -> ExpectedError:
-    """Return by how much noise moves the scores of a descent, as a share of their own standard deviation.
+    """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
 
     Where no score is clipped, steps are linear in the weights: what noise adds to a path follows the same recursion as the
-    path itself, whatever the path is, with the curvature e/4 along a direction of variance e. Along each direction a weight, its
-    velocity and its average are three numbers; their mean and covariance are carried through all steps. A descent that is shown
-    to more noise takes shorter steps and comes less far; that is part of the error.
+    path itself, whatever the path is, with the curvature e/4 along a direction of variance e. Privacy noise is alike in all
+    directions; the noise of taking batches instead of everybody grows with e. Along each direction a weight, its velocity and
+    its average are three numbers; their covariance is carried through all steps. The signal does not enter: this method does
+    not shrink.
 
     Parameters
     ----------
     columns
-        The columns and the target, as previews assume them.
+        The columns, as previews assume them.
     people, steps, rate
         How many people, T, and the share of people in a batch.
     deviation
         Of the privacy noise in a coordinate of a step's mean gradient.
-    optimiser, unhurried
-        How steps are taken, and how they would be without noise.
+    optimiser
+        Its learning rate and momentum.
     """
-    variances = columns.strongest * np.geomspace(FAINTEST, 1.0, DIRECTIONS)
+    variances = columns.directions
     sampled = RESIDUAL * variances * (1 - rate) / (rate * people)
-    learned, wandered = _carried(variances / 4, deviation**2 + sampled, steps, optimiser)
-    quiet, _ = _carried(variances / 4, np.zeros(DIRECTIONS), steps, unhurried)
-    signal = 4 * EXPLAINED * columns.target  # the descent's limit is twice the least-squares score
-    lost = np.average((quiet - learned) ** 2 + columns.total * wandered / signal, weights=variances)
-    return either_way(float(np.sqrt(lost / np.average(quiet**2, weights=variances))))
+    wandered = _carried(variances / 4, deviation**2 + sampled, steps, optimiser)
+    return either_way(float(np.sqrt(columns.total * np.average(wandered, weights=variances))), "in log-odds")
 
 
-def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> tuple[Array, Array]:
-    """Return mean (if 1 is to be learned) and variance of the averaged weight along each direction after all steps."""
+def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> Array:
+    """Return the variance of the averaged weight along each direction after all steps."""
     followed = min(steps, MOST_STEPS)
     together = steps / followed  # a long step in place of several, with the noise of their mean
     momentum, decay = optimiser.momentum, IterateAverage().decay
     rate = np.minimum(optimiser.learning_rate * together, (1 - momentum) / np.maximum(curvatures, 1e-300))
-    mean, covariance = np.zeros((len(curvatures), 3)), np.zeros((len(curvatures), 3, 3))
+    covariance = np.zeros((len(curvatures), 3, 3))
     for step in range(1, followed + 1):
         part = (decay + 1) / (step + decay)
         stepped = np.stack([1 - rate * curvatures, -rate * momentum, np.zeros_like(rate)])
@@ -216,7 +200,6 @@ def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> tup
         averaged = part * stepped + np.array([[0.0], [0.0], [1 - part]])
         move = np.stack([stepped, velocity, averaged]).transpose(2, 0, 1)
         kick = np.stack([-rate, np.ones_like(rate), -part * rate], axis=1)
-        mean = np.einsum("ijk,ik->ij", move, mean) - curvatures[:, None] * kick
         covariance = move @ covariance @ move.transpose(0, 2, 1)
         covariance += (noise / together)[:, None, None] * kick[:, :, None] * kick[:, None, :]
-    return np.asarray(mean[:, 2]), np.asarray(covariance[:, 2, 2])
+    return np.asarray(covariance[:, 2, 2])

@@ -43,7 +43,9 @@ EXPLAINED = 0.5
 EITHER_WAY = 2.0
 WIDEST = 4.0
 """The widest range of an expected error, highest over lowest, that is still worth saying."""
-ASSUMPTIONS = "numbers with a deviation of a tenth of their bounds, levels by Zipf's law, columns that partly measure the same"
+ASSUMPTIONS = (
+    "numbers with a deviation of a tenth of their bounds, levels by Zipf's law, columns that partly measure the same"
+)
 DIRECTIONS = 400
 FAINTEST = 1e-9
 
@@ -175,6 +177,11 @@ class AssumedColumns:
         """The variance of the strongest direction."""
         return self.total * max(STRONGEST, 1 / self.width)
 
+    @property
+    def directions(self) -> Array:
+        """Variances of directions, one per step of a logarithmic scale. Averages over them are weighted by the variances."""
+        return np.asarray(self.strongest * np.geomspace(FAINTEST, 1.0, DIRECTIONS))
+
     def component(self, place: int) -> float:
         """Return the variance of a principal component, counted from 0: each has three quarters of the one before."""
         return self.strongest * (1 - STRONGEST) ** place
@@ -234,8 +241,7 @@ def prediction_error(columns: AssumedColumns, noise: MomentNoise) -> ExpectedErr
         both = columns.width * noise.between(variances, mean) + noise.with_target(variances, columns.target) / spread
         return np.asarray(both / (variances**2 + both))
 
-    variances = columns.strongest * np.geomspace(FAINTEST, 1.0, DIRECTIONS)
-    expected = float(np.sqrt(np.average(lost(variances), weights=variances)))
+    expected = float(np.sqrt(np.average(lost(columns.directions), weights=columns.directions)))
     independent = float(np.sqrt(lost(np.array([mean]))[0]))
     if independent < expected / WIDEST:
         reason = (
@@ -243,16 +249,16 @@ def prediction_error(columns: AssumedColumns, noise: MomentNoise) -> ExpectedErr
             "are nearly copies of others"
         )
         return ExpectedError.not_known(PREDICTION, RELATIVE, reason)
-    return either_way(expected)
+    return either_way(expected, RELATIVE)
 
 
 PREDICTION = "a prediction"
 RELATIVE = "of the standard deviation of predictions"
 
 
-def either_way(error: float) -> ExpectedError:
+def either_way(error: float, unit: str) -> ExpectedError:
     """Return the error of a prediction with its range: that of columns which vary half as much, or twice."""
-    return ExpectedError(PREDICTION, error, RELATIVE, error / EITHER_WAY, error * EITHER_WAY, ASSUMPTIONS)
+    return ExpectedError(PREDICTION, error, unit, error / EITHER_WAY, error * EITHER_WAY, ASSUMPTIONS)
 
 
 def noise_floor(columns: AssumedColumns, noise: MomentNoise) -> float:

@@ -60,6 +60,8 @@ __all__ = [
 
 
 _SIGNIFICANT_BITS = 32
+LARGEST_SINH = 300.0
+"""Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""
 
 
 @lru_cache(maxsize=1024)
@@ -194,7 +196,8 @@ def discrete_laplace_variance(scale: float | Fraction) -> float:
     7.835396178
     """
     _positive(float(scale), "scale")
-    return 0.5 / math.sinh(0.5 / float(scale)) ** 2
+    half = 0.5 / float(scale)
+    return 0.5 / math.sinh(half) ** 2 if half < LARGEST_SINH else 2 * math.exp(-2 * half)
 
 
 def round_up(value: Fraction) -> Fraction:

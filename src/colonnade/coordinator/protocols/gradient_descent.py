@@ -199,15 +199,13 @@ class GradientDescent:
         """Return the length of a step: as given, or short enough that noise alone does not carry the weights away."""
         if self.schedule.learning_rate is not None:
             return float(self.schedule.learning_rate)
-        if self.schedule.optimiser == "adam":
-            return min(0.02, WANDERING / math.sqrt(terms.columns * terms.steps))
         wander = self.deviation(terms) * math.sqrt(terms.steps * terms.columns)
-        return min(self.longest_step, 0.1 * WANDERING / wander)
-
-    @property
-    def longest_step(self) -> float:
-        """The length of a step of gradient descent if there were no noise."""
-        return 0.1 * STEEPEST if self.schedule.learning_rate is None else float(self.schedule.learning_rate)
+        long_run = min(STEEPEST, WANDERING / wander)
+        return (
+            long_run * 0.1
+            if self.schedule.optimiser == "sgd"
+            else min(0.02, WANDERING / math.sqrt(terms.columns * terms.steps))
+        )
 
     # How it runs --------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 The paper is *Private vertical clustering* (Li, Wang, Li, 2023; docs/references.md#clustering).
 """
 
-from math import sqrt
+from math import hypot
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -176,7 +176,8 @@ class ResponseClusters(ClusterMethod):
 
     def cell_error(self, noise: float, cell: float) -> float:
         """Return the error that remains after shrinking towards independence: below the noise, and below what was hidden."""
-        return 1 / sqrt(1 / noise**2 + 1 / (DEPENDENCE * cell) ** 2)
+        hidden = DEPENDENCE * cell
+        return noise * hidden / hypot(noise, hidden)
 
 
 class IndependentClusters(ClusterMethod):

@@ -39,7 +39,9 @@ __all__ = ["Independent", "LocalPowers", "Response", "SecureTables", "SketchedPo
 
 Array = NDArray[np.float64]
 Counts = PairCounts | ResponseCounts | IndependentCounts
-PATTERNS = "columns independent, levels by Zipf's law; the range is from equal frequencies to ones that fall with the square"
+PATTERNS = (
+    "columns independent, levels by Zipf's law; the range is from equal frequencies to ones that fall with the square"
+)
 FITTED = (
     "A fit to all pairs of parties, not a count. The expected error is that of the noise; where three columns depend on each "
     "other in ways that pairs do not show, the fit is further off by an amount that is not known. method='response' is unbiased."

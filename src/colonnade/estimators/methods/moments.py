@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coefficients_to_own_units, features_of, parties_of
+from colonnade.coding.columns import coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases
@@ -385,30 +385,25 @@ class Gradient(MomentMethod):
         }
         small = terms.rate * terms.people < 1
         warnings = ("An average batch has fewer than one person: raise rate.",) if small else ()
-        return Expectation(words, warnings, (_expected_error(study, algorithm, terms),))
+        return Expectation(words, warnings, (_expected_error(algorithm, terms),))
 
     def _schedule(self) -> gradient_descent.Schedule:
         options = self.get_params(deep=False)
         return gradient_descent.Schedule(**{name: value for name, value in options.items() if name != "scale"})
 
 
-def _expected_error(
-    study: "MomentStudy", algorithm: gradient_descent.GradientDescent, terms: gradient.GradientTerms
-) -> ExpectedError:
+def _expected_error(algorithm: gradient_descent.GradientDescent, terms: gradient.GradientTerms) -> ExpectedError:
     """Return by how much noise moves predictions. It is not known for an optimiser whose steps are not linear."""
     optimiser = descent.optimiser_of(algorithm.schedule.optimiser, algorithm.learning_rate(terms))
     if not isinstance(optimiser, descent.Sgd):
         return ExpectedError.not_known(
-            expected_errors.PREDICTION, expected_errors.RELATIVE, "steps of Adam are not linear in the noise"
+            expected_errors.PREDICTION, "in log-odds", "steps of Adam are not linear in the noise"
         )
-    (target,) = study._targets()
-    columns = AssumedColumns.of(features_of(algorithm.columns, signed=(target,)), target)
     return descent.expected_prediction_error(
-        columns,
+        AssumedColumns.of(algorithm.features),
         terms.people,
         steps=terms.steps,
         rate=terms.rate,
         deviation=algorithm.deviation(terms),
         optimiser=optimiser,
-        unhurried=descent.Sgd(algorithm.longest_step),
     )
