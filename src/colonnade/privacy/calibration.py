@@ -89,11 +89,14 @@ def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Frac
     if price.delta == 0:
         raise BadInput("Gaussian noise needs a positive delta.", remedy="For example delta=1e-6, below 1/people.")
     rho = _room(price, parts, besides)
+    if rho <= 0 and parts == 1 and besides == NOTHING:
+        raise BadInput(
+            "epsilon is too small for this delta: no order of the ledger's grid admits any Gaussian release.",
+            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
+        )
     if rho <= 0:
         raise BadInput(
-            "epsilon is too small for this delta: no order of the ledger's grid admits any Gaussian release."
-            if parts == 1 and besides == NOTHING
-            else "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
+            "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
             remedy="Raise epsilon or delta, or use a pure method (delta=0).",
         )
     return rho
