@@ -222,8 +222,7 @@ class Guard:
                 return AWAY
             self._before = None
             try:
-                self._gate.ledger.refuse_set_back()
-                return self._remembered(self._answer(data))
+                return self._answer_once_remembered(data)
             except RowsFailed as error:
                 self.stop(error)
                 return AWAY
@@ -291,6 +290,14 @@ class Guard:
         gate = self._row_orders.gate_for(plan.alignment)
         return self._row_orders.deliveries.path(gate.ledger_key(plan, step)[0])
 
+    def _answer_once_remembered(self, data: bytes) -> bytes:
+        """Answer nothing from a ledger that has gone back; answer once it is noted durably where the ledger stands."""
+        ledger = self._gate.ledger
+        ledger.refuse_set_back()
+        reply = self._answer(data)
+        ledger.remember_head()
+        return reply
+
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
         if not isinstance(request, messages.GetDescription | messages.GetAccount):
@@ -315,11 +322,6 @@ class Guard:
             self._describe(request) if isinstance(request, messages.GetDescription) else self._account(request)
         )
         return codec.encode(reply)
-
-    def _remembered(self, reply: bytes) -> bytes:
-        """Return a reply that may leave: the party has noted durably where its ledger stands."""
-        self._gate.ledger.remember_head()
-        return reply
 
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
