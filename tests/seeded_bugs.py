@@ -17,6 +17,7 @@ from tests.seeded import (
     people,
     prices,
     primitives,
+    refusals,
     showing,
     sketches,
     using,
@@ -39,4 +40,5 @@ SEEDED_BUGS = [
     *sketches.BUGS,
     *using.BUGS,
     *forged.BUGS,
+    *refusals.BUGS,
 ]

@@ -73,6 +73,26 @@ def test_the_output_file_holds_counts_errors_statement_and_receipt(tmp_path: Pat
     assert CANARY not in output.read_text(encoding="utf-8")
 
 
+def test_changed_data_need_a_new_version_and_a_preview_declares_none(tmp_path: Path) -> None:
+    study = make(tmp_path)
+    call("run", study)
+    before = heads(tmp_path)
+    bank().assign(age=40).to_csv(tmp_path / "bank.csv", index=False)
+    assert "version=2" in refused(call("run", study), "bad-input")
+    rewrite(tmp_path, edited(('data = "bank.csv"', 'data = "bank.csv"\nversion = 2')))
+    assert call("preview", study).exit_code == 0
+    assert heads(tmp_path) == before
+    assert call("run", study).exit_code == 0
+    assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 4, "telco": 3}
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "1.5", '"2"', "true"])
+def test_a_version_that_is_no_whole_number_is_refused_before_data_is_opened(tmp_path: Path, version: str) -> None:
+    study = make(tmp_path, edited(('data = "bank.csv"', f'data = "bank.csv"\nversion = {version}')))
+    assert "parties.bank.version" in refused(call("run", study), "bad-input")
+    assert not heads(tmp_path)
+
+
 def test_a_preview_spends_nothing_and_leaves_no_ledger(tmp_path: Path) -> None:
     result = call("preview", make(tmp_path))
     assert result.exit_code == 0, result.output

@@ -229,7 +229,7 @@ def test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_again(monke
         def crash(*_: object) -> None:
             raise MemoryError(f"row 17 is {gate._table.codes('segment')[17]}")
 
-        monkeypatch.setattr(gate._table, "joint_codes", crash)
+        monkeypatch.setattr(gate._ledger, "seal", crash)
         failed = ask(f, plan)
         assert isinstance(failed, Refused)
         assert failed.spent == pytest.approx(0.5)

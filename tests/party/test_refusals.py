@@ -9,6 +9,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, PartyAway
 from colonnade.party.gate import Gate
+from colonnade.party.guard import Guard
 from colonnade.party.refusals import AWAY, RowsFailed, among_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
@@ -17,7 +18,7 @@ from colonnade.protocol.messages import Ask, GetAccount, GetDescription, Post, P
 from tests.federations import SCHEMAS, federation, frames
 from tests.party.refusal_table import texts
 from tests.party.test_data_versions import opened
-from tests.party.test_gate import a_plan, ask, guards, replaced, spent
+from tests.party.test_gate import a_plan, ask, gate_of, guards, replaced, spent
 from tests.party.test_one_door import gradient, local, shares, sketches, sums
 
 READERS = ("load", "codes", "values", "joint_codes", "held", "present", "blocks")
@@ -64,9 +65,11 @@ def number_of_reads(study: Callable[[cn.Federation], None]) -> int:
     return watch.reads
 
 
-@pytest.mark.parametrize("error", [ValueError, BadInput, MemoryError, KeyError])
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_party_whose_rows_cannot_be_read_stops_and_says_what_a_stopped_party_says(name, error, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [*((name, BadInput) for name in STUDIES), *(("local", kind) for kind in (ValueError, MemoryError))],
+)
+def test_a_party_whose_rows_cannot_be_read_stops_and_says_what_a_stopped_party_says(name, error):
     reads = number_of_reads(STUDIES[name])
     for failing in sorted({1, 2, reads // 2, reads - 1, reads} - {0}):
         with pytest.MonkeyPatch.context() as patch, federation(120, epsilon=100.0) as f:
@@ -137,6 +140,45 @@ def test_a_failure_among_rows_passes_through_nested_blocks_with_its_first_cause(
 def test_an_interrupt_is_the_operators_own_and_stops_no_party():
     with pytest.raises(KeyboardInterrupt), among_rows():
         raise KeyboardInterrupt
+
+
+# No table stops a party, once it is open ---------------------------------------------------------------------------------------
+
+
+def extreme(kind: str) -> dict[str, pd.DataFrame]:
+    """The bank's table with one row again and again, or with values far outside their bounds; and ordinary ones."""
+    bank = frames(120)["bank"]
+    if kind == "all alike":
+        bank = bank.assign(age=40, segment="gold", default="no")
+    elif kind == "at a bound":
+        bank = bank.assign(age=18, segment="platinum", default="yes")
+    elif kind == "far outside":
+        bank = bank.assign(age=np.where(np.arange(len(bank)) % 2, 1e300, -1e300))
+    return {**frames(120), "bank": bank}
+
+
+def sizes_of(kind: str, name: str) -> list[tuple[str, int]]:
+    """What kind of reply the bank gave, and how long it was, one after the other."""
+    with federation(tables=extreme(kind), epsilon=100.0) as f:
+        notes = said(f)
+        try:
+            STUDIES[name](f)
+        except cn.ColonnadeError:  # the coordinator could make nothing of what it got, which is noise
+            assert guards(f)["bank"].failure is None
+        return [(type(codec.decode_reply(note)).__name__, len(note)) for note in notes]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in STUDIES if name != "sums"]
+)  # whose sizes are themselves disclosed by name
+@pytest.mark.parametrize("kind", ["all alike", "at a bound", "far outside"])
+def test_no_table_stops_a_party_or_changes_the_size_of_a_reply(kind, name):
+    assert sizes_of(kind, name) == sizes_of("ordinary", name)
+
+
+@pytest.mark.parametrize("kind", ["all alike", "at a bound", "far outside"])
+def test_no_table_stops_a_party_that_discloses(kind):
+    assert "Refused" not in {what for what, _ in sizes_of(kind, "sums")}
 
 
 # A file that changes under a party ---------------------------------------------------------------------------------------------
@@ -245,3 +287,36 @@ def test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table(name):
                             text.fits(reply.code, reply.message) for text in known
                         ), reply
     assert asked > 50
+
+
+# Inputs and sizes of what is disclosed ------------------------------------------------------------------------------------------
+
+
+def clustered(*, alike: bool, weight: float | None = None) -> tuple[bytes, Guard]:
+    """Ask the bank for its local clusters of a sample, of rows that are all different or all alike."""
+    bank = frames(60)["bank"].assign(age=40 if alike else frames(60)["bank"]["age"])
+    parties = {**frames(60), "bank": bank}
+    with federation(tables=parties) as f:
+        method = cn.methods.Coreset(gather=False)
+        model = cn.KMeans(3, columns=["bank.age", "telco.bill"], method=method, size=20, allow_nonprivate=True).fit(f)
+        sample = np.unique(gate_of(f)._earlier(model.plan_)("sample")["rows"])
+        inputs = pack(np.full(len(sample), 1.0 if weight is None else weight))
+        data = codec.encode(Ask(plan=model.plan_, step="clusters", inputs={"weights": inputs}))
+        return guards(f)["bank"].handle(data), guards(f)["bank"]
+
+
+def test_an_answer_has_one_size_however_many_different_rows_there_are():
+    shapes = {codec.decode_reply(clustered(alike=alike)[0]).array("centres").shape for alike in (False, True)}
+    assert shapes == {(3, 1)}
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1e300, 1e-300, 2.0**41])
+def test_weights_that_could_make_a_computation_fail_are_refused_before_a_row_is_read(weight):
+    data, guard = clustered(alike=False, weight=weight)
+    assert getattr(codec.decode_reply(data), "code", "answered") == "bad-input"
+    assert guard.failure is None
+
+
+@pytest.mark.parametrize("weight", [2.0**-40, 2.0**40])
+def test_weights_at_the_ends_of_their_range_stop_nobody(weight):
+    assert isinstance(codec.decode_reply(clustered(alike=False, weight=weight)[0]), Released)

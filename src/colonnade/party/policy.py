@@ -261,11 +261,11 @@ class Policy:
                 "The study promises privacy for steps in a value only (event level), which this party's policy does not allow.",
                 remedy='Ask with change="bounds", or have the party allow it: cn.Policy(event_level=True).',
             )
+        terms.require_version(plan)  # first: row orders of another version are not known any more, and are no other mistake
         if (plan.federation, plan.alignment, plan.people) != (terms.federation, terms.alignment, terms.people):
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
             raise PlanMismatch("The plan names parties that are not in this federation.")
-        terms.require_version(plan)
         plan.require_named()
         if len({(step.party, step.name) for step in plan.steps}) != len(plan.steps):
             raise PlanMismatch("The plan has two steps of the same name at one party.")

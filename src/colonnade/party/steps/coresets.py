@@ -244,6 +244,8 @@ def sampled_rows(earlier: Earlier, size: int, people: int) -> NDArray[np.int64]:
 
 MARGIN_SCALE = 2**32
 RESTARTS = 5
+LIGHTEST, HEAVIEST = 2.0**-40, 2.0**40
+"""Bounds on a coordinator's weights, far beyond any that follow from scores: sums and squares of them stay finite."""
 NULL = 1e-10
 
 
@@ -374,6 +376,6 @@ def _inverse_root(gram: Array) -> Array:
 
 def _weights(inputs: Mapping[str, NDArray[Any]], count: int) -> Array:
     weights = inputs.get("weights")
-    if weights is None or weights.shape != (count,) or not np.all(np.isfinite(weights)) or not np.all(weights > 0):
-        raise BadInput("A coreset has one positive weight per row.")
+    if weights is None or weights.shape != (count,) or not np.all((weights >= LIGHTEST) & (weights <= HEAVIEST)):
+        raise BadInput("A coreset has one positive weight per row, of ordinary size.")
     return weights.astype(np.float64)

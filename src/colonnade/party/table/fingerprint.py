@@ -127,8 +127,8 @@ def _of_ids(ids: Any, key: bytes) -> str:
 
 
 def _of_columns(source: Source, schema: Schema, key: bytes) -> dict[str, str]:
-    states = {name: _Hash(key) for name in schema}
-    for batch in source.batches(list(schema)):
+    states = {name: _Hash(key) for name in schema if name in source.columns}
+    for batch in source.batches(list(states)):
         for name, state in states.items():
             state.add(batch.column(name))
     return {name: state.hexdigest() for name, state in states.items()}
