@@ -175,7 +175,9 @@ class PrivacyStatement:
 
         It is counted on the same losses that `epsilon` composes. It is 0 where parties hold a key that the promise rests on.
         """
-        return min((opening.collusion(self.parties) for opening in self.openings), default=max(len(self.parties) - 1, 0))
+        return min(
+            (opening.collusion(self.parties) for opening in self.openings), default=max(len(self.parties) - 1, 0)
+        )
 
     @property
     def threshold(self) -> int | None:

@@ -22,9 +22,7 @@ PARTIES = ("bank", "telco", "a", "b", "c")
 TERMS = Terms(party="bank", schema=BANK, federation="f", alignment="a", people=100, parties=PARTIES)
 
 
-def a_plan(
-    *steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="moments", method="secure"
-) -> Plan:
+def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="moments", method="secure") -> Plan:
     return Plan(
         task=task,
         method=method,
@@ -54,13 +52,22 @@ def test_a_plan_that_asks_parties_it_does_not_name_is_refused():
         Policy().admit(plan, plan.steps[0], TERMS)
 
 
-CORESETS = {"coreset-rows": "coreset", "coreset-sample": "uniform", "coreset-total": "importance", "coreset-scores": "coreset"}
+CORESETS = {
+    "coreset-rows": "coreset",
+    "coreset-sample": "uniform",
+    "coreset-total": "importance",
+    "coreset-scores": "coreset",
+}
 
 
 @pytest.mark.parametrize("kind", CORESETS)
 @pytest.mark.parametrize(
     ("allowed", "task", "method"),
-    [("align", "alignment", "intersection"), ("Coreset", "moments", "secure"), ("Coreset", "pattern-count", "response")],
+    [
+        ("align", "alignment", "intersection"),
+        ("Coreset", "moments", "secure"),
+        ("Coreset", "pattern-count", "response"),
+    ],
 )
 def test_a_study_cannot_call_itself_something_else_than_its_steps_are(kind, allowed, task, method):
     plan = a_plan(a_step(kind), task=task, method=method)

@@ -185,7 +185,9 @@ class Policy:
             raise BadInput("compute_for_others is true or false.", remedy="For example compute_for_others=False.")
         nodes: object = self.compute_nodes
         if nodes is not None and (
-            isinstance(nodes, str) or not isinstance(nodes, Sequence) or any(not isinstance(node, str) for node in nodes)
+            isinstance(nodes, str)
+            or not isinstance(nodes, Sequence)
+            or any(not isinstance(node, str) for node in nodes)
         ):
             raise BadInput("compute_nodes is a list of members' names.", remedy='For example compute_nodes=["notary"].')
 

@@ -185,7 +185,9 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                 remedy=f"Write threshold = {max(1, self.collusion)}, or lower collusion.",
             )
         nodes, needed = len(self.computing), 2 * self.threshold + 1
-        if nodes < needed and self.threshold > 1:  # without three nodes there are no studies on shares, and no promise to keep
+        if (
+            nodes < needed and self.threshold > 1
+        ):  # without three nodes there are no studies on shares, and no promise to keep
             raise BadInput(
                 f"A threshold of {self.threshold} needs {needed} members that compute, and these papers have {nodes}.",
                 remedy=f"Add the cards of {needed - nodes} compute node{'s' if needed - nodes > 1 else ''} "

@@ -168,12 +168,12 @@ def create_federation(
         raise BadInput(
             "Two cards have the same name.", remedy="Give one of the members another name, and make its card again."
         )
-    (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     for party in not_computing:
         if party not in members:
             raise BadInput(f"No card is that of {party!r}.", remedy=f"The cards are those of {', '.join(members)}.")
         members[party] = msgspec.structs.replace(members[party], computes=False)
-    third = _third_node(members, folder)
+    seed = SystemRandomness().bytes(32)
+    third = _third_node(members, seed)
     papers = agreement.FederationAgreement(
         name=name,
         coordinator=agreement.CoordinatorAddress(host=host, port=port),
@@ -183,8 +183,10 @@ def create_federation(
         floor=agreement.Floor(min_people=min_people, max_epsilon=max_epsilon),
         alignment=None if people is None else people.alignment(),
     )
+    (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     if third is not None:
         papers = papers.signed_by(agreement.COORDINATOR, third)
+        _write_key(folder / "kits" / agreement.COORDINATOR, seed)
     made = provision(folder / "authority", host=host, port=port, sites=papers.sites, kits=folder / "kits")
     (folder / "federation.toml").write_text(papers.text(), encoding="utf-8")
     return made
@@ -222,15 +224,16 @@ def _card(path: Path) -> tuple[str, agreement.Signatory]:
     )
 
 
-def _third_node(members: dict[str, agreement.Signatory], folder: Path) -> Identity | None:
+def _third_node(members: dict[str, agreement.Signatory], seed: bytes) -> Identity | None:
     """Make the coordinator the third node where there are two members; return its identity."""
     if len(members) != FEWEST_NODES - 1:
         return None
-    seed = SystemRandomness().bytes(32)
-    kit = folder / "kits" / agreement.COORDINATOR
-    kit.mkdir(mode=0o700, exist_ok=True)
-    with os.fdopen(os.open(kit / "identity.key", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        file.write(seed.hex() + "\n")
     identity = Identity.from_seed(seed)
     members[agreement.COORDINATOR] = agreement.Signatory(role="compute", identity=identity.public.hex())
     return identity
+
+
+def _write_key(kit: Path, seed: bytes) -> None:
+    kit.mkdir(mode=0o700, exist_ok=True)
+    with os.fdopen(os.open(kit / "identity.key", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(seed.hex() + "\n")
