@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from colonnade.conversations.conversation import LedgerHeads, Member
+from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import LedgerHeads, Openings
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.event_log import Log, write_status
@@ -136,6 +137,10 @@ def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> Compute
         ) from None
     ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
     member = Member(
-        COORDINATOR, Identity.from_seed(seed), agreement.pinned(), LedgerHeads(ledgers, state / "node.heads")
+        COORDINATOR,
+        Identity.from_seed(seed),
+        agreement.pinned(),
+        LedgerHeads(ledgers, state / "node.heads"),
+        Openings(state / "node.openings.sqlite"),
     )
     return ComputeNode(member, agreement.identity, os.urandom)

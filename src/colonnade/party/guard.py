@@ -264,7 +264,7 @@ class Guard:
         if isinstance(request, messages.Recall):
             return self._recall(request) or codec.encode(messages.NotKept())
         if isinstance(request, messages.Conclude):
-            self._runs.forget()
+            self._runs.forget(request.plan)
             gate = self._row_orders.gate_for(request.plan.alignment)
             return gate.conclude(request.plan, request.step, request.values)
         if isinstance(request, messages.Propose):
@@ -293,20 +293,18 @@ class Guard:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
-            head = self._signed_head(request.plan)
-            return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
+            head, nonce = self._runs.member.standing(request.plan, request.nonce)
+            return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head, nonce=nonce)
         quoted = self._row_orders.gate_for(request.plan.alignment).quote(request.plan)
+        head, nonce = self._runs.member.standing(request.plan, request.nonce)
         return messages.Agreed(
             plan_hash=codec.digest(request.plan),
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
             unpaid=quoted.unpaid,
             disclosed=quoted.disclosed,
-            head=self._signed_head(request.plan),
+            head=head,
+            nonce=nonce,
         )
-
-    def _signed_head(self, plan: Plan) -> bytes:
-        member = self._runs.member
-        return b"" if member.heads is None else member.heads.signed(member.identity, codec.digest(plan))
 
     def _describe(self, request: messages.GetDescription) -> messages.Described:
         terms = self._gate.terms
@@ -345,9 +343,7 @@ class Guard:
 
     def _refusal(self, error: ColonnadeError) -> messages.Refused:
         """Return a refusal, with what was debited since this request came in. That is never refunded."""
-        return messages.Refused(
-            code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(self._before)
-        )
+        return messages.Refused.of(error, self._spent_since(self._before))
 
     def _spent_since(self, sequence: int | None) -> float | None:
         ledger = self._gate.ledger

@@ -8,8 +8,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from colonnade.conversations.conversation import LedgerHead, LedgerHeads, Member
+from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import LedgerHead, LedgerHeads, Openings
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -84,7 +85,7 @@ def serve_party(
     table = PrivateTable(party.source, party.schema, order=alignment.rows)
     gate = Gate(table, stricter(policy, papers.floor), terms, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
-    member = Member(name, identity, papers.pinned(), heads)
+    member = Member(name, identity, papers.pinned(), heads, Openings(folder / "openings.sqlite"))
     return Guard(gate, member, RowOrders(gate, alignment, folder / "alignments", ids))
 
 
@@ -94,8 +95,8 @@ def serve_node(
     """Put a compute node without data behind its own guard, on the terms of a federation's papers."""
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
-    fresh = (randomness or SystemRandomness()).bytes
-    return ComputeNode(Member(name, identity, papers.pinned(), heads), papers.identity, fresh)
+    member = Member(name, identity, papers.pinned(), heads, Openings(folder / "openings.sqlite"))
+    return ComputeNode(member, papers.identity, (randomness or SystemRandomness()).bytes)
 
 
 def cohort_of(path: Path, column: str) -> Any:
