@@ -16,13 +16,11 @@ file beside its ledger that only this user can read.
 import dataclasses
 import hashlib
 import os
-import socket
 import threading
 import traceback
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,10 +36,9 @@ from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
-from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.steps.kind import is_conversation
 
-__all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery", "serve"]
+__all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery"]
 
 
 class Deliveries:
@@ -351,49 +348,3 @@ class Guard:
             return None
         losses = [entry.loss for entry in ledger.entries() if entry.sequence > sequence and entry.loss is not None]
         return total(losses).epsilon(ledger.budget.delta) if losses else None
-
-
-class RequestHandler(Protocol):
-    """Anything that answers one request with one reply: a guard, or a guard that limits how many requests it takes."""
-
-    def handle(self, data: bytes) -> bytes:
-        """Answer one request."""
-        ...
-
-
-def serve(guard: RequestHandler, path: str | Path, *, ready: Callable[[], None] | None = None) -> None:
-    """Answer frames on a Unix socket that only this user can open, one connection at a time, until the process ends.
-
-    Parameters
-    ----------
-    guard
-        The party.
-    path
-        Where the socket is made; a stale socket from an earlier run is replaced.
-    ready
-        Called once the socket accepts connections.
-    """
-    path = Path(path)
-    path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        mask = os.umask(0o177)  # the socket is 0600 from the moment it exists
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(mask)
-        listener.listen()
-        if ready is not None:
-            ready()
-        while True:
-            connection, _ = listener.accept()
-            with connection, connection.makefile("rwb") as stream:
-                _converse(guard, cast("BinaryIO", stream))
-
-
-def _converse(guard: RequestHandler, stream: BinaryIO) -> None:
-    """Answer frames until the peer hangs up. A malformed frame ends the connection, not the guard."""
-    try:
-        while (data := read_frame(stream)) is not None:
-            write_frame(stream, guard.handle(data))
-    except (ProtocolError, OSError):
-        return

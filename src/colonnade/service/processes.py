@@ -64,7 +64,7 @@ def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeErr
 
 def run_guard(folder: PartyFolder, *, change_cap: bool = False) -> None:
     """Run as the guard: data, policy, ledger and keys, and no network."""
-    from colonnade.party.guard import serve
+    from colonnade.party.serving import serve
 
     log = Log(sys.stderr, folder.name, "guard")
     _refuse_the_network()
@@ -219,7 +219,7 @@ class Supervisor:
 
 
 class MonitoredEndpoint:
-    """An endpoint whose requests are counted, and which ends between two of them.
+    """An endpoint whose requests are counted, and which ends when none is under way.
 
     Parameters
     ----------
@@ -235,7 +235,8 @@ class MonitoredEndpoint:
         self._endpoint = endpoint
         self._log = log
         self._status = status
-        self._busy = False
+        self._lock = threading.RLock()  # a signal may come while this very thread holds it
+        self._under_way = 0
         self._ending = False
         self._answered = 0
         self._refused = 0
@@ -248,31 +249,41 @@ class MonitoredEndpoint:
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request, and note what kind it was and whether it was refused."""
-        self._busy = True
-        self._last = _kind(data)
-        self._write()
-        reply = self._endpoint.handle(data)
-        self._answered += 1
-        self._note(reply)
-        self._busy = False
-        if self._ending:
-            threading.Timer(0.5, os._exit, (0,)).start()  # once the reply is out
+        kind = _kind(data)
+        with self._lock:
+            if self._ending:
+                raise ConnectionAbortedError  # the client asks again, whoever answers by then
+            self._under_way += 1
+            self._last = kind
+            self._write()
+        try:
+            reply = self._endpoint.handle(data)
+            self._note(kind, reply)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if self._ending and not self._under_way:
+                    threading.Timer(0.5, self._exit).start()  # once the reply is out
         return reply
 
     def end(self, *_: int | FrameType | None) -> None:
-        """End now, or once the answer under way is out: what was paid for is not thrown away."""
-        self._ending = True
-        if not self._busy:
-            self._log.event("stopped", pid=os.getpid())
-            os._exit(0)
+        """End now, or once the answers under way are out: what was paid for is not thrown away."""
+        with self._lock:
+            self._ending = True
+            if not self._under_way:
+                self._exit()
 
-    def _note(self, reply: bytes) -> None:
-        if len(reply) > 65_536:
-            return
-        decoded = codec.decode_reply(reply)
-        if isinstance(decoded, messages.Refused):
-            self._refused += 1
-            self._log.event("refused", code=decoded.code, **self._last)
+    def _exit(self) -> None:
+        self._log.event("stopped", pid=os.getpid())
+        os._exit(0)
+
+    def _note(self, kind: dict[str, str | int], reply: bytes) -> None:
+        refusal = codec.decode_reply(reply) if len(reply) <= 65_536 else None
+        with self._lock:
+            self._answered += 1
+            if isinstance(refusal, messages.Refused):
+                self._refused += 1
+                self._log.event("refused", code=refusal.code, **kind)
 
     def _write(self) -> None:
         write_status(
