@@ -11,13 +11,13 @@ from colonnade.conversations.conversation import Conversation, Member
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
+from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused
 from colonnade.steps.kind import StepKind, is_conversation, kind_of
 
 __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
 
 AT_ONCE = 32
-"""Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.queue`), so that it seldom waits here."""
+"""Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.queue`): it seldom waits here."""
 
 IDLE = 120.0
 """Seconds after which a run that nobody has asked about makes room: longer than a coordinator waits for a party that is away."""

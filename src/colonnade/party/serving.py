@@ -1,9 +1,9 @@
 """A guard behind a Unix socket: frames in, frames out, for several clients at once.
 
 A client may hang up, reset, send half a frame or nonsense, or never read its answer. It loses its connection, and nobody else
-notices. Reading and writing are done for all clients side by side; the guard itself answers one request at a time. So a client that
-is slow keeps nobody waiting. There are so many connections at most. Where there is no room for another, the one that has waited
-for its client longest is hung up on.
+notices. All clients are read from and written to side by side, and the guard itself answers one request at a time, so a client
+that is slow keeps nobody waiting. There are so many connections at most. Where there is no room for another, the one that has
+waited for its client longest is hung up on.
 """
 
 import os

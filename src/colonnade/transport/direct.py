@@ -49,7 +49,7 @@ class Transport(Protocol):
 
 
 class Direct:
-    """Hand each request to its endpoint, all of a round at the same time. Rounds of several studies wait in line at each endpoint.
+    """Hand each request to its endpoint, all of a round at the same time; several rounds wait in line at each endpoint.
 
     Parameters
     ----------
