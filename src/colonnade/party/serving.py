@@ -24,6 +24,9 @@ CONNECTIONS = 64
 SILENCE = 120.0
 """Seconds that a client may neither send nor take anything before it is hung up on; a relay gives up sooner."""
 
+PATIENCE = 2.0
+"""Seconds that it may do so in any case; after that it makes room for another client, where there is none."""
+
 PIECE = 1 << 20
 """Bytes that are sent at a time: a client that takes them has not fallen silent, however long the answer is."""
 
@@ -67,7 +70,7 @@ def serve(
         finally:
             os.umask(mask)
         listener.listen(connections)
-        listener.settimeout(1.0)
+        listener.settimeout(0.25)
         if ready is not None:
             ready()
         _Server(guard, connections).run(listener)
@@ -118,10 +121,11 @@ class _Server:
     def _take(self, client: _Client) -> None:
         with self._changed:
             while len(self._clients) >= self._most and self._failure is None:
-                waiting = [one for one in self._clients if one.waits is not None]
-                if waiting:
-                    min(waiting, key=lambda one: one.waits or 0.0).hang_up()
-                self._changed.wait(1.0)
+                now = time.monotonic()
+                slow, longest = max(((now - (one.waits or now), one) for one in self._clients), key=lambda pair: pair[0])
+                if slow >= PATIENCE:
+                    longest.hang_up()
+                self._changed.wait(0.1)
             self._clients.add(client)
         try:
             self._pool.submit(self._converse, client)
