@@ -15,7 +15,7 @@ from colonnade.conversations import endpoint
 from colonnade.conversations.memory import Openings
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator import driver
-from colonnade.coordinator.queue import StudyQueue
+from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import Busy, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.plan import Plan
 from colonnade.protocol import codec

@@ -13,7 +13,7 @@ from colonnade.conversations import endpoint
 from colonnade.conversations.endpoint import Runs
 from colonnade.conversations.memory import LedgerHeads, Openings
 from colonnade.coordinator import driver
-from colonnade.coordinator.queue import StudyQueue
+from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import ProtocolError
 from colonnade.party import serving
 from colonnade.protocol import codec

@@ -17,7 +17,7 @@ from colonnade.steps.kind import StepKind, is_conversation, kind_of
 __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
 
 AT_ONCE = 32
-"""Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.queue`): it seldom waits here."""
+"""Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.driver`): it seldom waits here."""
 
 IDLE = 120.0
 """Seconds after which a run that nobody has asked about makes room: longer than a coordinator waits for a party that is away."""
@@ -150,7 +150,9 @@ class Runs:
         return answer
 
     def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None) -> _Run:
-        if self.member.openings.knows(plan, request.step):
+        if join is None and self.member.openings.knows(
+            plan, request.step
+        ):  # a data party asks its ledger, before it deals
             raise ReleaseLost("This step was opened before, and is opened once.")
         kind = conversation_kind(request.plan, request.step)
         if self.member.name not in kind.members(request.plan, request.step):

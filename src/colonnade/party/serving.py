@@ -21,6 +21,9 @@ from colonnade.protocol.codec import read_frame
 __all__ = ["RequestHandler", "serve"]
 
 CONNECTIONS = 64
+BACKLOG = 128
+"""Clients that may wait to be taken. A relay that finds this line full takes the guard for away, and comes again."""
+
 SILENCE = 120.0
 """Seconds that a client may neither send nor take anything before it is hung up on; a relay gives up sooner."""
 
@@ -69,7 +72,7 @@ def serve(
             listener.bind(str(path))
         finally:
             os.umask(mask)
-        listener.listen(connections)
+        listener.listen(BACKLOG)
         listener.settimeout(0.25)
         if ready is not None:
             ready()
@@ -122,7 +125,9 @@ class _Server:
         with self._changed:
             while len(self._clients) >= self._most and self._failure is None:
                 now = time.monotonic()
-                slow, longest = max(((now - (one.waits or now), one) for one in self._clients), key=lambda pair: pair[0])
+                slow, longest = max(
+                    ((now - (one.waits or now), one) for one in self._clients), key=lambda pair: pair[0]
+                )
                 if slow >= PATIENCE:
                     longest.hang_up()
                 self._changed.wait(0.1)

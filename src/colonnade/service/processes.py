@@ -250,20 +250,12 @@ class MonitoredEndpoint:
     def handle(self, data: bytes) -> bytes:
         """Answer one request, and note what kind it was and whether it was refused."""
         kind = _kind(data)
-        with self._lock:
-            if self._ending:
-                raise ConnectionAbortedError  # the client asks again, whoever answers by then
-            self._under_way += 1
-            self._last = kind
-            self._write()
+        self._begin(kind)
         try:
             reply = self._endpoint.handle(data)
             self._note(kind, reply)
         finally:
-            with self._lock:
-                self._under_way -= 1
-                if self._ending and not self._under_way:
-                    threading.Timer(0.5, self._exit).start()  # once the reply is out
+            self._leave()
         return reply
 
     def end(self, *_: int | FrameType | None) -> None:
@@ -272,6 +264,20 @@ class MonitoredEndpoint:
             self._ending = True
             if not self._under_way:
                 self._exit()
+
+    def _begin(self, kind: dict[str, str | int]) -> None:
+        with self._lock:
+            if self._ending:
+                raise ConnectionAbortedError  # the client asks again, whoever answers by then
+            self._under_way += 1
+            self._last = kind
+            self._write()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._under_way -= 1
+            if self._ending and not self._under_way:
+                threading.Timer(0.5, self._exit).start()  # once the reply is out
 
     def _exit(self) -> None:
         self._log.event("stopped", pid=os.getpid())

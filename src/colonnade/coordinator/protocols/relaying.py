@@ -184,7 +184,9 @@ def open_jointly(plan: Plan, step: str) -> messages.Rounds:
     if not closed:
         replies = kept  # opened before, and lost on the way to us
     elif len(closed) < len(joint.members):
-        raise ReleaseLost(f"{closed[0]!r} lost its part of this step when the others opened theirs. A step is opened once.")
+        raise ReleaseLost(
+            f"{closed[0]!r} lost its part of this step when the others opened theirs. A step is opened once."
+        )
     else:
         replies = yield from _run(plan, step, joint)
     shares, own = shares_of(joint.nodes, replies, joint.entries), _own(joint, replies)
