@@ -1,6 +1,7 @@
 """A federation's papers: what is signed, what is refused, and what parties open on their terms. No network is needed here."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import msgspec
@@ -342,6 +343,7 @@ def set_back(site: Site, name: str, keep) -> bytes:
     shutil.copy(keep, site.members[name].path / "ledger.sqlite")
     memory = (site.members[name].path / "ledger.head").read_bytes()
     (site.members[name].path / "ledger.head").unlink()
+    (site.members[name].path / "peers.heads").unlink(missing_ok=True)
     return memory
 
 
@@ -417,6 +419,16 @@ def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
     set_back(site, "bank", keep)
     with opened(site) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
         counts().fit(federation, repeat=4)
+
+
+def test_studies_at_once_raise_no_alarm_about_ledgers(site, tmp_path):
+    """Heads reach peers and coordinator in any order; every ledger is where it should be all the while."""
+    journal = StudyJournal(tmp_path / "state" / "studies.sqlite", site.papers)
+    with opened(site, journal) as federation, ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda repeat: counts().fit(federation, repeat=repeat), range(1, 13)))
+        assert (federation.budget().loc[["bank", "telco"]].releases == 12).all()
+        assert {study.status for study in journal.studies()} == {"done"}
+    journal.close()
 
 
 # A coordinator that forgets nothing -----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
 
 
 def _bugs() -> list[Bug]:
-    from colonnade.conversations.conversation import LedgerHeads
+    from colonnade.conversations.memory import LedgerHeads
     from colonnade.coordinator.journal import StudyJournal
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.service import served_party
@@ -40,7 +40,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "peers forget where a ledger stood",
-            replaced(LedgerHeads, "_checked", lambda self, party, head: head),
+            replaced(LedgerHeads, "_check", lambda self, party, head, floor: None),
             _on_a_site(papers.test_peers_refuse_a_party_whose_ledger_has_gone_back),
         ),
         Bug(

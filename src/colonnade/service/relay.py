@@ -25,7 +25,7 @@ IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
 AT_ONCE = 64
-KEPT = 4
+KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
 _PREFIX = 8
@@ -54,12 +54,12 @@ class Passage:
         self._block = bytearray()
         self.touched = clock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setblocking(False)  # also while connecting: a guard that takes nobody is away
         try:
             self._socket.connect(str(path))
         except OSError:
             self._socket.close()
             raise
-        self._socket.setblocking(False)
 
     def call(self, call: BlockCall) -> BlockAnswer:
         """Take a block, or give one."""
@@ -138,7 +138,7 @@ class Passage:
                 raise OSError
         whole = self._full() or self._read(self._size(), deadline)
         if self.through:
-            self._socket.close()  # the guard talks to one at a time
+            self._socket.close()  # a guard has so many connections and no more
         return whole
 
     def _read(self, count: int, deadline: float) -> bool:
@@ -203,7 +203,7 @@ class SiteRelay:
         return self._line.connected(COORDINATOR_CELL)
 
     def tick(self) -> None:
-        """Drop messages that nobody has asked about for a while: a guard talks to one at a time."""
+        """Drop messages that nobody has asked about for a while: a guard has so many connections and no more."""
         now = time.monotonic()
         with self._lock:
             for number, passage in list(self._passages.items()):
