@@ -258,7 +258,9 @@ class Policy:
                 "The study promises privacy for steps in a value only (event level), which this party's policy does not allow.",
                 remedy='Ask with change="bounds", or have the party allow it: cn.Policy(event_level=True).',
             )
-        terms.require_version(plan)  # first: row orders of another version are not known any more, and are no other mistake
+        terms.require_version(
+            plan
+        )  # first: row orders of another version are not known any more, and are no other mistake
         if (plan.federation, plan.alignment, plan.people) != (terms.federation, terms.alignment, terms.people):
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
