@@ -8,6 +8,7 @@ from tests.seeded import (
     clustering,
     coresets,
     estimates,
+    floors,
     forged,
     functional,
     gate,
@@ -39,4 +40,5 @@ SEEDED_BUGS = [
     *sketches.BUGS,
     *using.BUGS,
     *forged.BUGS,
+    *floors.BUGS,
 ]
