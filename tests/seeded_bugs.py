@@ -8,6 +8,7 @@ from tests.seeded import (
     clustering,
     coresets,
     estimates,
+    floors,
     forged,
     functional,
     gate,
@@ -45,4 +46,5 @@ SEEDED_BUGS = [
     *using.BUGS,
     *forged.BUGS,
     *refusals.BUGS,
+    *floors.BUGS,
 ]

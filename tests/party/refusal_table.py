@@ -75,6 +75,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 
 FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.conversations.conversation", "party"): PLAN,
+    ("colonnade.conversations.endpoint", "self._at_once"): CONSTANT,
     ("colonnade.party.gate", "cap"): LEDGER,
     ("colonnade.party.gate", "plan.price.delta"): PLAN,
     ("colonnade.party.gate", "self.terms.party"): DECLARED,
