@@ -593,7 +593,7 @@ def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_pat
             federation.align(size="hidden")
             federation.align("cohort", ids=["1", "2"])
             said = heard(lambda f=federation: f.align(size="hidden", capacity=30))
-            rows = federation.transport._endpoints["bank"]._gate.ledger.entries()
+            rows = federation.transport._endpoints["bank"]._guard._gate.ledger.entries()
             kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
         found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
     assert found[0] == found[1]

@@ -289,7 +289,7 @@ class Openings:
         except (sqlite3.Error, OSError):
             raise LedgerCorrupt(
                 "What this member has opened cannot be kept or read; nothing was opened.",
-                remedy=f"Make room, or repair {self._path.name} from a back-up.",
+                remedy="Make room on that member's disk, or restore its openings.sqlite from a back-up.",
             ) from None
 
 
