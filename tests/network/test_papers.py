@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 import colonnade as cn
 from colonnade.cli import members as federation_command
 from colonnade.coordinator.journal import StudyJournal
-from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
+from colonnade.coordinator.opening import _own_node
+from colonnade.errors import (
+    BadInput,
+    LedgerCorrupt,
+    NotEnoughComputeNodes,
+    PlanMismatch,
+    PolicyRefusal,
+    ProtocolError,
+    SchemaMismatch,
+)
 from colonnade.party.policy import Policy
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
@@ -22,6 +31,7 @@ from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
+from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Direct
 from tests.federations import frames
 from tests.network.served import Site
@@ -281,7 +291,7 @@ def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_un
     papers = signed(site, collusion=2, threshold=2)
     looser = [msgspec.structs.replace(papers, collusion=1, threshold=threshold).identity for threshold in (1, 2)]
     assert len({papers.identity, *looser}) == 3
-    with opened(site, papers=papers, compute_nodes=papers.nodes, collusion=papers.collusion) as federation:
+    with opened(site, papers=papers, compute_nodes=papers.nodes) as federation:
         plan = counts()._prepare(federation, 1)[1]
         assert plan.compute_nodes == ("bank", "telco", "notary", "auditor", "insurer")
         assert (plan.threshold, plan.collusion) == (2, 1)
@@ -317,6 +327,22 @@ def test_who_may_compute_is_in_the_papers_and_everybody_holds_to_it(tmp_path):
             reply = reply_to(federation, name, Propose(plan=forged))
             assert isinstance(reply, Refused)
             assert reply.message == "The plan names a compute node that this federation does not accept."
+
+
+def test_a_policy_file_says_for_whom_and_with_whom_a_party_computes_and_the_coordinator_is_told(site):
+    bank = site.members["bank"]
+    path = bank.path / "policy.toml"
+    rules = path.read_text()
+    path.write_text(rules + 'compute_for_others = false\ncompute_nodes = ["telco"]\n')
+    with opened(site) as federation:
+        described = federation.descriptions()["bank"]
+        assert (described.compute_for_others, described.compute_nodes) == (False, ("telco",))
+        with pytest.raises(NotEnoughComputeNodes, match="needs 3 compute nodes, and this study has 2"):
+            counts().fit(federation)
+    path.write_text(rules + 'compute_node = ["telco"]\n')
+    with pytest.raises(BadInput, match="unknown key 'compute_node'") as refusal:
+        bank.guard()
+    assert "compute_nodes" in refusal.value.remedy
 
 
 def test_a_party_signs_papers_in_which_it_does_not_compute(tmp_path):
@@ -522,6 +548,8 @@ def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
     papers = read_agreement(site.papers_path).check()
     assert papers.nodes == ("coordinator",)
     assert papers.threshold == 1
+    node = _own_node(papers, site.folder / "kits" / "coordinator", tmp_path)
+    assert node._member.floor == SharingFloor(1, 1, frozenset({"bank", "telco", "coordinator"}))
     assert (site.folder / "kits" / "coordinator" / "identity.key").stat().st_mode & 0o077 == 0
 
 

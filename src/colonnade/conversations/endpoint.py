@@ -182,7 +182,8 @@ def check_membership(plan: Plan, member: Member, federation: str) -> None:
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
     steps = {step.name for step in plan.steps if is_conversation(step)}
-    members = {name for step in steps for name in conversation_kind(plan, step).members(plan, step)}
+    members = set(plan.compute_nodes)  # of an even number of nodes a descent needs one less
+    members |= {name for step in steps for name in conversation_kind(plan, step).members(plan, step)}
     if not members <= set(member.pinned) or member.name not in members:
         raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
     if uses_compute_nodes(plan.steps):
