@@ -150,9 +150,8 @@ class Runs:
         return answer
 
     def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None) -> _Run:
-        if join is None and self.member.openings.knows(
-            plan, request.step
-        ):  # a data party asks its ledger, before it deals
+        # a data party asks its ledger instead, before it deals
+        if join is None and self.member.openings.knows(plan, request.step):
             raise ReleaseLost("This step was opened before, and is opened once.")
         kind = conversation_kind(request.plan, request.step)
         if self.member.name not in kind.members(request.plan, request.step):
@@ -166,13 +165,12 @@ class Runs:
     def _make_room(self) -> None:
         if len(self._runs) < self._at_once:
             return
-        now, oldest_first = self._clock(), sorted(self._runs.items(), key=lambda item: item[1].touched)
-        over = [plan for plan, run in oldest_first if run.conversation is None]
-        plan, run = next(((plan, self._runs[plan]) for plan in over), oldest_first[0])
-        if run.conversation is not None and now - run.touched < IDLE:
+        plan, run = min(self._runs.items(), key=lambda item: (item[1].conversation is not None, item[1].touched))
+        idle = self._clock() - run.touched
+        if run.conversation is not None and idle < IDLE:
             raise Busy(
                 f"This member has {self._at_once} studies under way, and takes no more at once.",
-                retry_in=min(max(IDLE - (now - run.touched), SHORTEST_WAIT), LONGEST_WAIT),
+                retry_in=min(max(IDLE - idle, SHORTEST_WAIT), LONGEST_WAIT),
             )
         del self._runs[plan]
 

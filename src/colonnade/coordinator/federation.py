@@ -39,7 +39,7 @@ class Federation:
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`
-    (parties on other machines).
+    (parties on other machines). Several threads may use one at once: their studies run side by side.
 
     Parameters
     ----------
