@@ -50,12 +50,19 @@ class Divided:
 
     def columns(self, kind: type) -> list[str]:
         """Return the columns of one kind."""
-        return [f"{party}.{name}" for party, schema in self.schemas.items() for name in schema if isinstance(schema[name], kind)]
+        return [
+            f"{party}.{name}"
+            for party, schema in self.schemas.items()
+            for name in schema
+            if isinstance(schema[name], kind)
+        ]
 
 
 def divide(name: str, frame: pd.DataFrame, target: str) -> Divided:
     """Deal a table's columns to three parties, with schemas made by one rule."""
-    kept = [c for c in frame.columns if frame[c].nunique() > 1 and not (_is_text(frame[c]) and frame[c].nunique() > FEW)]
+    kept = [
+        c for c in frame.columns if frame[c].nunique() > 1 and not (_is_text(frame[c]) and frame[c].nunique() > FEW)
+    ]
     frame = frame[kept].dropna().reset_index(drop=True)
     schemas: dict[str, dict[str, cn.Numeric | cn.Category]] = {party: {} for party in PARTIES}
     parts = {}
