@@ -156,9 +156,9 @@ def readme(results: dict) -> str:
         "",
         *(__doc__ or "").split("\n\n", 3)[3].strip().splitlines(),
         "",
-        f"**{summary['held']:.0%}** of previews with the default methods held ({BAR:.0%} asked); **{summary['unknown']:.0%}** did "
-        f"not know (at most {MOST_UNKNOWN:.0%} asked): {'met' if met else 'missed'}. {summary['cases']} cases; the slowest preview "
-        f"took {summary['slowest_preview']:.1f} s.",
+        f"**{summary['held']:.0%}** of previews with the default methods held ({BAR:.0%} asked).",
+        f"**{summary['unknown']:.0%}** did not know (at most {MOST_UNKNOWN:.0%} asked). The bar is {'met' if met else 'missed'}.",
+        f"{summary['cases']} cases; the slowest preview took {summary['slowest_preview']:.1f} s.",
         "",
         "| set | estimator | method | ε | foretold | measured | |",
         "|---|---|---|---|---|---|---|",

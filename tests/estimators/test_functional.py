@@ -164,7 +164,7 @@ def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name, pri
     assert preview.statement.epsilon() == study.privacy_.epsilon()
 
 
-@pytest.mark.parametrize(("price", "warned"), [(0.01, True), (5.0, False)])
+@pytest.mark.parametrize(("price", "warned"), [(0.01, True), (50.0, False)])
 def test_a_preview_says_when_the_noise_would_drown_everything(price, warned):
     with federation() as f:
         warnings = STUDIES["linear"](epsilon=price).preview(f).warnings
