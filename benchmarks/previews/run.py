@@ -67,11 +67,12 @@ def studies(data: Divided, epsilon: float, *, every: bool) -> Iterator[tuple[Any
 
 
 def _whole_columns(data: Divided) -> list[str]:
-    """Return one column of whole numbers from each party that has one; none if fewer than two do."""
+    """Return one column of whole numbers, not negative, from each party that has one; none if fewer than two do."""
     chosen: dict[str, str] = {}
     for name in data.columns(cn.Numeric):
-        if float(data.frame[name].mod(1).abs().max()) == 0 and data.frame[name].min() >= 0:
-            chosen.setdefault(name.partition(".")[0], name)
+        party, _, column = name.partition(".")
+        if data.schemas[party][column].integer and data.schemas[party][column].low >= 0:
+            chosen.setdefault(party, name)
     return list(chosen.values()) if len(chosen) > 1 else []
 
 

@@ -155,3 +155,12 @@ def test_notebooks_see_tables_and_never_markup_of_somebody_else(federation):
     assert html.escape(hostile) in shown[3]
     assert "a preview; nothing is spent" in shown[1]
     assert "<table" in shown[2]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_preview_prints_what_its_range_assumes_and_nothing_where_data_does_not_matter(name, federation):
+    preview = STUDIES[name]().preview(federation)
+    (error,) = preview.errors
+    assert error.depends == (f"assuming {error.assumes}" in str(preview))
+    assert error.depends == (f"assuming {html.escape(error.assumes)}" in preview._repr_html_())
+    assert error.depends or error.value is None or error.interval == (error.value, error.value)

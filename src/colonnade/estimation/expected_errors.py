@@ -116,6 +116,11 @@ class ExpectedError:
             return None
         return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
 
+    @property
+    def depends(self) -> bool:
+        """Whether the error depends on what is assumed about data."""
+        return self.interval is not None and self.interval[0] < self.interval[1]
+
     def __repr__(self) -> str:
         if self.interval is None:
             return f"{self.quantity}: unknown, because {self.unknown}"
