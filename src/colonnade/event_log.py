@@ -22,7 +22,11 @@ __all__ = ["EVENTS", "FIELDS", "Event", "Log", "read_events", "read_status", "wr
 
 EVENTS = frozenset(
     {
+        "answered",
         "block-refused",
+        "certificate-ends",
+        "certificate-refused",
+        "certificate-renewed",
         "connected",
         "disconnected",
         "exited",
@@ -40,7 +44,20 @@ EVENTS = frozenset(
     }
 )
 FIELDS = frozenset(
-    {"attempt", "bytes", "bytes_in", "bytes_out", "code", "party", "people", "pid", "child", "reason", "request"}
+    {
+        "attempt",
+        "bytes",
+        "bytes_in",
+        "bytes_out",
+        "code",
+        "days",
+        "party",
+        "people",
+        "pid",
+        "child",
+        "reason",
+        "request",
+    }
     | {"seconds", "sequence", "spent", "status", "step", "study", "turn"}
 )
 _PLAIN = re.compile(r"[\w .:/-]{0,80}", re.ASCII)

@@ -107,16 +107,8 @@ class Site:
         pd.DataFrame({"person_id": sorted(common)}).to_parquet(self.folder / "cohort.parquet")
         cards = []
         for name, member in self.members.items():
-            card = member.card()
-            entries = {
-                "name": name,
-                "role": card.role,
-                "identity": card.identity,
-                "ledger": card.ledger,
-                "schema": card.schema,
-            }
             path = self.folder / f"{name}.card.toml"
-            path.write_text("\n".join(f'{key} = "{value}"' for key, value in entries.items() if value))
+            path.write_text(member.card_text())
             cards.append(path)
         federation_command.init_federation(
             self.folder, card=cards, cohort=self.folder / "cohort.parquet", host=host, port=port, name="test",
@@ -131,12 +123,10 @@ class Site:
             self.hand_out(name)
 
     def hand_out(self, name: str) -> None:
-        """Give a member the papers and its kit."""
+        """Give a member the papers as they are, signed or not, and its certificate."""
         member = self.members[name]
         (member.path / "federation.toml").write_text(self.papers_path.read_text())
-        kit = member.path / "kit"
-        if not kit.exists():
-            kit.symlink_to(self.folder / "kits" / name)
+        member.kit.install(self.folder / "kits" / name, name)
 
     @property
     def papers(self):

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 import colonnade as cn
 from colonnade.cli import members as federation_command
 from colonnade.coordinator.journal import StudyJournal
-from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
+from colonnade.errors import (
+    BadInput,
+    LedgerCorrupt,
+    LoosePermissions,
+    PlanMismatch,
+    PolicyRefusal,
+    ProtocolError,
+    SchemaMismatch,
+)
 from colonnade.party.policy import Policy
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
@@ -319,7 +327,7 @@ def test_a_schema_template_is_made_from_names_and_types_and_never_from_values(tm
         made.ledger().close()
         assert (made.path / name).stat().st_mode & 0o077 == 0
     (made.path / "identity.key").chmod(0o644)
-    with pytest.raises(BadInput, match="read by other users"):
+    with pytest.raises(LoosePermissions, match="read by other users"):
         made.identity()
 
 

@@ -1,9 +1,10 @@
 """Commands about members: `party` (make a folder, show its card, serve it) and `federation` (make papers, sign them).
 
 A member's *card* is what is public about it. A federation's *papers* (federation.toml) hold all cards and rules; every member
-signs them. A *kit* is a site's certificate and key for the network.
+signs them. A *kit* is a site's key for the network, which it makes itself, and the certificate to it.
 """
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,20 @@ import typer
 from colonnade.cli import screen
 from colonnade.errors import BadInput
 
-__all__ = ["card", "check", "federation", "init_federation", "init_party", "party", "renew", "serve", "sign", "status"]
+__all__ = [
+    "card",
+    "check",
+    "federation",
+    "init_federation",
+    "init_party",
+    "install",
+    "party",
+    "renew",
+    "request",
+    "serve",
+    "sign",
+    "status",
+]
 
 party = typer.Typer(
     help="One member of a federation: make its folder, serve it, show its status.", no_args_is_help=True
@@ -21,9 +35,27 @@ party = typer.Typer(
 federation = typer.Typer(help="A federation's papers: make them, sign them, check them.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The member's folder.")]
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SOURCE", exists=True, file_okay=False, help="A federation's folder, or this member's kit out of it."
+    ),
+]
 PapersPath = Annotated[
     Path, typer.Argument(metavar="PAPERS", exists=True, dir_okay=False, help="The papers, for example federation.toml.")
 ]
+
+
+CoordinatorRequest = Annotated[
+    Path | None,
+    typer.Option(
+        "--coordinator-request",
+        exists=True,
+        dir_okay=False,
+        help="The coordinator's request, from `coordinator request`; else its key is made here.",
+    ),
+]
+Days = Annotated[float, typer.Option("--days", min=0.0001, max=3650.0, help="How many days certificates last.")]
 
 
 @party.command("init")
@@ -65,8 +97,40 @@ def card(folder: Folder) -> None:
 
 
 @party.command()
+def request(
+    folder: Folder,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make a new key; the old one serves until its certificate is installed.")
+    ] = False,
+) -> None:
+    """Print a request for a certificate to this member's own key, for `colonnade federation renew --request`."""
+    from colonnade.service.party_folder import PartyFolder
+
+    screen.line(PartyFolder(folder).certificate_request(new_key=new_key).text())
+
+
+@party.command()
+def install(folder: Folder, source: Source) -> None:
+    """Put the papers and the certificate that a federation's folder has for this member in place, while it runs or before."""
+    _install(folder, source)
+
+
+def _install(folder: Path, source: Path) -> None:
+    from colonnade.service.party_folder import PartyFolder
+
+    papers, certificate = PartyFolder(folder).install(source)
+    if papers:
+        screen.line("papers       signed by all; a guard that runs reads them when it is restarted")
+    screen.line(f"certificate  {certificate.words(time.time())}; a relay that runs takes it over within seconds")
+
+
+@party.command()
 def serve(
     folder: Folder,
+    install: Annotated[
+        Path | None,
+        typer.Option("--install", exists=True, file_okay=False, help="First install papers and certificate from here."),
+    ] = None,
     change_cap: Annotated[
         bool, typer.Option("--change-cap", help="Record policy.toml's [budget] as the new cap of the ledger.")
     ] = False,
@@ -74,6 +138,8 @@ def serve(
     """Start the guard and the relay, and watch over both until this process is ended."""
     from colonnade.service.processes import serve_member
 
+    if install is not None:
+        _install(folder, install)
     raise typer.Exit(serve_member(folder, change_cap=change_cap, report=screen.report))
 
 
@@ -132,8 +198,10 @@ def init_federation(
     collusion: Annotated[int, typer.Option("--collusion", help="Parties that may pool with the coordinator.")] = 1,
     min_people: Annotated[int, typer.Option("--min-people", help="The least number of people in any study.")] = 1,
     max_epsilon: Annotated[float | None, typer.Option("--max-epsilon", help="The most one release may cost.")] = None,
+    coordinator_request: CoordinatorRequest = None,
+    days: Days = 360.0,
 ) -> None:
-    """Write federation.toml from the members' cards, and have NVIDIA FLARE make one start-up kit per site.
+    """Write federation.toml from the members' cards, and sign one certificate per site.
 
     With two parties and no compute node among the cards, the coordinator becomes the third node, with an identity of its own.
     """
@@ -149,10 +217,12 @@ def init_federation(
         min_people=min_people,
         max_epsilon=max_epsilon,
         people=None if cohort is None else federation_setup.PublicList(cohort, id),
+        coordinator_request=coordinator_request,
+        days=days,
     )
     screen.line(f"written: {folder / 'federation.toml'}; each member reads and signs it: colonnade federation sign")
     for site, kit in made.items():
-        screen.line(f"written: {kit} (send it to {site} by a channel that others cannot read)")
+        screen.line(f"written: {kit} (for {site}: a certificate, and nothing secret)")
     screen.line(f"keep     {folder / 'authority'} offline: it can make certificates")
 
 
@@ -184,9 +254,25 @@ def check(papers: PapersPath) -> None:
 @federation.command()
 def renew(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True, help="Where `init` put papers and kits.")],
+    request: Annotated[
+        list[Path] | None,
+        typer.Option("--request", exists=True, help="A member's `party request`, for a certificate to the key in it."),
+    ] = None,
+    coordinator_request: CoordinatorRequest = None,
+    days: Days = 360.0,
+    new_authority: Annotated[
+        bool,
+        typer.Option("--new-authority", help="Go over to a new authority; the former one stays trusted meanwhile."),
+    ] = False,
+    forget_former: Annotated[
+        bool, typer.Option("--forget-former", help="Trust the new authority alone: once every site has its new kit.")
+    ] = False,
 ) -> None:
-    """Make new certificates for every site; the papers, and what was signed, stay as they are."""
-    from colonnade.service import federation_setup
+    """Make a new certificate for every site, while the federation runs; the papers, and what was signed, stay as they are."""
+    from colonnade.service.federation_setup import Renewal
+    from colonnade.service.federation_setup import renew as make_new
 
-    for site, kit in federation_setup.renew_kits(folder).items():
-        screen.line(f"renewed: {kit} (send it to {site})")
+    wanted = Renewal(request or (), coordinator_request, days, new_authority, forget_former)
+    for site, certificate in make_new(folder, wanted).items():
+        where = "" if site == "coordinator" else f"; there: colonnade party install FOLDER {site}"
+        screen.line(f"renewed: {folder / 'kits' / site} ({certificate.words(time.time())}{where})")

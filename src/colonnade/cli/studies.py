@@ -5,13 +5,17 @@ from typing import Annotated
 
 import typer
 
+from colonnade.cli import screen
+
 __all__ = [
     "coordinator",
     "demo",
     "evaluate",
+    "install",
     "predict",
     "preview",
     "report",
+    "request",
     "resume",
     "run",
     "run_connected",
@@ -129,6 +133,36 @@ def run_connected(study: StudyPath, output: Output = None, patience: Patience = 
     from colonnade.cli import running
 
     running.run_over_network(study.resolve(), study.read_text(encoding="utf-8"), output, patience)
+
+
+@coordinator.command()
+def request(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The coordinator's kit.")],
+    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as in the papers.")],
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make a new key; the old one serves until its certificate is installed.")
+    ] = False,
+) -> None:
+    """Print a request for a certificate to the coordinator's own key, for `colonnade federation init` and `renew`."""
+    from colonnade.service.authority import SiteRequest
+    from colonnade.transport.kit import Kit
+
+    screen.line(SiteRequest(host, Kit(folder, "server").request(host, new_key=new_key).decode()).text())
+
+
+@coordinator.command()
+def install(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The coordinator's kit.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", exists=True, file_okay=False, help="kits/coordinator.")],
+    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as in the papers.")],
+) -> None:
+    """Put the coordinator's certificate in place, while it runs or before."""
+    import time
+
+    from colonnade.transport.kit import Kit
+
+    found = Kit(folder, "server").install(source, host)
+    screen.line(f"certificate  {found.words(time.time())}; a coordinator that runs takes it over within seconds")
 
 
 @coordinator.command()

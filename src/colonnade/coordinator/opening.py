@@ -12,6 +12,7 @@ from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.event_log import Log, write_status
 from colonnade.privacy.accounting import Budget
+from colonnade.private_files import read_hex
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.schema import Schema
@@ -103,6 +104,7 @@ def open_connection(
             changed=lambda connected: write_status(
                 state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
             ),
+            memory=state / "certificates.status",
         )
     except BaseException:
         journal.close()
@@ -128,8 +130,8 @@ def _kit(folder: Path) -> Path:
 
 def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
     try:
-        seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
-    except (OSError, ValueError):
+        seed = read_hex(kit / "identity.key")
+    except BadInput:
         raise BadInput(
             "The coordinator is a compute node of this federation, and its kit has no identity.key.",
             remedy="Use the kit that `colonnade federation init` made for the coordinator.",

@@ -18,12 +18,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from colonnade.errors import ColonnadeError
+from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, write_status
 from colonnade.protocol import agreement, codec, messages
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint
-from colonnade.transport.kit import Kit, require_engine
+from colonnade.transport.kit import require_engine
 
 __all__ = ["MonitoredEndpoint", "Supervisor", "run_guard", "run_relay", "serve_member"]
 
@@ -52,13 +52,17 @@ def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeErr
     folder = PartyFolder(path.resolve())
     require_engine()  # imported by the relay alone: the guard's process never has it
     log = Log(sys.stderr, folder.name, "supervisor")
-    Kit(folder.path / "kit").credentials("client")
+    folder.require_safe()
+    try:
+        folder.kit.credentials()
+    except CertificateExpired as error:
+        report(error)  # the relay waits for a new one, and the guard answers its operator
     try:
         agreement.read_agreement(folder.papers).check()
     except ColonnadeError as error:
         log.event("papers-refused", code=error.code)
         raise
-    children = {"guard": lambda: run_guard(folder, change_cap=change_cap), "relay": lambda: run_relay(folder)}
+    children = {"guard": lambda: run_guard(folder, change_cap=change_cap), "relay": lambda: run_relay(folder, report)}
     return Supervisor(children, log, report).run()
 
 
@@ -78,14 +82,20 @@ def run_guard(folder: PartyFolder, *, change_cap: bool = False) -> None:
     serve(monitored, folder.socket, ready=monitored.ready)
 
 
-def run_relay(folder: PartyFolder) -> None:
+def run_relay(folder: PartyFolder, report: Callable[[ColonnadeError], None] = lambda _: None) -> None:
     """Run as the relay: the network and the guard's socket. It reads only the kit in the folder."""
     from colonnade.service.relay import SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(sys.stderr, folder.name, "relay")
     relay = SiteRelay(
-        folder.name, guard=folder.socket, address=where.address, kit=folder.path / "kit", host=where.host, log=log
+        folder.name,
+        guard=folder.socket,
+        address=where.address,
+        kit=folder.kit.folder,
+        host=where.host,
+        log=log,
+        report=report,
     )
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
@@ -96,6 +106,7 @@ def run_relay(folder: PartyFolder) -> None:
             {
                 "pid": os.getpid(),
                 "connected": relay.connected,
+                "fault": None if relay.fault is None else relay.fault.message,
                 "bytes_in": relay.bytes_in,
                 "bytes_out": relay.bytes_out,
             },
