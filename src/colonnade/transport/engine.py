@@ -232,8 +232,8 @@ class Line:
         self._closed = False
         # FLARE's threads would keep a finished process alive; atexit comes too late, once they have been waited for
         threading._register_atexit(self.close)  # type: ignore[attr-defined]  # noqa: SLF001
-        for connector in self._connectors():
-            connector.driver.connect = functools.partial(self._connect, connector.driver.connect)
+        manager = core.communicator.conn_manager
+        manager.start_connector = functools.partial(self._start_connector, manager.start_connector)
         self._cell.start()
 
     def renew(self) -> None:
@@ -283,6 +283,10 @@ class Line:
 
     def _connectors(self) -> list[Any]:
         return list(self._cell.core_cell.communicator.conn_manager.connectors.values())
+
+    def _start_connector(self, start: Callable[[Any], None], connector: Any) -> None:
+        connector.driver.connect = functools.partial(self._connect, connector.driver.connect)
+        start(connector)
 
     def _connect(self, connect: Callable[[Any], None], connector: Any) -> None:
         """Connect as FLARE does, which tries again in silence whatever went wrong; say so where it is a certificate."""
