@@ -186,8 +186,30 @@ def test_the_floor_of_the_papers_lies_under_every_policy(site):
 # Ledgers that went back -----------------------------------------------------------------------------------------------
 
 
-def set_back(site: Site, name: str, keep) -> None:
+def set_back(site: Site, name: str, keep) -> bytes:
+    """Put back an older ledger, as if the whole folder were restored; return what the party would have remembered of it."""
     shutil.copy(keep, site.members[name].path / "ledger.sqlite")
+    memory = (site.members[name].path / "ledger.head").read_bytes()
+    (site.members[name].path / "ledger.head").unlink()
+    return memory
+
+
+def test_a_served_party_refuses_every_method_from_a_ledger_that_has_gone_back(site, tmp_path):
+    """Its coordinator is new each time, and so remembers nothing; its peers are not asked."""
+    keep, bank = tmp_path / "backup.sqlite", site.members["bank"]
+    with opened(site) as federation:
+        shutil.copy(bank.path / "ledger.sqlite", keep)
+        counts(method="response").fit(federation)
+    memory = set_back(site, "bank", keep)
+    with opened(site) as federation:
+        (bank.path / "ledger.head").write_bytes(memory)
+        for method in ("response", "independent", "secure"):
+            with pytest.raises(LedgerCorrupt, match="gone back"):
+                counts(method=method).fit(federation, repeat=2)
+        with pytest.raises(LedgerCorrupt, match="gone back"):
+            federation.budget()
+    with pytest.raises(LedgerCorrupt, match="gone back"):
+        bank.guard()
 
 
 def test_peers_refuse_a_party_whose_ledger_has_gone_back(site, tmp_path):

@@ -32,6 +32,7 @@ from pyarrow import feather
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
+from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.table.private_table import PrivateTable
@@ -108,12 +109,8 @@ def _frame(table: Any) -> pd.DataFrame:
 def _write(table: Any, path: Path) -> None:
     """Write a file for this user alone, and put it in place at once: a crash leaves all of it or nothing."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+    with replacing(path) as file:
         feather.write_feather(table, file, compression="uncompressed")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 class RowOrders:
@@ -222,7 +219,8 @@ class Guard:
         with self._one_at_a_time:
             self._before = None
             try:
-                return self._answer(data)
+                self._gate.ledger.refuse_set_back()
+                return self._remembered(self._answer(data))
             except ColonnadeError as error:
                 return codec.encode(self._refusal(error))
             except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote data
@@ -305,6 +303,11 @@ class Guard:
         )
         return codec.encode(reply)
 
+    def _remembered(self, reply: bytes) -> bytes:
+        """Return a reply that may leave: the party has noted durably where its ledger stands."""
+        self._gate.ledger.remember_head()
+        return reply
+
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
         self._gate.terms.require_version(request.plan)
@@ -377,9 +380,11 @@ class Guard:
 
     def _refusal(self, error: ColonnadeError) -> messages.Refused:
         """Return a refusal, with what was debited since this request came in. That is never refunded."""
-        return messages.Refused(
-            code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(self._before)
-        )
+        try:
+            spent = self._spent_since(self._before)
+        except ColonnadeError:  # the ledger cannot be read any more, and the error says what it had paid
+            spent = (error.spent or {}).get(self._gate.terms.party)
+        return messages.Refused(code=error.code, message=error.message, remedy=error.remedy, spent=spent)
 
     def _spent_since(self, sequence: int | None) -> float | None:
         ledger = self._gate.ledger

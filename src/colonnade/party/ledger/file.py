@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
+from colonnade.durable_file import sync_folder
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA
 
@@ -183,14 +184,8 @@ class LedgerFile:
     def _sync_folder(self) -> None:
         # a process killed while it committed may have removed its journal without syncing the folder: the rows that we
         # can read would then be undone by a power cut, after we had acted on them
-        if os.name != "posix":
-            return
         try:
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self._path.parent)
         except OSError:
             raise LedgerCorrupt("The ledger's folder cannot be synced to disk; nothing was released.") from None
 
