@@ -20,8 +20,7 @@ from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
 from colonnade.party.ledger.chain import LedgerState, RowChain
-from colonnade.party.ledger.file import LedgerFile
-from colonnade.party.ledger.head_memory import HeadMemory
+from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
 from colonnade.privacy.accounting import NOTHING, Loss

@@ -25,8 +25,7 @@ import msgspec
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
-from colonnade.party.ledger.file import LedgerFile
-from colonnade.party.ledger.head_memory import HeadMemory
+from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
