@@ -27,7 +27,17 @@ from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
 
-__all__ = ["RowOrder", "align", "common_ids", "common_order", "normal_ids", "read_ids", "text_bytes", "unaligned"]
+__all__ = [
+    "RowOrder",
+    "align",
+    "common_ids",
+    "common_order",
+    "normal_ids",
+    "read_ids",
+    "require_capacity",
+    "text_bytes",
+    "unaligned",
+]
 
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
@@ -86,6 +96,18 @@ def _require_distinct(text: Any, party: str) -> None:
         raise BadInput(
             f"Party {party!r}: {' and '.join(faults)} ids once they are in their normal form.",
             remedy="Every row needs an id of its own: drop or merge these rows first, or agree on other rules.",
+        )
+
+
+def require_capacity(ids: Any, capacity: int | None, *, party: str) -> None:
+    """Refuse, towards the owner who opens a table, a list that is longer than its declared capacity.
+
+    Nothing on request depends on the length of a list, so this is the one place where it is compared.
+    """
+    if capacity is not None and ids is not None and len(ids) > capacity:
+        raise BadInput(
+            f"Party {party!r}: the table has more ids than the declared capacity of {capacity:,}.",
+            remedy="Declare a larger one, which is public: capacity= of its policy.",
         )
 
 
