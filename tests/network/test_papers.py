@@ -154,11 +154,14 @@ def test_a_coordinator_that_presents_other_papers_is_refused(site):
 
 def test_a_party_opens_with_the_ledger_schema_and_people_of_the_papers_only(site, tmp_path):
     bank = site.members["bank"]
-    (bank.path / "ledger.sqlite").rename(tmp_path / "kept.sqlite")
+    kept = {name: (bank.path / name).rename(tmp_path / name) for name in ("ledger.sqlite", "ledger.head")}
     with pytest.raises(LedgerCorrupt, match="another ledger"):
         bank.guard()
     (bank.path / "ledger.sqlite").unlink()
-    (tmp_path / "kept.sqlite").rename(bank.path / "ledger.sqlite")
+    kept["ledger.head"].rename(bank.path / "ledger.head")
+    with pytest.raises(LedgerCorrupt, match="gone back, or is another one"):
+        bank.guard()  # it does not even make a new one where one was used
+    kept["ledger.sqlite"].rename(bank.path / "ledger.sqlite")
     schema = (bank.path / "schema.toml").read_text()
     (bank.path / "schema.toml").write_text(schema.replace("upper = 95", "upper = 94"))
     with pytest.raises(SchemaMismatch, match="schema"):
