@@ -34,13 +34,7 @@ def draw_up(folder: Path, tables: dict[str, pd.DataFrame], bound: float) -> Path
         table.to_parquet(folder / f"{name}.parquet")
         made = PartyFolder.create(folder / name, name=name, role="data")
         columns = [f"{column} = {{ lower = {-bound}, upper = {bound} }}" for column in table.columns if column != "id"]
-        lines = [
-            f'data = "{folder / name}.parquet"',
-            'id = "id"',
-            'cohort = "../cohort.parquet"',
-            "[columns]",
-            *columns,
-        ]
+        lines = ['id = "id"', 'cohort = "../cohort.parquet"', "[columns]", *columns]
         (made.path / "schema.toml").write_text("\n".join(lines))
         (made.path / "policy.toml").write_text("[budget]\nepsilon = 1000.0\ndelta = 1e-5\n")
         card = made.card()
@@ -64,6 +58,7 @@ def draw_up(folder: Path, tables: dict[str, pd.DataFrame], bound: float) -> Path
     for name in tables:
         (folder / name / "federation.toml").write_text((folder / "federation.toml").read_text())
         (folder / name / "kit").symlink_to(folder / "kits" / name)
+        PartyFolder(folder / name).load([folder / f"{name}.parquet"])
     return folder / "federation.toml"
 
 

@@ -60,11 +60,12 @@ def main() -> None:
 def run(work: Path) -> None:
     organisations = three_organisations(people=2_000)
 
-    print("\n# At each organisation: a folder with its key, its schema and its policy")
+    print("\n# At each organisation: a folder with its key, its schema, its policy, and a checked copy of its table")
     for name, organisation in organisations.items():
         organisation.frame.to_csv(work / f"{name}.csv", index=False)
         colonnade("party", "init", name, "--name", name, "--data", f"{name}.csv", "--id", organisations.id)
         fill_in(work / name, dict(organisation.schema))
+        colonnade("party", "load", name, f"{name}.csv")
         colonnade("party", "card", name, output=work / f"{name}.card.toml")
 
     print("\n# At the member that draws up the papers: federation.toml, and a start-up kit for each site")

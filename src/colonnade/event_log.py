@@ -34,6 +34,7 @@ EVENTS = frozenset(
         "message-refused",
         "papers-refused",
         "refused",
+        "refused-to-run",
         "restarted",
         "started",
         "stopped",

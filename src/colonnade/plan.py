@@ -102,7 +102,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     repeat
         1 for the first draw; a higher number is a new draw at a new price.
     data_versions
-        Which declared version of its data each party is asked about; a party that declares none is not in it.
+        Which declared version of its data each of ``parties`` is asked about.
     """
 
     task: str

@@ -10,7 +10,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from colonnade.errors import AlreadyRunning, BadInput, DiskFull, LoosePermissions, disk_is_full
+from colonnade.durable_file import replacing
+from colonnade.errors import AlreadyRunning, BadInput, LoosePermissions
 
 __all__ = [
     "lock_folder",
@@ -63,42 +64,15 @@ def read_hex(path: Path) -> bytes:
 
 def write_new(path: Path, content: bytes) -> None:
     """Write a file for this user alone, on disk before this returns; refuse to touch one that exists."""
-    try:
-        _write(path, content, os.O_EXCL)
-    except FileExistsError:
-        raise BadInput(f"{path} exists already.", remedy="Name a file that does not exist yet.") from None
+    if path.exists():
+        raise BadInput(f"{path} exists already.", remedy="Name a file that does not exist yet.")
+    replace_file(path, content)
 
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file for this user alone in one step: a reader meets all of it, or all of what was there before."""
-    part = path.with_name(f".{path.name}.part")
-    _write(part, content, os.O_TRUNC)
-    part.replace(path)
-    _sync_folder(path.parent)
-
-
-def _write(path: Path, content: bytes, how: int) -> None:
-    try:
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | how, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _sync_folder(path.parent)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if disk_is_full(error):
-            raise DiskFull(f"{path.name} cannot be written: the disk is full.") from None
-        raise BadInput(f"{path} cannot be written.", remedy="Check the folder and its permissions.") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with replacing(path) as file:
+        file.write(content)
 
 
 @contextlib.contextmanager

@@ -75,6 +75,7 @@ class Site:
         self.budget = cn.Budget(epsilon=epsilon, delta=1e-5)
         self.members = members((*parties, *nodes))
         self.schemas = {party: SCHEMAS[party] for party in parties}
+        self.versions = dict.fromkeys(self.parties, 1)
         self.lives: dict[str, int] = {}
         self.endpoints: dict[str, Guard | ComputeNode] = {}
         self.seeds: dict[tuple[str, bytes], list[bytes]] = {}
@@ -95,7 +96,10 @@ class Site:
             federation = codec.federation_digest(self.schemas)
             self.endpoints[name] = ComputeNode(self.members[name], federation, randomness.bytes)
             return
-        tables = {party: cn.Party(self.tables[party], schema=SCHEMAS[party]) for party in self.parties}
+        tables = {
+            party: cn.Party(self.tables[party], schema=SCHEMAS[party], version=self.versions[party])
+            for party in self.parties
+        }
         ids = {party: read_ids(tables[party].source, "person_id", party=party) for party in self.parties}
         self.endpoints[name] = tables[name].open(
             name,

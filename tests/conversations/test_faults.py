@@ -243,7 +243,8 @@ def test_when_the_last_reply_is_lost_the_shares_that_were_kept_are_sent_again(na
 
 def test_a_party_that_only_computes_sends_its_share_again_too(site):
     plan = site.plan()
-    plan = replaced(plan, parties=("bank", "telco"), steps=plan.steps[:2])
+    versions = dict.fromkeys(("bank", "telco"), 1)
+    plan = replaced(plan, parties=("bank", "telco"), steps=plan.steps[:2], data_versions=versions)
     assert "insurer" in plan.compute_nodes
     site.lose = lambda party, request: _lose(site, party, request, "telco", LAST)
     fails(site, plan)

@@ -26,7 +26,7 @@ def run(name: str, *, freeze: bool) -> dict[str, Any]:
         with recorder.frozen(name):
             return run(name, freeze=False)
     open_, study = STUDIES[name]
-    with open_() as federation:
+    with recorder.seeded(), open_() as federation:
         watching = recorder.watch(federation)
         results = study(federation)
     return {

@@ -1,8 +1,8 @@
 """What a coordinator sees of a study, reduced to released values; every import of an internal module of this folder is here.
 
 A redesign may change how messages look, where modules are and what a plan's hash is. Then `said` and `told` (how a frame is
-read), `frozen` (where choices follow from a plan's hash) and `disturbed` are adapted, and nothing else: what is compared is
-values only, never frames, hashes, request ids, letters, shares or times.
+read), `frozen` (where choices follow from a plan's hash), `seeded` (where seeds come from) and `disturbed` are adapted, and
+nothing else: what is compared is values only, never frames, hashes, request ids, letters, shares or times.
 
 Shares and sealed letters are left out on purpose. What is opened from shares shows where the coordinator sends it on: in the
 values that it has parties keep (`Conclude`), in the inputs of the next turn, or in what the estimator learned.
@@ -19,12 +19,19 @@ import numpy as np
 
 from colonnade.conversations import union as union_run
 from colonnade.coordinator.protocols import relaying as relay
+from colonnade.party.gate import AdmittedStep, Gate
+from colonnade.party.handles import Reservation
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret
 from colonnade.secure.keys import Secret
 from colonnade.steps import sums as coreset
+from colonnade.steps.alignment import ListMatching
+from colonnade.steps.local import Membership
+from colonnade.steps.score_table import ScoreHistogram
 from tests.golden.summary import Sequences
+
+_WORD = 2**64 - 1
 
 Values = Iterator[tuple[str, str, np.ndarray]]
 """A step, the name of a value in it, and the value."""
@@ -94,6 +101,47 @@ def watch(federation: Any) -> Watching:
     """Note what passes this federation's coordinator from now on."""
     federation.transport = watching = Watching(federation.transport)
     return watching
+
+
+def _of_columns(table: Any, admitted: AdmittedStep, key: bytes) -> bytes:
+    """Hash the columns of a step with Horner's rule modulo 2⁶⁴ in eight lanes, as reservations once did."""
+    odd, total = int.from_bytes(hashlib.sha256(key).digest()[:8], "big") | 1, table.people
+    names, half = admitted.step.columns, admitted.half
+    words = [np.ascontiguousarray(table._column(name)).view(np.uint32) for name in names]
+    if isinstance(half, ScoreHistogram) or isinstance(getattr(half, "category", None), Membership):
+        words.append(table.present(names).astype(np.uint32))
+    for column in words:
+        total = _folded(column, odd, total)
+    return total.to_bytes(8, "big")
+
+
+def _folded(words: np.ndarray, odd: int, total: int) -> int:
+    lanes, whole = [total] * 8, len(words) // 8 * 8
+    for start in range(0, whole, 8):
+        lanes = [lane * odd + int(word) & _WORD for lane, word in zip(lanes, words[start : start + 8], strict=True)]
+    for word in (*lanes, *map(int, words[whole:])):
+        total = total * odd + word & _WORD
+    return total
+
+
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Have reserved steps draw their noise from the seeds of the recording, whose last eight bytes were a hash of the columns."""
+    reserve = Gate.reserve
+
+    def reserved(self: Gate, admitted: AdmittedStep, loss: Any) -> Reservation:
+        randomness = self._randomness
+
+        def drawn(_: int) -> bytes:
+            key = randomness.bytes(24)
+            return key + _of_columns(self._table, admitted, key)
+
+        other = randomness if isinstance(admitted.half, ListMatching) else SimpleNamespace(bytes=drawn)
+        with mock.patch.object(self, "_randomness", other):
+            return reserve(self, admitted, loss)
+
+    with mock.patch.object(Gate, "reserve", reserved):
+        yield
 
 
 @contextmanager

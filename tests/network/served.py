@@ -89,14 +89,13 @@ class Site:
         self.members = {name: PartyFolder(folder / name) for name in (*parties, *nodes)}
         self.draw_up(host=host, port=port or free_port())
         self.sign()
+        for name in parties:
+            self.members[name].load([folder / f"{name}.parquet"])
 
     def _make_party(self, name: str, epsilon: float, test_key: bytes | None) -> None:
-        data = self.folder / f"{name}.parquet"
-        self.tables[name].to_parquet(data)
+        self.tables[name].to_parquet(self.folder / f"{name}.parquet")
         made = PartyFolder.create(self.folder / name, name=name, role="data", test_key=test_key)
-        schema = (
-            f'data = "{data}"\nid = "person_id"\ncohort = "../cohort.parquet"\n[columns]\n{columns_of(SCHEMAS[name])}\n'
-        )
+        schema = f'id = "person_id"\ncohort = "../cohort.parquet"\n[columns]\n{columns_of(SCHEMAS[name])}\n'
         (made.path / "schema.toml").write_text(schema)
         (made.path / "policy.toml").write_text(
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-5\n[policy]\nevent_level = true\n"

@@ -162,11 +162,14 @@ def test_a_coordinator_that_presents_other_papers_is_refused(site):
 
 def test_a_party_opens_with_the_ledger_schema_and_people_of_the_papers_only(site, tmp_path):
     bank = site.members["bank"]
-    (bank.path / "ledger.sqlite").rename(tmp_path / "kept.sqlite")
+    kept = {name: (bank.path / name).rename(tmp_path / name) for name in ("ledger.sqlite", "ledger.head")}
     with pytest.raises(LedgerCorrupt, match="another ledger"):
         bank.guard()
     (bank.path / "ledger.sqlite").unlink()
-    (tmp_path / "kept.sqlite").rename(bank.path / "ledger.sqlite")
+    kept["ledger.head"].rename(bank.path / "ledger.head")
+    with pytest.raises(LedgerCorrupt, match="gone back, or is another one"):
+        bank.guard()  # it does not even make a new one where one was used
+    kept["ledger.sqlite"].rename(bank.path / "ledger.sqlite")
     schema = (bank.path / "schema.toml").read_text()
     (bank.path / "schema.toml").write_text(schema.replace("upper = 95", "upper = 94"))
     with pytest.raises(SchemaMismatch, match="schema"):
@@ -194,8 +197,30 @@ def test_the_floor_of_the_papers_lies_under_every_policy(site):
 # Ledgers that went back -----------------------------------------------------------------------------------------------
 
 
-def set_back(site: Site, name: str, keep) -> None:
+def set_back(site: Site, name: str, keep) -> bytes:
+    """Put back an older ledger, as if the whole folder were restored; return what the party would have remembered of it."""
     shutil.copy(keep, site.members[name].path / "ledger.sqlite")
+    memory = (site.members[name].path / "ledger.head").read_bytes()
+    (site.members[name].path / "ledger.head").unlink()
+    return memory
+
+
+def test_a_served_party_refuses_every_method_from_a_ledger_that_has_gone_back(site, tmp_path):
+    """Its coordinator is new each time, and so remembers nothing; its peers are not asked."""
+    keep, bank = tmp_path / "backup.sqlite", site.members["bank"]
+    with opened(site) as federation:
+        shutil.copy(bank.path / "ledger.sqlite", keep)
+        counts(method="response").fit(federation)
+    memory = set_back(site, "bank", keep)
+    with opened(site) as federation:
+        (bank.path / "ledger.head").write_bytes(memory)
+        for method in ("response", "independent", "secure"):
+            with pytest.raises(LedgerCorrupt, match="gone back"):
+                counts(method=method).fit(federation, repeat=2)
+        with pytest.raises(LedgerCorrupt, match="gone back"):
+            federation.budget()
+    with pytest.raises(LedgerCorrupt, match="gone back"):
+        bank.guard()
 
 
 def test_peers_refuse_a_party_whose_ledger_has_gone_back(site, tmp_path):

@@ -36,6 +36,7 @@ def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, ta
         threshold=threshold,
         collusion=collusion,
         steps=steps,
+        data_versions=dict.fromkeys(parties, 1),
     )
 
 
@@ -136,22 +137,24 @@ def test_rows_of_one_list_have_fingerprints_of_their_own():
         assert len(bodies) == len(set(bodies)) == 2
 
 
-def test_an_order_that_was_kept_for_other_rows_is_not_used(tmp_path):
-    def simulate(flip: bool) -> cn.Federation:
+@pytest.mark.parametrize("flip", [False, True])
+def test_an_order_that_was_kept_for_an_older_version_is_not_used_whether_or_not_rows_have_changed(tmp_path, flip):
+    def simulate(version: int) -> cn.Federation:
         frames = {name: table(ids) for name, ids in LISTS.items()}
-        frames["bank"] = frames["bank"].iloc[::-1].reset_index(drop=True) if flip else frames["bank"]
+        frames["bank"] = frames["bank"].iloc[::-1].reset_index(drop=True) if flip and version == 2 else frames["bank"]
         return cn.Federation.simulate(
-            {name: cn.Party(frame, schema=SCHEMA) for name, frame in frames.items()},
+            {name: cn.Party(frame, schema=SCHEMA, version=version) for name, frame in frames.items()},
             id="id",
             budget=cn.Budget(epsilon=3.0, delta=1e-5),
             aligned=False,
             ledger_dir=tmp_path,
         )
 
-    with simulate(False) as f:
+    with simulate(1) as f:
         f.align(size="hidden", capacity=100)
         name = f.alignment
-    with simulate(True) as f, pytest.raises(PlanMismatch):
-        cn.Federation(f.transport, parties=f.parties, alignment=name)
-    with simulate(False) as f:
+    with simulate(1) as f:
         assert cn.Federation(f.transport, parties=f.parties, alignment=name).people > 0
+    with simulate(2) as f, pytest.raises(PlanMismatch):
+        cn.Federation(f.transport, parties=f.parties, alignment=name)
+    assert not list(tmp_path.rglob("*.alignment"))

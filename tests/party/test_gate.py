@@ -113,7 +113,7 @@ def test_a_new_title_is_the_same_question_and_gets_the_same_bytes():
         ]
         assert len({guards(f)["bank"].handle(codec.encode(one)) for one in asked}) == 1
         assert spent(f) == pytest.approx(0.5)
-        assert [entry.about for entry in gate_of(f).ledger.entries()[1:]] == [About(title="one")]
+        assert [entry.about for entry in gate_of(f).ledger.entries()[2:]] == [About(title="one")]
 
 
 def test_another_body_under_the_same_id_is_refused():
@@ -143,8 +143,9 @@ def test_cosmetic_changes_to_a_plan_are_new_questions_at_a_new_price_and_stop_at
         {"relation": "replace"},
         {"version": 1},
         {"version": 3},
+        {"data_versions": {}},
         {"data_versions": {"bank": 1}},
-        {"data_versions": {"mint": 1}},
+        {"data_versions": {"bank": 1, "telco": 1, "mint": 1}},
         {"parties": ("bank", "bank")},
         {"parties": ("bank", "mint")},
     ],

@@ -230,13 +230,7 @@ def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened
     assert len(set(noises)) == 5
 
 
-def test_data_that_changed_after_payment_and_a_missing_key_are_refused(opened) -> None:
-    opened.part.begin()
-    opened.federation.close()
-    tables = frames(PEOPLE)
-    tables["bank"].loc[0, "age"] = 19 if tables["bank"].loc[0, "age"] != 19 else 20
-    with pytest.raises(ProtocolError, match="changed"):
-        opened.reopen(tables).begin()
+def test_a_descent_without_a_key_is_refused(opened) -> None:
     other = opened.gate.join(_plan(steps=21), STEP)
     with pytest.raises(ProtocolError, match="key"):
         other.begin()

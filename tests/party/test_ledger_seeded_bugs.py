@@ -20,14 +20,27 @@ from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
 from colonnade.party.ledger.chain import LedgerState, RowChain
-from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import SCHEMA, Ceiling
+from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
 from colonnade.privacy.accounting import NOTHING, Loss
+from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
 from tests.party import test_ledger_faults as faults
 from tests.party import test_ledger_file as outside
+
+
+def _remembers_before_the_commit(patch):
+    honest = RowChain.append
+
+    def append(self, facts, seed=None):
+        honest(self, facts, seed)
+        if self._state is not None:
+            digest = ledger_rows.row_hash(facts)
+            HeadMemory(self._file.path).keep(Head(self._state.genesis.ledger, facts.sequence, digest, 0))
+
+    patch.setattr(RowChain, "append", append)
 
 
 @dataclass(frozen=True)
@@ -288,6 +301,26 @@ SEEDED_BUGS = [
         "a cap is lowered below what was spent",
         _lowers_a_cap_below_what_was_spent,
         alone.test_invariant_5_every_refusal_leaves_the_ledger_as_it_was_and_says_so,
+    ),
+    Bug(
+        "a ledger that went back is opened",
+        lambda patch: patch.setattr(HeadMemory, "check", lambda self, continues: None),
+        memory.test_a_party_does_not_open_a_ledger_that_went_back,
+    ),
+    Bug(
+        "requests are answered from a ledger that went back",
+        lambda patch: patch.setattr(SqliteLedger, "refuse_set_back", lambda self: None),
+        memory.test_no_method_is_answered_from_a_ledger_that_went_back_and_neither_is_the_budget,
+    ),
+    Bug(
+        "a message leaves before its ledger is remembered",
+        lambda patch: patch.setattr(SqliteLedger, "remember_head", lambda self: None),
+        memory.test_a_message_leaves_once_its_ledger_is_remembered_and_the_memory_is_its_owners_alone,
+    ),
+    Bug(
+        "a row is remembered before it is committed",
+        _remembers_before_the_commit,
+        memory.test_wherever_a_party_is_cut_off_its_ledger_is_not_behind_its_memory_and_it_goes_on,
     ),
 ]
 

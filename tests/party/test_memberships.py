@@ -132,14 +132,6 @@ def test_presence_is_a_value_in_any_of_the_columns(columns, expected):
     assert table(np.array([4, -1, 2])).present(columns).astype(int).tolist() == [expected[4], 0, expected[2]]
 
 
-def test_the_fingerprint_notices_a_number_that_appears_at_the_midpoint():
-    other = FRAME.copy()
-    other.loc[3, "x"] = 0.0
-    changed = PrivateTable(Source(other), SCHEMA)
-    assert table().fingerprint(["x", "y"], b"k") == changed.fingerprint(["x", "y"], b"k")
-    assert table().fingerprint(["x", "y"], b"k", presence=True) != changed.fingerprint(["x", "y"], b"k", presence=True)
-
-
 @pytest.mark.parametrize("parties", [2, 3])
 def test_secure_weights_are_the_true_counts_of_the_released_centres_memberships(parties):
     tables = split(groups("exact", people=600, width=2 * parties), parties)

@@ -67,6 +67,8 @@ def _opened(file: Path) -> "Iterator[SqliteLedger]":
 
 
 def _print_rows(opened: "SqliteLedger") -> None:
+    from colonnade.service.checks import version_in_words
+
     budget, delta = opened.budget, opened.budget.delta
     rows = [
         (
@@ -81,6 +83,7 @@ def _print_rows(opened: "SqliteLedger") -> None:
     ]
     screen.print_table(["row", "written (UTC)", "kind", "what", "epsilon", "answer"], rows)
     screen.line(f"party {opened.party}; ledger {opened.identity}{'; FOR TESTS ONLY' if opened.test else ''}")
+    screen.line(f"data      {version_in_words(opened)}")
     screen.line(f"spent     ε={opened.spent().epsilon(delta):.9g} at δ={delta:g}")
     screen.line(f"cap       ε={budget.epsilon:.9g} at δ={delta:g}")
     screen.line(f"remaining ε={opened.remaining():.9g}")

@@ -1,4 +1,4 @@
-"""Commands about members: `party` (make a folder, show its card, serve it) and `federation` (make papers, sign them).
+"""Commands about members: `party` (make a folder, load a table, serve it) and `federation` (make papers, sign them).
 
 A member's *card* is what is public about it. A federation's *papers* (federation.toml) hold all cards and rules; every member
 signs them. A *kit* is a site's key for the network, which it makes itself, and the certificate to it.
@@ -20,6 +20,7 @@ __all__ = [
     "init_federation",
     "init_party",
     "install",
+    "load",
     "party",
     "renew",
     "request",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 party = typer.Typer(
-    help="One member of a federation: make its folder, serve it, show its status.", no_args_is_help=True
+    help="One member of a federation: make its folder, load its table, serve it, show its status.", no_args_is_help=True
 )
 
 federation = typer.Typer(help="A federation's papers: make them, sign them, check them.", no_args_is_help=True)
@@ -62,7 +63,10 @@ Days = Annotated[float, typer.Option("--days", min=0.0001, max=3650.0, help="How
 def init_party(
     folder: Folder,
     name: Annotated[str, typer.Option("--name", help="The member's name in the federation, a plain word.")],
-    data: Annotated[Path | None, typer.Option("--data", exists=True, help="A .parquet or .csv file.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", exists=True, help="A .parquet or .csv file: only its column names and types are read."),
+    ] = None,
     id: Annotated[str, typer.Option("--id", help="The column by which people are known.")] = "person_id",  # noqa: A002
     node: Annotated[bool, typer.Option("--node", help="A compute node: no data, no policy, no ledger.")] = False,
     test_key: Annotated[
@@ -85,6 +89,8 @@ def init_party(
         screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
         screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
     screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
+    if data is not None:
+        screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
     screen.line(f"next:    colonnade party card {folder} > {name}.card.toml, for the federation's papers")
 
 
@@ -94,6 +100,33 @@ def card(folder: Folder) -> None:
     from colonnade.service.party_folder import PartyFolder
 
     screen.line(PartyFolder(folder).card_text())
+
+
+@party.command()
+def load(
+    folder: Folder,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE", exists=True, dir_okay=False, help="A .parquet or .csv file; several are one table."
+        ),
+    ],
+) -> None:
+    """Check a table, keep a copy of it in the folder, and declare it as the next version of this party's data.
+
+    A running party takes it over before its next request. What was kept of the version before ends with it: pending steps,
+    kept answers, row orders, and the old copy. The budget does not.
+    """
+    from colonnade.service.checks import serving_version
+    from colonnade.service.party_folder import PartyFolder
+
+    loaded = PartyFolder(folder).load(files)
+    screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
+    serving = serving_version(folder)
+    if serving is None:
+        screen.line(f"next:    colonnade party serve {folder}; a party that is busy takes the version over by itself")
+    elif serving == loaded.version:
+        screen.line("taken over by the running party")
 
 
 @party.command()
@@ -150,14 +183,18 @@ def status(
         bool, typer.Option("--check", help="Print nothing; exit 1 unless the guard answers and the relay is connected.")
     ] = False,
 ) -> None:
-    """Show whether guard and relay are running, the connection, the last request, bytes and budget."""
-    from colonnade.service.checks import member_status
+    """Show whether guard and relay are running, the data version, the connection, the last request, bytes and budget."""
+    from colonnade.service.checks import data_version, member_status
 
     found = member_status(folder)
     if check:
         raise typer.Exit(0 if found.well else 1)
     screen.line(f"member    {found.name} ({found.role})")
     screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
+    if found.stopped:
+        screen.line(f"stopped   {found.stopped}")
+    if found.role == "data":
+        screen.line(f"data      {data_version(folder)}")
     screen.line(f"last      {found.last or 'nothing yet'}; {found.answered} answered, {found.refused} refused")
     if found.running:
         screen.line(f"relay     {'connected to' if found.connected else 'waiting for'} the coordinator")

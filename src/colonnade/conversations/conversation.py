@@ -13,7 +13,6 @@ coefficients of a random linear combination of that chunk. A dealing of too high
 nothing is opened (docs/proofs/secure-arithmetic.md#degree-check).
 """
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives import constant_time
 from numpy.typing import NDArray
 
+from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -161,14 +161,9 @@ class LedgerHeads:
 
     def _write(self, heads: Mapping[str, LedgerHead]) -> None:
         """Put the new file in place at once, on disk, before anything that depends on it leaves."""
-        if self._path is None:
-            return
-        part = self._path.with_suffix(".part")
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(msgspec.msgpack.encode(heads))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self._path)
+        if self._path is not None:
+            with replacing(self._path) as file:
+                file.write(msgspec.msgpack.encode(heads))
 
 
 def _decoded(party: str, data: bytes) -> LedgerHead:

@@ -230,6 +230,7 @@ def align(
         findings = federation.study(algorithm, plan, title=f"align(mode={mode!r})", progress=progress or shown)
     order = findings.value
     federation.alignment, federation.people, federation.union = order.identity, order.people, mode == "union"
+    federation.data_versions = dict(plan.data_versions)
     return Alignment(mode, disclosed, order.identity, order.people, findings)
 
 
@@ -280,6 +281,7 @@ def alignment_plan(
         parties=federation.parties,
         steps=algorithm.steps(),
         repeat=repeat,
+        data_versions={name: reply.version for name, reply in described.items()},
     )
     return algorithm, plan, disclosed
 

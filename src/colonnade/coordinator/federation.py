@@ -12,7 +12,7 @@ from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
-from colonnade.coordinator.opening import SimulatedParty, check_schemas, open_connection, simulated_nodes
+from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -86,7 +86,7 @@ class Federation:
         self.collusion = collusion
         described = self.descriptions(alignment)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
-        self.alignment, self.people, self.union = _one_order(described)
+        self.alignment, self.people, self.union, self.data_versions = one_order(described)
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
@@ -334,7 +334,7 @@ class Federation:
     def _on(self, order: str) -> Self:
         """Return the same parties on another order of rows that they keep."""
         other = copy.copy(self)
-        other.alignment, other.people, other.union = _one_order(self.descriptions(order))
+        other.alignment, other.people, other.union, other.data_versions = one_order(self.descriptions(order))
         return other
 
     # Studies ------------------------------------------------------------------------------------------------------------
@@ -377,6 +377,7 @@ class Federation:
             collusion=min(self.collusion, threshold, len(asked) - 1),
             steps=steps,
             repeat=repeat,
+            data_versions={name: self.data_versions[name] for name in asked},
         )
 
     def quote(self, plan: Plan) -> driver.Quote:
@@ -489,11 +490,3 @@ class Federation:
         if any(not isinstance(reply, kind) for reply in replies.values()):
             raise ProtocolError(f"A party answered {type(request).__name__} with something else.")
         return cast("dict[str, _Reply]", replies)
-
-
-def _one_order(described: Mapping[str, Described]) -> tuple[str, int, bool]:
-    """Return the order of rows that all parties describe: its name, its number of people, and whether it is a union."""
-    orders = {(reply.alignment, reply.people) for reply in described.values()}
-    if len(orders) != 1 or any(reply.party != name for name, reply in described.items()):
-        raise SchemaMismatch("The parties do not agree on one order of rows.", remedy="Call federation.align() again.")
-    return *orders.pop(), any(reply.union for reply in described.values())

@@ -15,13 +15,14 @@ from colonnade.privacy.accounting import Budget
 from colonnade.private_files import read_hex
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
+from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
-__all__ = ["Connection", "SimulatedParty", "check_schemas", "open_connection", "simulated_nodes"]
+__all__ = ["Connection", "SimulatedParty", "check_schemas", "one_order", "open_connection", "simulated_nodes"]
 
 Policy_contra = TypeVar("Policy_contra", contravariant=True)
 
@@ -110,6 +111,15 @@ def open_connection(
         journal.close()
         raise
     return Connection(agreement, WithLocalNodes(far, near) if near else far, journal)
+
+
+def one_order(described: Mapping[str, Described]) -> tuple[str, int, bool, dict[str, int]]:
+    """Return the order of rows that all parties describe: its name, its people, whether it is a union, and data versions."""
+    orders = {(reply.alignment, reply.people) for reply in described.values()}
+    if len(orders) != 1 or any(reply.party != name for name, reply in described.items()):
+        raise SchemaMismatch("The parties do not agree on one order of rows.", remedy="Call federation.align() again.")
+    union = any(reply.union for reply in described.values())
+    return *orders.pop(), union, {name: reply.version for name, reply in described.items()}
 
 
 def check_schemas(agreement: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:

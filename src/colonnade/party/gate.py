@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
+from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.handles import Quoted, Reservation
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
@@ -49,11 +49,6 @@ __all__ = ["AdmittedStep", "Gate", "OrderRecords"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-NEXT_REPEAT = "Run the study again with the next repeat=."
-
-SALT = 24
-"""How many of a reservation's 32 bytes are random. The rest is a fingerprint of the columns, keyed with them."""
 
 
 class Gate:
@@ -87,6 +82,7 @@ class Gate:
 
     def release(self, ask: Ask) -> bytes:
         """Answer one step of one plan with noise, exactly once."""
+        self.terms.require_version(ask.plan)
         request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
         stored = self._ledger.answer_to(request, body)
         if stored is not None:
@@ -101,32 +97,18 @@ class Gate:
         value = local.perturbed(half, law, self._table, ExactSampler(self._randomness))
         return self._ledger.seal(request, _released(step, {"value": pack(value)}, law.name, law.loss))
 
-    def reserve(self, admitted: "AdmittedStep", loss: Loss, *, bind: bool = True) -> Reservation:
+    def reserve(self, admitted: "AdmittedStep", loss: Loss) -> Reservation:
         """Pay for a step that members work out together, or find that it was paid; return a handle that gives its noise.
 
-        The ledger keeps 32 bytes: random ones, and a fingerprint of the columns under them. After a restart the same noise is
-        added. If the columns have changed meanwhile, the gate refuses: the same masks over other values would show the
-        difference.
-
-        Parameters
-        ----------
-        admitted
-            The step.
-        loss
-            What it costs.
-        bind
-            Whether the reservation is for these columns as they are.
+        The ledger keeps 32 random bytes, so that after a restart the same noise is added. The same masks over other values would
+        show the difference. Here the values are the same: a step belongs to a plan, which names the data version, and one
+        version is one table.
         """
         kept = self._ledger.seed_of(admitted.request)
         if kept is None:
-            key = self._randomness.bytes(SALT if bind else 32)
-            kept = key + self._fingerprint(admitted, key) if bind else key
+            kept = self._randomness.bytes(32)
             row = self._row(admitted.plan, admitted.step)
             self._ledger.reserve(admitted.request, admitted.body, loss, seed=kept, **row)
-        elif bind and self._fingerprint(admitted, kept[:SALT]) != kept[SALT:]:
-            raise ProtocolError(
-                f"The data of party {self.terms.party!r} has changed since this step was paid for.", remedy=NEXT_REPEAT
-            )
         return Reservation(kept)
 
     def open_once(self, admitted: "AdmittedStep", opened: bytes, *, part: bytes | None = None) -> None:
@@ -173,6 +155,7 @@ class Gate:
 
     def recall(self, plan: Plan, name: str) -> bytes | None:
         """Return the kept answer of a conversation, or what this party opened in it, if there is either."""
+        self.terms.require_version(plan)
         kind, (request, body) = kind_of(plan.step(self.terms.party, name)), self.ledger_key(plan, name)
         kept = self._ledger.answer_to(request, body)
         if kept is None and kind.opening_is_answer:
@@ -217,7 +200,27 @@ class Gate:
 
     def reordered(self, order: NDArray[np.int64], terms: Terms) -> "Gate":
         """Return a gate before another order of the same rows, with the same policy, ledger and randomness."""
-        return Gate(self._table.reordered(order), self.policy, terms, self._ledger, self._randomness)
+        return self.before(self._table.reordered(order), terms)
+
+    def before(self, table: PrivateTable, terms: Terms) -> "Gate":
+        """Return a gate before another table, with the same policy, ledger and randomness."""
+        return Gate(table, self.policy, terms, self._ledger, self._randomness)
+
+    def declare_version(self) -> bool:
+        """Declare in the ledger, before anything is answered, which version this table is; return whether it is a new one.
+
+        A version never goes back. The refusal is for the party's owner, who opens the table.
+        """
+        version, current = self.terms.version, self._ledger.current_version() or 0
+        if version < current:
+            raise BadInput(
+                f"Version {version} of the data of party {self.terms.party!r} is older than version {current}, which was "
+                "declared before.",
+                remedy=f"Pass version={current} with the same table, or version={current + 1} with another one.",
+            )
+        if version > current:
+            self._ledger.declare_version(version)
+        return version > current
 
     @property
     def ledger(self) -> LedgerView:
@@ -297,15 +300,16 @@ class Gate:
         A loss that every party's ledger holds whole is marked, so that a person's total counts it once. Losses of parts (the
         party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
         """
-        hashed = codec.digest(plan)
+        hashed, is_event = codec.digest(plan), plan.relation == EVENT
         self._ledger.keep_plan(hashed, codec.encode(plan))
-        together = kind_of(step).together and plan.unit == "person"
-        label = label_of(plan, step)
-        return {"label": label, "together": together, "event_level": plan.relation == EVENT, "plan": hashed}
-
-    def _fingerprint(self, admitted: "AdmittedStep", key: bytes) -> bytes:
-        presence = admitted.half.reads_presence
-        return self._table.fingerprint(admitted.step.columns, key, presence=presence)
+        level = " event-level" if is_event else ""
+        return {
+            "label": f"{plan.task}/{plan.method}{level} {step.name} {hashed.hex()[:12]}",
+            "together": kind_of(step).together and plan.unit == "person",
+            "event_level": is_event,
+            "plan": hashed,
+            "version": self.terms.version,
+        }
 
 
 class AdmittedStep:
@@ -385,9 +389,9 @@ class AdmittedStep:
         if self._ledger.answer_to(self.request, self.body) is not None or self.opened() is not None:
             raise ReleaseLost(words, remedy=remedy)
 
-    def reserve(self, *, bind: bool = True) -> Reservation:
+    def reserve(self) -> Reservation:
         """Pay durably, or find that this step was paid. See `Gate.reserve`."""
-        reservation = self._gate.reserve(self, self.half.loss, bind=bind)
+        reservation = self._gate.reserve(self, self.half.loss)
         self._is_paid = True
         return reservation
 
@@ -400,14 +404,20 @@ class AdmittedStep:
         return self._ledger.opening_of(self.request if part is None else part)
 
     def disclose(self, fixed: dict[str, Array]) -> None:
-        """Record by name, durably, what a conversation is about to open exactly; refuse the same step over anything else."""
+        """Record by name, durably, what a conversation is about to open exactly; refuse the same step over anything else.
+
+        ``fixed`` is what the coordinator has sent, and no function of rows.
+        """
         answer = _released(self.step, fixed, self.half.title, None)
         kept = self._ledger.answer_to(self.request, self.body)
         if kept is None:
             self._ledger.record_nonprivate(self.request, self.body, **self.row())
             self._ledger.seal(self.request, answer)
         elif kept != answer:
-            raise ProtocolError("This study was carried out over other rows or weights before.", remedy=NEXT_REPEAT)
+            raise ProtocolError(
+                "This study was carried out over other rows or weights before.",
+                remedy="Run the study again with the next repeat=.",
+            )
 
     def keep_key(self, key: bytes) -> None:
         """Keep a key that the parties agreed on, durably, once."""
@@ -477,12 +487,6 @@ class OrderRecords:
     def _another_request(self) -> bytes:
         """Name a row that stands for a run and not for an answer: each has a name of its own."""
         return digest("colonnade alignment row v1", self._admitted.request, self._ledger.head().sequence)
-
-
-def label_of(plan: Plan, step: Step) -> str:
-    """Return a row's public label: the study, the step, the first digits of the plan's hash."""
-    level = " event-level" if plan.relation == EVENT else ""
-    return f"{plan.task}/{plan.method}{level} {step.name} {codec.digest(plan).hex()[:12]}"
 
 
 def _released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:

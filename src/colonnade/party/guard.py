@@ -6,7 +6,8 @@ data.
 
 *Row orders* (`RowOrders`). There is one gate per row order, with the same policy and the same ledger. A study names its row
 order and is answered from that order only. Orders are kept in files beside the ledger, so that a restarted party still knows
-them. Only this user can read them: who is in common is the party's own secret.
+them. Only this user can read them: who is in common is the party's own secret. An order holds row numbers, so it belongs to one
+declared version of the data, and ends with it whether or not a row has changed.
 
 *Deliveries* (`Deliveries`). A delivery is a table of individual scores that was opened to this party and to nobody else. It
 never travels. In a simulation its owner reads it from the party's object. A served party keeps it, with its own ids, in a
@@ -14,7 +15,6 @@ file beside its ledger that only this user can read.
 """
 
 import dataclasses
-import hashlib
 import os
 import socket
 import threading
@@ -32,8 +32,10 @@ from pyarrow import feather
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
-from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.durable_file import replacing
+from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
+from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
@@ -107,16 +109,12 @@ def _frame(table: Any) -> pd.DataFrame:
 def _write(table: Any, path: Path) -> None:
     """Write a file for this user alone, and put it in place at once: a crash leaves all of it or nothing."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+    with replacing(path) as file:
         feather.write_feather(table, file, compression="uncompressed")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 class RowOrders:
-    """A party's gates, one for each row order.
+    """A party's gates, one for each row order of one version of its data.
 
     Parameters
     ----------
@@ -135,15 +133,16 @@ class RowOrders:
         self.ids = ids
         self._gates: dict[str, Gate] = {}
         self._orders: dict[str, RowOrder] = {}
-        self._folder = folder
-        self._hashed: str | None = None
+        self.folder = folder
         self.deliveries = Deliveries(None if folder is None else folder.with_suffix(".deliveries"))
         self._enter(first, order)
         if folder is not None:
             for path in sorted(folder.glob("*.alignment")):
-                kept, rows = _read_order(path)
-                if rows == self._rows_hash():  # in an order of other rows, values would be those of other people
+                kept, version = _read_order(path)
+                if version == first.terms.version:
                     self._open(kept)
+                else:  # row numbers of another table: values would be those of other people
+                    path.unlink()
 
     def gate_for(self, identity: str) -> Gate:
         """Return the gate before one row order. For an unknown one return the first gate: its policy then refuses the plan."""
@@ -159,8 +158,8 @@ class RowOrders:
         """Agree to a further row order, durably; one that is known already stays as it is. Return the gate before it."""
         if order.identity in self._gates:
             return self._gates[order.identity]
-        if self._folder is not None:
-            _write_order(order, self._rows_hash(), self._folder / f"{order.identity}.alignment")
+        if self.folder is not None:
+            _write_order(order, self.first.terms.version, self.folder / f"{order.identity}.alignment")
         return self._open(order)
 
     def _open(self, order: RowOrder) -> Gate:
@@ -169,16 +168,6 @@ class RowOrders:
         self._enter(gate, order)
         return gate
 
-    def _rows_hash(self) -> str:
-        """Hash this party's ids in the order of its table. A kept order holds row numbers, so it is for these rows only."""
-        if self._hashed is None:
-            state = hashlib.sha256(b"colonnade rows v1")
-            for one in [] if self.ids is None else self.ids.cast(pa.large_string()).fill_null("").to_pylist():
-                encoded = one.encode()
-                state.update(len(encoded).to_bytes(8, "big") + encoded)
-            self._hashed = state.hexdigest()
-        return self._hashed
-
     def _enter(self, gate: Gate, order: RowOrder | None) -> None:
         gate.row_orders = self
         self._gates[gate.terms.alignment] = gate
@@ -186,22 +175,23 @@ class RowOrders:
             self._orders[order.identity] = order
 
 
-def _write_order(order: RowOrder, rows: str, path: Path) -> None:
-    """Write a row order, with the hash of the rows that it counts."""
+def _write_order(order: RowOrder, version: int, path: Path) -> None:
+    """Write a row order, with the version of the data whose rows it counts."""
     ids = order.ids if order.ids is not None else pa.nulls(order.people)
     table = pa.table({"order": pa.array(order.rows), "id": ids})
-    facts = {"identity": order.identity, "union": str(int(order.union)), "rows": rows}
+    facts = {"identity": order.identity, "union": str(int(order.union)), "version": str(version)}
     _write(table.replace_schema_metadata(facts), path)
 
 
-def _read_order(path: Path) -> tuple[RowOrder, str]:
+def _read_order(path: Path) -> tuple[RowOrder, int]:
+    """Read a row order and its data version; 0 for one of before there were versions."""
     table: Any = feather.read_table(path)
     places = table.column("order").to_numpy().astype(np.int64)
     ids = table.column("id").combine_chunks()
     identity = table.schema.metadata[b"identity"].decode()
     union = table.schema.metadata.get(b"union") == b"1"
-    rows = table.schema.metadata.get(b"rows", b"").decode()
-    return RowOrder(identity, len(places), places, None if pa.types.is_null(ids.type) else ids, union), rows
+    version = int(table.schema.metadata.get(b"version", b"0"))
+    return RowOrder(identity, len(places), places, None if pa.types.is_null(ids.type) else ids, union), version
 
 
 class Guard:
@@ -229,13 +219,52 @@ class Guard:
         with self._one_at_a_time:
             self._before = None
             try:
-                return self._answer(data)
+                self._gate.ledger.refuse_set_back()
+                return self._remembered(self._answer(data))
             except ColonnadeError as error:
                 return codec.encode(self._refusal(error))
             except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote data
                 if os.environ.get("COLONNADE_TRACEBACK") == "1":
                     traceback.print_exc()  # for the party's own engineer, on the party's own screen, by request only
                 return codec.encode(self._refusal(ProtocolError("The party failed while answering.")))
+
+    def replace(self, table: PrivateTable, order: RowOrder, *, version: int, ids: Any = None) -> None:
+        """Answer from a new version of the party's data from the next request on, with the same ledger, rules and identity.
+
+        Whatever belongs to the old version ends, for everybody alike and whether or not a row has changed: runs under way,
+        reservations, kept answers and kept row orders. A version that the ledger does not know yet is declared there. This is
+        for the party's owner: no request reaches it.
+
+        Parameters
+        ----------
+        table
+            The new rows, behind the same schema and in the order of ``order``.
+        order
+            The row order that the party is opened with.
+        version
+            What the owner declares: a higher number than the last.
+        ids
+            All ids of the new table, in its own order.
+        """
+        if table.schema != self._gate.terms.schema:
+            raise SchemaMismatch(
+                "A new version of a party's data has the same schema.",
+                remedy="For another schema, open the party anew.",
+            )
+        with self._one_at_a_time:
+            terms = dataclasses.replace(
+                self._gate.terms, version=version, alignment=order.identity, people=order.people, union=order.union
+            )
+            if version <= self._gate.terms.version:
+                raise BadInput(
+                    f"Version {self._gate.terms.version} of this party's data is open.",
+                    remedy="Declare a higher version.",
+                )
+            gate = self._gate.before(table, terms)
+            gate.declare_version()
+            self._row_orders = RowOrders(gate, order, self._row_orders.folder, ids)
+            self._gate = gate
+            self._runs = Runs(self._runs.member, gate.random_bytes)
 
     def close(self) -> None:
         """Close the ledger."""
@@ -274,8 +303,14 @@ class Guard:
         )
         return codec.encode(reply)
 
+    def _remembered(self, reply: bytes) -> bytes:
+        """Return a reply that may leave: the party has noted durably where its ledger stands."""
+        self._gate.ledger.remember_head()
+        return reply
+
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
+        self._gate.terms.require_version(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
         gate = self._row_orders.gate_for(request.plan.alignment)
         return self._runs.post(request, partial(gate.join, request.plan, request.step) if asked else None)
@@ -345,9 +380,11 @@ class Guard:
 
     def _refusal(self, error: ColonnadeError) -> messages.Refused:
         """Return a refusal, with what was debited since this request came in. That is never refunded."""
-        return messages.Refused(
-            code=error.code, message=error.message, remedy=error.remedy, spent=self._spent_since(self._before)
-        )
+        try:
+            spent = self._spent_since(self._before)
+        except ColonnadeError:  # the ledger cannot be read any more, and the error says what it had paid
+            spent = (error.spent or {}).get(self._gate.terms.party)
+        return messages.Refused(code=error.code, message=error.message, remedy=error.remedy, spent=spent)
 
     def _spent_since(self, sequence: int | None) -> float | None:
         ledger = self._gate.ledger

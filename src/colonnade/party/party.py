@@ -17,6 +17,7 @@ from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
 from colonnade.party.table.row_order import align, common_ids, read_ids, unaligned
 from colonnade.party.table.sources import Source
@@ -43,6 +44,10 @@ class Party:
         A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, or a list of these (shards by rows).
     schema
         Bounds and levels of every column that may be read. Required: they are public, so they are never taken from the data.
+    version
+        The version of the data: a whole number from 1 that its owner declares and everybody may know. Another table under the
+        same ledger is a higher version. What a party has kept of a version (answers, reservations, row orders) ends with it; what
+        it has spent does not.
 
     Examples
     --------
@@ -52,14 +57,17 @@ class Party:
     Party(1 column)
     """
 
-    def __init__(self, data: Any, *, schema: Schema) -> None:
+    def __init__(self, data: Any, *, schema: Schema, version: int = 1) -> None:
         if not isinstance(schema, Schema):
             raise BoundsRequired(
                 "A party needs a schema: bounds and levels of its columns (cn.Schema).",
                 remedy="cn.Party(frame, schema=cn.Schema(age=cn.Numeric(18, 95)))",
             )
+        if type(version) is not int or version < 1:
+            raise BadInput("A data version is a whole number from 1.", remedy="cn.Party(frame, schema=..., version=2)")
         self.source = Source(data)
         self.schema = schema
+        self.version = version
         require_schema(self.source, schema)
         require_plausible(self.source, schema)
 
@@ -99,7 +107,7 @@ class Party:
         randomness
             Where its noise comes from; by default the operating system.
         folder
-            Where it keeps the row orders that it agrees to later; by default in memory.
+            Where it keeps the row orders that it agrees to later, and beside it a fingerprint of its data; by default in memory.
         """
         alignment = unaligned() if common is None else align(ids, common, party=name)
         terms = Terms(
@@ -110,12 +118,22 @@ class Party:
             people=alignment.people,
             parties=tuple(schemas),
             capacity=0 if policy is None else policy.capacity or 0,
+            version=self.version,
         )
         table = PrivateTable(self.source, self.schema, order=alignment.rows)
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
+        self._take_up(gate, ids, folder)
         member = member or Member(name, Identity.generate(randomness), {})
         return Guard(gate, member, RowOrders(gate, alignment, folder, ids))
+
+    def _take_up(self, gate: Gate, ids: Any, folder: Path | None) -> None:
+        """Declare the data's version; refuse, towards the owner, other data under the version that is current."""
+        is_new = gate.declare_version()
+        if folder is not None:
+            kept = KeptFingerprint(folder.with_suffix(".fingerprint"))
+            keep = kept.record if is_new else kept.require_same
+            keep(self.source, self.schema, ids, version=self.version)
 
     @classmethod
     def assemble(

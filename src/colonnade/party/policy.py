@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, SchemaMismatch
+from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal, ReleaseLost, SchemaMismatch
 from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price, nano_epsilon
 from colonnade.protocol.messages import Described
@@ -63,8 +63,8 @@ class Terms:
     """The declared length of its list of ids in an alignment; 0 if none is declared. The true length is not public."""
     union: bool = False
     """Whether its rows are in the order of a union, where nobody may learn who is in common."""
-    version: int | None = None
-    """The version of its data that its owner has declared, if any."""
+    version: int = 1
+    """The version of its data that its owner has declared."""
 
     def described(self) -> Described:
         """Return what this party tells about itself and its row order."""
@@ -75,7 +75,25 @@ class Terms:
             people=self.people,
             capacity=self.capacity,
             union=self.union,
+            version=self.version,
         )
+
+    def require_version(self, plan: Plan) -> None:
+        """Refuse a plan about another version of this party's data. What is said follows from the plan and the declared version.
+
+        Reservations, kept answers and kept row orders belong to the plans of one version, so they end with it: for everybody
+        alike, and whether or not a row has changed.
+        """
+        if self.party not in plan.parties:
+            return  # it computes on shares only
+        if set(plan.data_versions) != set(plan.parties):
+            raise PlanMismatch("The plan does not say which data version of each of its parties it asks about.")
+        if plan.data_versions[self.party] != self.version:
+            raise ReleaseLost(
+                f"The plan asks about data version {plan.data_versions[self.party]}, and this party's owner has declared "
+                f"version {self.version}.",
+                remedy="Open the federation again and call again: what is kept of a data version ends with that version.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,8 +262,7 @@ class Policy:
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
             raise PlanMismatch("The plan names parties that are not in this federation.")
-        if plan.data_versions.get(terms.party) != terms.version or not set(plan.data_versions) <= set(plan.parties):
-            raise PlanMismatch("The plan asks about another version of this party's data.")
+        terms.require_version(plan)
         plan.require_named()
         if len({(step.party, step.name) for step in plan.steps}) != len(plan.steps):
             raise PlanMismatch("The plan has two steps of the same name at one party.")

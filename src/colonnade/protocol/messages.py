@@ -184,7 +184,8 @@ class Described(Message, frozen=True, tag="described"):
     """Public metadata: the schema, the agreed row order and how many people it covers.
 
     ``capacity`` is to how many ids the party's list is filled up in an alignment; 0 if its owner has declared nothing.
-    ``union`` says that the order is that of a union of lists, in which nobody learns who is in common.
+    ``union`` says that the order is that of a union of lists, in which nobody learns who is in common. ``version`` is the data
+    version that the party's owner has declared.
     """
 
     party: str
@@ -193,6 +194,7 @@ class Described(Message, frozen=True, tag="described"):
     people: int
     capacity: int = 0
     union: bool = False
+    version: int = 1
 
 
 class AccountLine(Message, frozen=True):

@@ -34,10 +34,13 @@ __all__ = [
     "CheckFailed",
     "MemberStatus",
     "connected_to_coordinator",
+    "data_version",
     "machine_checks",
     "member_checks",
     "member_status",
     "run_checks",
+    "serving_version",
+    "version_in_words",
 ]
 
 
@@ -61,6 +64,8 @@ class MemberStatus:
         Whether the relay is running, and whether the coordinator is there.
     bytes_in, bytes_out
         What the relay has carried.
+    stopped
+        Why the guard does not answer, where it refused to run; for the owner.
     """
 
     name: str
@@ -73,6 +78,7 @@ class MemberStatus:
     connected: bool
     bytes_in: int
     bytes_out: int
+    stopped: str = ""
 
     @property
     def well(self) -> bool:
@@ -94,10 +100,11 @@ def member_status(path: Path) -> MemberStatus:
     guard = read_status(member.path / "guard.status") or {}
     relay = read_status(member.path / "relay.status", newer_than=STALE)
     found = relay or {"connected": False, "bytes_in": 0, "bytes_out": 0}
+    account = _asked(member, messages.GetAccount())
     return MemberStatus(
         name=member.name,
         role=member.role,
-        account=_account(member),
+        account=account,
         answered=guard.get("answered", 0),
         refused=guard.get("refused", 0),
         last=" ".join(f"{key}={value}" for key, value in guard.get("last", {}).items()),
@@ -105,7 +112,32 @@ def member_status(path: Path) -> MemberStatus:
         connected=found["connected"],
         bytes_in=found["bytes_in"],
         bytes_out=found["bytes_out"],
+        stopped=guard.get("stopped", "") if account is None else "",
     )
+
+
+def data_version(path: Path) -> str:
+    """Return which version of a party's data is current, in words."""
+    try:
+        with PartyFolder(path.resolve()).ledger() as opened:
+            return version_in_words(opened)
+    except ColonnadeError as error:
+        return f"{error.message} {error.remedy}"
+
+
+def version_in_words(opened: SqliteLedger) -> str:
+    """Return which data version a ledger has declared last, and when."""
+    declared = [entry.when for entry in opened.entries() if entry.kind == "version"]
+    if not declared:
+        return "no version was declared; a party that is served needs one: colonnade party load FOLDER FILE"
+    return f"version {opened.current_version()}, declared {declared[-1]:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def serving_version(path: Path) -> int | None:
+    """Return the data version that the running guard of a member's folder answers from; ``None`` if it does not answer."""
+    member = PartyFolder(path.resolve())
+    described = _asked(member, messages.GetDescription()) if member.listening else None
+    return described.version if isinstance(described, messages.Described) else None
 
 
 def connected_to_coordinator(state: Path) -> list[str] | None:
@@ -121,9 +153,9 @@ def connected_to_coordinator(state: Path) -> list[str] | None:
     return connected
 
 
-def _account(member: PartyFolder) -> messages.Reply | None:
+def _asked(member: PartyFolder, request: messages.Request) -> messages.Reply | None:
     try:
-        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(messages.GetAccount())))
+        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(request)))
     except ColonnadeError:
         return None
 
@@ -422,6 +454,15 @@ def ledger(folder: Path) -> str:
     return f"{rows} rows check; remaining ε={remaining:.4g}"
 
 
+def data(folder: Path) -> str:
+    """Check that a table is loaded, and that its copy is what was loaded and fits schema, policy and papers."""
+    member = PartyFolder(folder)
+    if member.role == "compute":
+        return "a compute node has none"
+    people = member.check_data() if (folder / "ledger.sqlite").exists() else None
+    return "no table is loaded yet" if people is None else f"{data_version(folder)}; {people:,} people check"
+
+
 def coordinator_port(folder: Path) -> str:
     """Report whether the coordinator's port answers from here; one that is not up yet is no fault of this machine."""
     member = PartyFolder(folder)
@@ -440,5 +481,6 @@ MEMBER_CHECKS: dict[str, Callable[[Path], str]] = {
     "schema": schema,
     "signatures": signatures,
     "ledger": ledger,
+    "data": data,
     "coordinator": coordinator_port,
 }

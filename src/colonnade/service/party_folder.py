@@ -5,9 +5,11 @@
     bank/
     ├── member.toml      name and role
     ├── identity.key     the private identity key; 0600
-    ├── schema.toml      where the data is, and what is public about its columns
+    ├── schema.toml      what is public about the data: the id column, and bounds and levels of the others
     ├── policy.toml      the cap of the ledger, and what this party agrees to answer
-    ├── ledger.sqlite    what was ever released; made by `colonnade party card`
+    ├── data/            the copy of the table that is answered from; made by `colonnade party load`
+    ├── ledger.sqlite    what was ever released; made by `colonnade party load` or `colonnade party card`
+    ├── ledger.head      the highest head of the ledger that was ever shown
     ├── federation.toml  the signed papers
     └── kit/             the relay's key, made here, and its certificate
 
@@ -16,7 +18,8 @@ A compute node has no data, and so neither schema nor policy nor ledger.
 
 import hashlib
 import json
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,15 +33,16 @@ from colonnade.private_files import read_hex, replace_file, require_private, req
 from colonnade.protocol import agreement, codec
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service import toml_parts
+from colonnade.service.snapshots import Snapshots
 from colonnade.transport.kit import Certificate, Kit
 
 if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
-    from colonnade.party.guard import Guard
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.service.authority import SiteRequest
+    from colonnade.service.served_party import ServedParty, TableTerms
 
-__all__ = ["PartyFolder"]
+__all__ = ["Loaded", "PartyFolder"]
 
 SCHEMA = """\
 # What is public about the columns of {name}. Only a column that is described here is ever read.
@@ -46,7 +50,6 @@ SCHEMA = """\
 # Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A value outside
 # is clipped (numbers) or counted as missing (categories).
 
-data = {data}
 id = {id}              # the column by which people are known; the same at every party
 # cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
 
@@ -69,6 +72,13 @@ nonprivate = []     # what may be answered WITHOUT differential privacy, such as
 event_level = false # refuse studies that hide only steps in a value, and not the value
 # columns = ["age"] # allow these columns only; all of schema.toml otherwise
 # allow = ["PCA"]   # answer these studies only; all private ones otherwise
+
+alignments = ["cohort"]  # rows are put in the order of a public list. "intersection" shows every party which of its own ids
+                         # the others have, and is not differentially private: allow it by name, or not at all
+# capacity = 100000      # how long the list of ids looks to others, who never see it; without it no lists are matched. Choose
+                         # one that future lists fit into: a longer one is refused when it is loaded
+# compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
+# compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
 """
 
 
@@ -114,7 +124,7 @@ class PartyFolder:
         if id not in source.columns:
             raise BadInput(f"The data has no id column {id!r}.", remedy="Name it with --id.")
         lines = [_template(column, source.kinds(column, look=False)) for column in source.columns if column != id]
-        text = SCHEMA.format(name=self.name, data=json.dumps(str(data)), id=json.dumps(id), columns="\n".join(lines))
+        text = SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines))
         (self.path / "schema.toml").write_text(text, encoding="utf-8")
         (self.path / "policy.toml").write_text(POLICY.format(name=self.name), encoding="utf-8")
 
@@ -171,7 +181,12 @@ class PartyFolder:
 
     def _schema_file(self) -> toml_parts.Table:
         document = toml_parts.parse(self.path / "schema.toml")
-        toml_parts.refuse_unknown(document, ("data", "id", "cohort", "columns"), "schema.toml")
+        if "data" in document:
+            raise BadInput(
+                "schema.toml names a data file, and a party answers from a table that was loaded.",
+                remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
+            )
+        toml_parts.refuse_unknown(document, ("id", "cohort", "columns"), "schema.toml")
         return document
 
     def schema(self) -> cn.Schema:
@@ -256,7 +271,7 @@ class PartyFolder:
 
     # Opening it ---------------------------------------------------------------------------------------------------------
 
-    def guard(self, *, change_cap: bool = False) -> "Guard | ComputeNode":
+    def guard(self, *, change_cap: bool = False) -> "ServedParty | ComputeNode":
         """Open table, policy and ledger behind a guard, on the terms of the federation's papers."""
         from colonnade.service import served_party
 
@@ -268,23 +283,86 @@ class PartyFolder:
             return served_party.serve_node(
                 self.name, papers, identity=self.identity(), folder=self.path, randomness=noise
             )
+        ledger = self.ledger(change_cap=change_cap)
+        try:
+            return served_party.serve_party(
+                self._table_terms(papers),
+                self._snapshots,
+                papers,
+                identity=self.identity(),
+                ledger=ledger,
+                folder=self.path,
+                randomness=noise,
+            )
+        except BaseException:
+            ledger.close()
+            raise
+
+    def load(self, files: Sequence[Path]) -> "Loaded":
+        """Check a table, keep a copy of it, and declare it as the next version of this party's data.
+
+        A running party takes it over before its next request. If the table is refused, or on a crash before the end, the version
+        before stays the current one.
+
+        Parameters
+        ----------
+        files
+            The table: one file, or several whose rows follow one another.
+        """
+        if self.role != "data":
+            raise BadInput("A compute node has no data.", remedy="Load a table into the folder of a party.")
+        terms = self._table_terms(self._papers_so_far())
+        with self.ledger() as ledger:
+            version = (ledger.current_version() or 0) + 1
+            with self._snapshots.adding(version, files) as copies:
+                people = terms.check(copies, version)
+            ledger.declare_version(version)
+            ledger.remember_head()
+        if not self.listening:  # a running guard removes them itself, once it has taken the new version over
+            self._snapshots.remove_before(version)
+        return Loaded(version, people, len(terms.schema))
+
+    def check_data(self) -> int | None:
+        """Check the table of the current version again; return how many people it has, or ``None`` if none was loaded."""
+        with self.ledger() as ledger:
+            version = ledger.current_version()
+        if version is None:
+            return None
+        return self._table_terms(self._papers_so_far()).check(self._snapshots.files(version), version)
+
+    @property
+    def listening(self) -> bool:
+        """Whether a guard listens on the socket of this folder."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(self.socket))
+            except OSError:
+                return False
+        return True
+
+    def _papers_so_far(self) -> agreement.FederationAgreement | None:
+        return agreement.read_agreement(self.papers) if self.papers.exists() else None
+
+    @property
+    def _snapshots(self) -> Snapshots:
+        return Snapshots(self.path / "data")
+
+    def _table_terms(self, papers: agreement.FederationAgreement | None) -> "TableTerms":
+        from colonnade.service.served_party import TableTerms, cohort_of
+
         settings = self._schema_file()
         column = toml_parts.text_of(settings, "id", "schema.toml")
-        data = settings.get("data")
-        paths = [self.path / path for path in ([data] if isinstance(data, str) else data or [])]
-        party = cn.Party(paths[0] if len(paths) == 1 else paths, schema=self.schema())
-        return served_party.serve_party(
-            self.name,
-            party,
-            papers,
-            identity=self.identity(),
-            ledger=self.ledger(change_cap=change_cap),
-            policy=self.policy(),
-            id=column,
-            cohort=served_party.cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None,
-            folder=self.path,
-            randomness=noise,
-        )
+        cohort = cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None
+        return TableTerms(self.name, self.schema(), column, self.policy(), cohort, papers)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What was loaded, for the owner's eyes: the version, how many people the table has, and how many columns are read."""
+
+    version: int
+    people: int
+    columns: int
 
 
 def _template(column: str, kinds: Iterable[object]) -> str:

@@ -3,9 +3,14 @@
 The supervisor reads no data and no keys, and loads neither the party's code nor the network's. It forks before either child has
 opened anything, and each child loads its own code. A child that refuses to run (a damaged ledger, unsigned papers) is not
 restarted.
+
+A guard without a valid table looks from outside like one that its operator has stopped. The relay dials the coordinator only
+once the guard listens. A guard that finds its table damaged while it runs says nothing more: it asks the supervisor to stop the
+member, as an operator does, and the relay goes first.
 """
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -16,7 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, write_status
@@ -62,22 +67,28 @@ def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeErr
     except ColonnadeError as error:
         log.event("papers-refused", code=error.code)
         raise
-    children = {"guard": lambda: run_guard(folder, change_cap=change_cap), "relay": lambda: run_relay(folder, report)}
+    children = {
+        "guard": lambda: run_guard(folder, change_cap=change_cap, report=report),
+        "relay": lambda: run_relay(folder, report),
+    }
     return Supervisor(children, log, report).run()
 
 
-def run_guard(folder: PartyFolder, *, change_cap: bool = False) -> None:
+def run_guard(
+    folder: PartyFolder, *, change_cap: bool = False, report: Callable[[ColonnadeError], None] = lambda _: None
+) -> None:
     """Run as the guard: data, policy, ledger and keys, and no network."""
     from colonnade.party.guard import serve
 
-    log = Log(sys.stderr, folder.name, "guard")
+    log, status = Log(sys.stderr, folder.name, "guard"), folder.path / "guard.status"
     _refuse_the_network()
     try:
         endpoint = folder.guard(change_cap=change_cap)
     except ColonnadeError as error:
-        log.event("papers-refused", code=error.code)
+        log.event("refused-to-run", code=error.code)
+        write_status(status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
         raise
-    monitored = MonitoredEndpoint(endpoint, log, folder.path / "guard.status")
+    monitored = MonitoredEndpoint(endpoint, log, status, report)
     signal.signal(signal.SIGTERM, monitored.end)
     serve(monitored, folder.socket, ready=monitored.ready)
 
@@ -88,6 +99,11 @@ def run_relay(folder: PartyFolder, report: Callable[[ColonnadeError], None] = la
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(sys.stderr, folder.name, "relay")
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    while not folder.listening:
+        if ended.wait(0.05):
+            os._exit(0)
     relay = SiteRelay(
         folder.name,
         guard=folder.socket,
@@ -97,8 +113,6 @@ def run_relay(folder: PartyFolder, report: Callable[[ColonnadeError], None] = la
         log=log,
         report=report,
     )
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
     while not ended.wait(1.0):
         relay.tick()
         write_status(
@@ -151,8 +165,7 @@ class Supervisor:
         while not self._stopping and status == 0:
             status = max((self._look_after(name) for name in self._children), default=0)
             time.sleep(0.02)
-        self._stop()
-        return status
+        return max(status, self._stop())
 
     def _ask_to_stop(self, *_: object) -> None:
         self._stopping = True
@@ -206,26 +219,31 @@ class Supervisor:
             os.read(self._lifeline[0], 1)  # nobody writes: this returns when the supervisor is gone
         os._exit(0)
 
-    def _stop(self) -> None:
-        """End the children, the network side first."""
+    def _stop(self) -> int:
+        """End the children, the network side first; return 1 if one of them had refused to go on."""
+        status = 0
         for name in reversed(self._children):
             pid = self._pids.pop(name, None)
             if pid is None:
                 continue
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-            self._await(pid)
+            status = REFUSED if self._await(pid) == REFUSED else status
             self._log.event("stopped", child=name, pid=pid)
         for end in self._lifeline:
             os.close(end)
+        return status
 
-    def _await(self, pid: int) -> None:
+    def _await(self, pid: int) -> int:
+        """Return a child's exit status, once it has ended or was killed."""
         deadline = time.monotonic() + GRACE
-        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        while True:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                return os.waitstatus_to_exitcode(status)
             if time.monotonic() > deadline:
                 os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                return
+                deadline = math.inf
             time.sleep(0.02)
 
 
@@ -240,12 +258,15 @@ class MonitoredEndpoint:
         Where refusals are written.
     status
         The file that says what it is doing.
+    report
+        Shows its owner why it does not go on.
     """
 
-    def __init__(self, endpoint: Endpoint, log: Log, status: Path) -> None:
+    def __init__(self, endpoint: Endpoint, log: Log, status: Path, report: Callable[[ColonnadeError], None]) -> None:
         self._endpoint = endpoint
         self._log = log
         self._status = status
+        self._report = report
         self._busy = False
         self._ending = False
         self._answered = 0
@@ -262,7 +283,10 @@ class MonitoredEndpoint:
         self._busy = True
         self._last = _kind(data)
         self._write()
-        reply = self._endpoint.handle(data)
+        try:
+            reply = self._endpoint.handle(data)
+        except ColonnadeError as error:  # it has no table to answer from
+            self._stop_the_member(error)
         self._answered += 1
         self._note(reply)
         self._busy = False
@@ -276,6 +300,16 @@ class MonitoredEndpoint:
         if not self._busy:
             self._log.event("stopped", pid=os.getpid())
             os._exit(0)
+
+    def _stop_the_member(self, error: ColonnadeError) -> NoReturn:
+        """Say why to the owner and nothing to anybody else; have the supervisor stop the member, and end with it."""
+        self._report(error)
+        self._log.event("refused-to-run", code=error.code, pid=os.getpid())
+        write_status(self._status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(REFUSED))
+        os.kill(os.getppid(), signal.SIGTERM)
+        while True:
+            signal.pause()
 
     def _note(self, reply: bytes) -> None:
         if len(reply) > 65_536:

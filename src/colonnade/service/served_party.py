@@ -2,90 +2,236 @@
 
 Everything that peers rely on is checked here, once, before the guard answers anything: that every member signed the papers, that
 the papers name this party's own key, ledger and schema, and that its list of people is the one in the papers.
+
+A party answers from a copy of its table (`colonnade.service.snapshots`): that of the version which its owner declared last.
 """
 
 import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from colonnade.conversations.conversation import LedgerHead, LedgerHeads, Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError, SchemaMismatch
+from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, unaligned
+from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, require_capacity, unaligned
 from colonnade.party.table.sources import Source
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
+from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
+from colonnade.service.snapshots import Snapshots
 
-__all__ = ["cohort_of", "public_alignment", "serve_node", "serve_party", "stricter"]
+__all__ = [
+    "OpenedTable",
+    "ServedParty",
+    "TableTerms",
+    "cohort_of",
+    "open_current",
+    "public_alignment",
+    "serve_node",
+    "serve_party",
+    "stricter",
+]
 
 
-def serve_party(
-    name: str,
-    party: Party,
-    papers: FederationAgreement,
-    *,
-    identity: Identity,
-    ledger: SqliteLedger,
-    policy: Policy,
-    id: str,  # noqa: A002  # the public name is part of the contract
-    cohort: Any,
-    folder: Path,
-    randomness: Randomness | None = None,
-) -> Guard:
-    """Put a party behind its guard, on the terms of a federation's papers.
+@dataclass(frozen=True)
+class OpenedTable:
+    """One version of a party's table, with its rows in order."""
+
+    table: PrivateTable
+    order: RowOrder
+    ids: Any
+    version: int
+
+
+@dataclass(frozen=True)
+class TableTerms:
+    """On which terms a party's tables are opened: the same for the owner who loads one and for the guard that serves it.
 
     Parameters
     ----------
     name
         The party's name in the papers.
-    party
-        Its table and its public schema.
-    papers
-        The federation's papers; refused unless every member signed them.
-    identity, ledger, policy
-        Its own key, ledger and rules; the papers' floor is put under the rules.
+    schema
+        Its public schema.
     id
         Its id column.
+    policy
+        Its rules.
     cohort
         The public list of people, as `cohort_of` read it; a person it does not know gets a null record. ``None`` where the papers
         name no list: the parties then align their rows by themselves.
+    papers
+        The federation's papers; ``None`` while there are none.
+    """
+
+    name: str
+    schema: Schema
+    id: str
+    policy: Policy
+    cohort: Any
+    papers: FederationAgreement | None
+
+    def __post_init__(self) -> None:
+        mine = None if self.papers is None else self.papers.members.get(self.name)
+        if mine is not None and mine.schema != codec.schema_digest(self.schema):
+            raise SchemaMismatch(
+                "The papers name another schema than this party's.",
+                remedy="Restore schema.toml, or have new papers made with this party's current card.",
+            )
+
+    def open(self, files: Sequence[Path], version: int) -> OpenedTable:
+        """Open a table; refuse, towards its owner, one that does not fit these terms."""
+        party = Party(files[0] if len(files) == 1 else list(files), schema=self.schema, version=version)
+        ids = read_ids(party.source, self.id, party=self.name)
+        require_capacity(ids, self.policy.capacity, party=self.name)
+        order = self._in_order(ids)
+        return OpenedTable(PrivateTable(party.source, party.schema, order=order.rows), order, ids, version)
+
+    def check(self, files: Sequence[Path], version: int) -> int:
+        """Check a table as `open` does, and that all of it can be read; return how many people it has."""
+        opened = self.open(files, version)
+        for _ in Source(list(files)).batches([self.id, *self.schema]):
+            pass
+        return len(opened.ids)
+
+    def _in_order(self, ids: Any) -> RowOrder:
+        agreed = None if self.papers is None else self.papers.alignment
+        if agreed is None:
+            return unaligned()
+        if self.cohort is None:
+            raise BadInput("The papers name a list of people.", remedy="Say where it is: cohort in schema.toml.")
+        order = align(ids, self.cohort, party=self.name, mode="cohort")
+        if (order.identity, order.people) != (agreed.identity, agreed.people):
+            raise BadInput(
+                "This list of people is not the one in the papers.", remedy="Use the list that was signed for."
+            )
+        return order
+
+
+def open_current(ledger: SqliteLedger, terms: TableTerms, snapshots: Snapshots) -> OpenedTable:
+    """Open the table of the version that was declared last, and remove the copies of earlier ones."""
+    version = ledger.current_version()
+    if version is None:
+        raise BadInput("No table was loaded into this party's folder.", remedy="colonnade party load FOLDER FILE")
+    try:
+        opened = terms.open(snapshots.files(version), version)
+    except ColonnadeError:
+        if ledger.current_version() == version:
+            raise
+        return open_current(ledger, terms, snapshots)  # a newer one was loaded meanwhile, and this copy is gone
+    snapshots.remove_before(version)
+    return opened
+
+
+class ServedParty:
+    """A guard that answers from the version of the data that its owner declared last.
+
+    `colonnade party load` declares a version in the ledger once its table was checked and copied. The ledger is asked before each
+    request, and a new version is taken over between two requests. Only the party's own user can write to the ledger: no
+    message, and nothing on the network side, makes a party change its table.
+
+    Parameters
+    ----------
+    guard
+        The guard, opened with the table of the current version.
+    ledger
+        The party's ledger.
+    version
+        That version.
+    reopen
+        Opens the table of the version that was declared last.
+    """
+
+    def __init__(self, guard: Guard, ledger: SqliteLedger, version: int, reopen: Callable[[], OpenedTable]) -> None:
+        self._guard = guard
+        self._ledger = ledger
+        self._version = version
+        self._reopen = reopen
+        self._lock = threading.Lock()
+
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request, from the current version.
+
+        Raises
+        ------
+        ColonnadeError
+            If the current version cannot be opened: this party has no table, and must not answer.
+        """
+        with self._lock:
+            self._take_over()
+        return self._guard.handle(data)
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self._guard.close()
+
+    def _take_over(self) -> None:
+        try:
+            current = self._ledger.current_version()
+        except ColonnadeError:
+            return  # the guard itself says what is wrong with the ledger
+        if current != self._version:
+            opened = self._reopen()
+            self._guard.replace(opened.table, opened.order, version=opened.version, ids=opened.ids)
+            self._version = opened.version
+
+
+def serve_party(
+    terms: TableTerms,
+    snapshots: Snapshots,
+    papers: FederationAgreement,
+    *,
+    identity: Identity,
+    ledger: SqliteLedger,
+    folder: Path,
+    randomness: Randomness | None = None,
+) -> ServedParty:
+    """Put a party behind its guard, on the terms of a federation's papers.
+
+    Parameters
+    ----------
+    terms
+        How its tables are opened. The papers' floor is put under its rules.
+    snapshots
+        The copies of its tables.
+    papers
+        The federation's papers; refused unless every member signed them.
+    identity, ledger
+        Its own key and ledger.
     folder
         Where the peers' ledger heads and further orders of rows are kept.
     randomness
         Where its noise comes from; by default the operating system.
     """
-    mine = _own_entry(name, "data", papers, identity)
-    if mine.schema != codec.schema_digest(party.schema):
-        raise SchemaMismatch(
-            "The papers name another schema than this party's.",
-            remedy="Restore schema.toml, or have new papers made with this party's current card.",
-        )
-    if mine.ledger != ledger.identity:
+    if _own_entry(terms.name, "data", papers, identity).ledger != ledger.identity:
         raise LedgerCorrupt("The papers name another ledger than this party's.", remedy="Open the ledger they name.")
-    ids = read_ids(party.source, id, party=name)
-    alignment = _in_order(ids, cohort, name, papers)
-    terms = Terms(
-        party=name,
-        schema=party.schema,
+    opened = open_current(ledger, terms, snapshots)
+    facts = Terms(
+        party=terms.name,
+        schema=terms.schema,
         federation=papers.identity,
-        alignment=alignment.identity,
-        people=alignment.people,
+        alignment=opened.order.identity,
+        people=opened.order.people,
         parties=papers.parties,
-        capacity=policy.capacity or 0,
+        capacity=terms.policy.capacity or 0,
+        version=opened.version,
     )
-    table = PrivateTable(party.source, party.schema, order=alignment.rows)
-    gate = Gate(table, stricter(policy, papers.floor), terms, ledger, randomness or SystemRandomness())
+    gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
-    member = Member(name, identity, papers.pinned(), heads)
-    return Guard(gate, member, RowOrders(gate, alignment, folder / "alignments", ids))
+    member = Member(terms.name, identity, papers.pinned(), heads)
+    guard = Guard(gate, member, RowOrders(gate, opened.order, folder / "alignments", opened.ids))
+    return ServedParty(guard, ledger, opened.version, lambda: open_current(ledger, terms, snapshots))
 
 
 def serve_node(
@@ -140,17 +286,6 @@ def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Iden
             remedy="Have new papers made with this member's own card: colonnade party card.",
         )
     return mine
-
-
-def _in_order(ids: Any, cohort: Any, name: str, papers: FederationAgreement) -> RowOrder:
-    if papers.alignment is None:
-        return unaligned()
-    if cohort is None:
-        raise BadInput("The papers name a list of people.", remedy="Say where it is: cohort in schema.toml.")
-    alignment = align(ids, cohort, party=name, mode="cohort")
-    if (alignment.identity, alignment.people) != (papers.alignment.identity, papers.alignment.people):
-        raise BadInput("This list of people is not the one in the papers.", remedy="Use the list that was signed for.")
-    return alignment
 
 
 def _ledgers(papers: FederationAgreement) -> dict[str, str]:

@@ -229,11 +229,6 @@ class StepKind:
         return self.law(self.price).loss
 
     @property
-    def reads_presence(self) -> bool:
-        """Whether the step depends on who has a record at all, and not on the columns' values alone."""
-        return False
-
-    @property
     def limits_peers(self) -> bool:
         """Whether peers learn something that the price does not count, so that ``max_peer_epsilon`` applies."""
         return False

@@ -32,7 +32,7 @@ from colonnade.schema import Schema
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.joint import JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, Steps, nothing_earlier
-from colonnade.steps.local import MEMBERSHIP, Membership, category_of
+from colonnade.steps.local import MEMBERSHIP, category_of
 from colonnade.steps.terms import BoundedScores, FixedPoint, whole_parameter, word_list
 
 __all__ = [
@@ -127,11 +127,6 @@ class PairTables(JointStep):
         self.category = category_of(plan, step, schema, earlier)
         if step.parameters.get("width") != self.category.size:
             raise PlanMismatch("The plan gives this party's categories another number of levels.")
-
-    @property
-    def reads_presence(self) -> bool:
-        """Memberships depend on who has a record."""
-        return isinstance(self.category, Membership)
 
     @property
     def width(self) -> int:

@@ -158,11 +158,6 @@ class ScoreHistogram(JointStep):
         self.parts = whole_parameter(step.parameters, "parts")
         self.seed = seed_parameter(step.parameters)
 
-    @property
-    def reads_presence(self) -> bool:
-        """A person without a record is in no count."""
-        return True
-
     @classmethod
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
         """Return the terms: left and right share indicators, whose products are added up by bin and label."""

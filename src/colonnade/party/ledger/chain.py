@@ -123,6 +123,11 @@ class LedgerState:
         return self
 
     @property
+    def head(self) -> rows.Head:
+        """Where the ledger stands."""
+        return rows.Head(self.genesis.ledger, self.sequence, self.hash, self.nano)
+
+    @property
     def pinned(self) -> rows.Migrated:
         """What the row of a migration says about all rows before it."""
         return rows.Migrated(self.format, self.sequence, self.hash.hex())

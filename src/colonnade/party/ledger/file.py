@@ -1,4 +1,6 @@
-"""One SQLite file, opened so that what is committed stays committed, and given up after its first failure.
+"""The two files of a ledger: its rows in SQLite, and beside them the highest head that its party has ever shown.
+
+*Rows* (`LedgerFile`). One SQLite file, opened so that what is committed stays committed, and given up after its first failure.
 
 ``journal_mode=DELETE`` and ``synchronous=EXTRA``: a commit returns once the journal, the database and the folder are on
 disk. Other modes lose committed rows in a power cut, and a lost debit is a release that nobody paid for.
@@ -10,6 +12,14 @@ busy file, on which nothing was written, is left usable.
 
 The file is never opened but through SQLite: closing any other descriptor on it would drop SQLite's locks. Nothing here
 ever deletes a file, not even one whose creation failed.
+
+*The highest head* (`HeadMemory`). A ledger that was set back (restored from a back-up, copied from another disk) is sound in
+itself and has forgotten releases. Its party's peers may be new and remember nothing. So the party keeps the highest head itself,
+in a small file beside the ledger (``bank.head`` beside ``bank.sqlite``), and refuses everything from a ledger that does not
+continue it. The order of writing is the argument. *After the ledger's commit*: the memory never names a row that the ledger may
+not have, so that no crash can block the party. A ledger ahead of its memory is what a crash in between leaves, and is sound.
+*Before the message leaves*: whatever anybody was told rests on rows up to this head. Restoring a whole folder sets back both
+files; then the memories of the party's peers are the second line (`colonnade.conversations.conversation.LedgerHeads`).
 """
 
 import contextlib
@@ -17,22 +27,66 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
-from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
-from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA
+import msgspec
 
-__all__ = ["LedgerFile", "Stake"]
+from colonnade.durable_file import replacing, sync_folder
+from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
+from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA, Head
+
+__all__ = ["HeadMemory", "LedgerFile", "Stake"]
 
 PRAGMAS = {"journal_mode": "delete", "synchronous": 3, "fullfsync": 1, "secure_delete": 1, "mmap_size": 0}
 """Asked for and read back. EXTRA is 3; `secure_delete` zeroes an erased seed; memory maps would hide I/O errors."""
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged text in its message
+
+
+class HeadMemory:
+    """The highest head that was shown of one ledger, in a file of its own.
+
+    Parameters
+    ----------
+    ledger
+        The ledger's file. The memory is beside it, with the ending ``.head``.
+    """
+
+    def __init__(self, ledger: Path) -> None:
+        self._path = ledger.with_suffix(".head")
+
+    def check(self, continues: Callable[[Head], bool]) -> None:
+        """Refuse a ledger that does not continue what was shown of it."""
+        highest = self._read()
+        if highest is not None and not continues(highest):
+            raise LedgerCorrupt(
+                "This party's ledger has gone back, or is another one: rows are missing that were shown before; nothing "
+                "was released.",
+                remedy="Stop the party, and spend nothing. Restore the newest ledger file; an older back-up has forgotten "
+                "releases. Removing the .head file beside it does not bring them back.",
+            )
+
+    def keep(self, head: Head) -> None:
+        """Remember a head durably. The caller keeps everybody from writing to the ledger meanwhile."""
+        if head != self._read():
+            with replacing(self._path) as file:
+                file.write(msgspec.json.encode(head))
+
+    def _read(self) -> Head | None:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Head)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError):
+            raise LedgerCorrupt(
+                "The file beside the ledger with its highest head cannot be read; nothing was released.",
+                remedy="Restore the .head file from a back-up that is no newer than the ledger.",
+            ) from None
 
 
 class Stake:
@@ -183,14 +237,8 @@ class LedgerFile:
     def _sync_folder(self) -> None:
         # a process killed while it committed may have removed its journal without syncing the folder: the rows that we
         # can read would then be undone by a power cut, after we had acted on them
-        if os.name != "posix":
-            return
         try:
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self._path.parent)
         except OSError:
             raise LedgerCorrupt("The ledger's folder cannot be synced to disk; nothing was released.") from None
 

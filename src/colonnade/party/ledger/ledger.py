@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import TracebackType
+from pathlib import Path
 from typing import Self, Unpack
 
 import msgspec
@@ -25,7 +25,7 @@ import msgspec
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
-from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
@@ -63,6 +63,7 @@ class SqliteLedger:
         self._file = file
         self._clock = clock
         self._chain = RowChain(file)
+        self._memory = HeadMemory(file.path)
 
     @classmethod
     def create(
@@ -98,6 +99,7 @@ class SqliteLedger:
             FORMAT, GRID, os.urandom(16).hex(), rows.checked_name(party, "party"), test, Ceiling.of(budget)
         )
         first = first_row(genesis, _now(clock))
+        HeadMemory(Path(path)).check(lambda _: False)  # a ledger was here: a new one would forget what was spent
         ledger = cls(LedgerFile.make(path, patience=patience), clock)
         try:
             with ledger._file.writing():
@@ -118,7 +120,7 @@ class SqliteLedger:
         clock: Callable[[], float] = time.time,
         patience: float = 30.0,
     ) -> Self:
-        """Open a ledger and verify all of it; refuse one that is damaged, or that is not this party's.
+        """Open a ledger and verify all of it; refuse one that is damaged, set back, or not this party's.
 
         One of format 2 is migrated first (`colonnade.party.ledger.migration`).
         """
@@ -126,6 +128,7 @@ class SqliteLedger:
         try:
             migrate(ledger._file, _now(clock))
             ledger.verify()
+            ledger.refuse_set_back()
             if party is not None and ledger.party != party:
                 raise LedgerCorrupt("This ledger belongs to another party; nothing was released.")
         except BaseException:
@@ -253,12 +256,7 @@ class SqliteLedger:
         self._refuse_beyond_the_cap(self._read(), cost)
 
     def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, **terms: Unpack[RowTerms]) -> int:
-        """Pay for a release, durably, before a bit of it is drawn.
-
-        Returns
-        -------
-        int
-            The sequence number of the row.
+        """Pay for a release, durably, before a bit of it is drawn; return the sequence number of the row.
 
         Raises
         ------
@@ -358,8 +356,19 @@ class SqliteLedger:
 
     def head(self) -> Head:
         """Return where the ledger stands; messages carry it, so that peers notice a ledger that was set back."""
-        state = self._read()
-        return Head(state.genesis.ledger, state.sequence, state.hash, state.nano)
+        return self._read().head
+
+    def remember_head(self) -> None:
+        """Keep durably, outside this file, where the ledger stands. Before any message leaves that rests on it."""
+        try:
+            with self._file.reading():  # nobody commits meanwhile, so that an older head never replaces a newer one
+                self._memory.keep(self._chain.catch_up().head)
+        except OSError:
+            raise LedgerCorrupt("The ledger's highest head cannot be written durably; nothing was released.") from None
+
+    def refuse_set_back(self) -> None:
+        """Refuse if this ledger does not continue the highest head that was remembered."""
+        self._memory.check(self.continues)
 
     def continues(self, head: Head) -> bool:
         """Return whether this ledger once stood at ``head``, with nothing taken back since.
@@ -388,9 +397,7 @@ class SqliteLedger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -459,13 +466,15 @@ class SqliteLedger:
 
 
 class LedgerView:
-    """What may be read of a party's ledger from outside the gate. Nothing can be written through it."""
+    """What may be read of a party's ledger from outside the gate. No row can be written through it."""
 
     def __init__(self, ledger: SqliteLedger) -> None:
         self.identity = ledger.identity
         self.budget = ledger.budget
         self.head = ledger.head
         self.spent = ledger.spent
+        self.remember_head = ledger.remember_head
+        self.refuse_set_back = ledger.refuse_set_back
         self._entries = ledger.entries
 
     def entries(self) -> list[Entry]:

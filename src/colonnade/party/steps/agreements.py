@@ -176,7 +176,7 @@ class MatchingPart:
         if self._half.matching.size == "public":
             admitted.order_records.disclose_size()
         if admitted.step.price is not None:
-            self._reservation = admitted.reserve(bind=False)
+            self._reservation = admitted.reserve()
         return self._ids
 
     def places(self, common: int) -> int:

@@ -9,7 +9,6 @@ within three times the columns read.
 Everything here is *nonprivate*: it is for a statistic inside the gate, and no message ever contains it.
 """
 
-import hashlib
 import os
 import tempfile
 from collections import OrderedDict
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.coding.cells import MISSING, Encoder, encoder_for, flatten, numbers_in, require_type
@@ -146,19 +144,6 @@ class PrivateTable:
             self._make_room(keep=set(names), needed=sum(self._bytes(name) for name in wanted))
             self._columns.update(self._read(wanted))
 
-    def fingerprint(self, names: Sequence[str], key: bytes, *, presence: bool = False) -> bytes:
-        """Return eight bytes that change with the columns, under a secret key; for noticing a change, never to be sent.
-
-        With ``presence`` also with who has a value at all, for statistics that look at it.
-        """
-        odd = np.uint64(int.from_bytes(hashlib.sha256(key).digest()[:8], "big") | 1)
-        total = np.uint64(self.people)
-        for name in names:
-            total = np.uint64(_polynomial(np.ascontiguousarray(self._column(name)).view(np.uint32), odd, total))
-        if presence:
-            total = np.uint64(_polynomial(self.present(names).astype(np.uint32), odd, total))
-        return int(total).to_bytes(8, "big")
-
     def shards(self) -> list[tuple[NDArray[np.int64], "PrivateTable"]]:
         """Return each shard by rows as a table of its own, with the places of its people. People in no shard come last."""
         if self._split is None:
@@ -279,21 +264,6 @@ class PrivateTable:
                 "The data source has fewer rows than when it was aligned.",
                 remedy="Make the party again from the present data and align again.",
             )
-
-
-@njit(cache=True, nogil=True)
-def _polynomial(words: NDArray[np.uint32], odd: np.uint64, total: np.uint64) -> np.uint64:
-    """Horner's rule modulo 2⁶⁴, in eight lanes that need not wait for each other: enough against accidents."""
-    lanes = np.full(8, total, dtype=np.uint64)
-    whole = len(words) // 8 * 8
-    for start in range(0, whole, 8):
-        for lane in range(8):
-            lanes[lane] = lanes[lane] * odd + np.uint64(words[start + lane])
-    for sum_of_lane in lanes:
-        total = total * odd + sum_of_lane
-    for word in words[whole:]:
-        total = total * odd + np.uint64(word)
-    return total
 
 
 def _places(order: NDArray[Any], rows: int | None) -> NDArray[Any]:

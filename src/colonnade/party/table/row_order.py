@@ -27,7 +27,17 @@ from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
 
-__all__ = ["RowOrder", "align", "common_ids", "common_order", "normal_ids", "read_ids", "unaligned"]
+__all__ = [
+    "RowOrder",
+    "align",
+    "common_ids",
+    "common_order",
+    "normal_ids",
+    "read_ids",
+    "require_capacity",
+    "text_bytes",
+    "unaligned",
+]
 
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
@@ -86,6 +96,18 @@ def _require_distinct(text: Any, party: str) -> None:
         raise BadInput(
             f"Party {party!r}: {' and '.join(faults)} ids once they are in their normal form.",
             remedy="Every row needs an id of its own: drop or merge these rows first, or agree on other rules.",
+        )
+
+
+def require_capacity(ids: Any, capacity: int | None, *, party: str) -> None:
+    """Refuse, towards the owner who opens a table, a list that is longer than its declared capacity.
+
+    Nothing on request depends on the length of a list, so this is the one place where it is compared.
+    """
+    if capacity is not None and ids is not None and len(ids) > capacity:
+        raise BadInput(
+            f"Party {party!r}: the table has more ids than the declared capacity of {capacity:,}.",
+            remedy="Declare a larger one, which is public: capacity= of its policy.",
         )
 
 
@@ -304,7 +326,7 @@ def _identity(common: Any, mode: str) -> str:
     digest = hashlib.sha256(b"colonnade alignment 1\0")
     if is_text(common.type):
         lengths = _numpy(pc.binary_length(common).cast(pa.int64()))
-        parts = [lengths, _bytes_of(common)]
+        parts = [lengths, text_bytes(common)]
     else:
         parts = [_numpy(common)]
     digest.update(f"{mode} {'text' if is_text(common.type) else 'whole'} {len(common)}\0".encode())
@@ -313,8 +335,8 @@ def _identity(common: Any, mode: str) -> str:
     return digest.hexdigest()
 
 
-def _bytes_of(text: Any) -> NDArray[np.uint8]:
-    """All the text, one id after another, without the parts of its buffers that a slice leaves out."""
+def text_bytes(text: Any) -> NDArray[np.uint8]:
+    """Return all the text, one cell after another, without the parts of its buffers that a slice leaves out."""
     _, offsets, data = text.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
     if data is None:

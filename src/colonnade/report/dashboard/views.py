@@ -29,6 +29,7 @@ LEDGER_ALERT = "A ledger failed its check, or a peer's ledger has gone back to a
 ALERTS = {
     "block-refused": "A piece of a message was refused",
     "papers-refused": "A federation file was refused",
+    "refused-to-run": "The party stopped: its papers, its ledger or its table is not in order",
     "message-refused": "A message was refused before it reached the guard",
     "guard-away": "The guard did not answer the relay",
 }

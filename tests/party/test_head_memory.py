@@ -1,0 +1,238 @@
+"""What a party remembers of its own ledger: a ledger that was set back answers nothing, and no crash blocks a sound one."""
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import colonnade as cn
+from colonnade import durable_file
+from colonnade.errors import LedgerCorrupt
+from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.rows import Head
+from colonnade.protocol import codec, messages
+from tests.federations import federation
+from tests.party.ledger_samples import BODY, TENTH, fresh
+
+METHODS = ("response", "independent", "secure")
+
+
+def study(method: str) -> cn.PatternCount:
+    return cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.25, method=method)
+
+
+def remembered(path: Path) -> Head | None:
+    return msgspec.json.decode(path.read_bytes(), type=Head) if path.exists() else None
+
+
+def set_back(folder: Path) -> bytes:
+    """Leave a bank's ledger as it was before two studies, and no memory of them; return the memory that it should have."""
+    with federation(ledger_dir=folder) as f:
+        study("response").fit(f)
+        shutil.copy(folder / "bank.sqlite", folder / "backup")
+        study("response").fit(f, repeat=2)
+        study("secure").fit(f, repeat=2)
+    shutil.copy(folder / "backup", folder / "bank.sqlite")
+    memory = (folder / "bank.head").read_bytes()
+    (folder / "bank.head").unlink()
+    return memory
+
+
+# A ledger that went back ----------------------------------------------------------------------------------------------
+
+
+def test_a_party_does_not_open_a_ledger_that_went_back(tmp_path):
+    memory = set_back(tmp_path)
+    (tmp_path / "bank.head").write_bytes(memory)
+    with pytest.raises(LedgerCorrupt, match="gone back") as refusal:
+        federation(ledger_dir=tmp_path)
+    assert "Restore the newest" in refusal.value.remedy
+    with pytest.raises(LedgerCorrupt, match="gone back"):
+        SqliteLedger.open(tmp_path / "bank.sqlite")
+
+
+def test_no_method_is_answered_from_a_ledger_that_went_back_and_neither_is_the_budget(tmp_path):
+    memory = set_back(tmp_path)
+    with federation(ledger_dir=tmp_path) as f:  # a coordinator that remembers nothing
+        rows = f.transport._endpoints["bank"]._gate.ledger.head()
+        (tmp_path / "bank.head").write_bytes(memory)
+        for method in METHODS:
+            with pytest.raises(LedgerCorrupt, match="gone back"):
+                study(method).fit(f, repeat=3)
+        with pytest.raises(LedgerCorrupt, match="gone back"):
+            f.budget()
+        assert f.transport._endpoints["bank"]._gate.ledger.head() == rows
+
+
+def requests(f: cn.Federation) -> dict[str, messages.Request]:
+    """One request of each kind, for what the bank has answered before."""
+    plan = study("response").fit(f).plan_
+    joint = study("secure").fit(f).plan_
+    step = joint.steps_of("bank")[0].name
+    return {
+        "Propose": messages.Propose(plan=plan),
+        "Ask": messages.Ask(plan=plan, step="reports"),
+        "Post": messages.Post(plan=joint, step=step, run=bytes(16), turn=0, letters={}),
+        "Recall": messages.Recall(plan=joint, step=step),
+        "Conclude": messages.Conclude(plan=joint, step=step, values={}),
+        "GetAccount": messages.GetAccount(),
+        "GetDescription": messages.GetDescription(),
+    }
+
+
+def test_no_kind_of_request_is_answered_from_a_ledger_that_went_back(tmp_path):
+    with federation(ledger_dir=tmp_path) as f:
+        asked = requests(f)
+        assert {kind.__name__ for kind in messages.Request.__args__} == set(asked)
+        memory = remembered(tmp_path / "bank.head")
+        later = msgspec.json.encode(Head(memory.ledger, memory.sequence + 1, bytes(32), memory.nano))
+        (tmp_path / "bank.head").write_bytes(later)
+        for request in (*map(codec.encode, asked.values()), b"no request at all"):
+            reply = codec.decode_reply(f.transport._endpoints["bank"].handle(request))
+            assert isinstance(reply, messages.Refused)
+            assert (reply.code, reply.spent) == ("ledger-corrupt", None)
+            assert "gone back" in reply.message
+
+
+def test_another_history_of_the_same_length_is_refused(tmp_path):
+    with fresh(tmp_path) as ledger:
+        shutil.copy(tmp_path / "bank.ledger", tmp_path / "fork.ledger")
+        ledger.debit(b"one", BODY, TENTH, label="x")
+        ledger.remember_head()
+    with SqliteLedger.open(tmp_path / "fork.ledger") as fork:
+        for name in (b"another", b"and one more"):
+            fork.debit(name, BODY, TENTH, label="x")
+    shutil.copy(tmp_path / "fork.ledger", tmp_path / "bank.ledger")
+    with pytest.raises(LedgerCorrupt, match="gone back"):
+        SqliteLedger.open(tmp_path / "bank.ledger")
+
+
+def test_a_ledger_is_not_made_anew_where_one_was_shown(tmp_path):
+    with fresh(tmp_path) as ledger:
+        ledger.remember_head()
+    (tmp_path / "bank.ledger").unlink()
+    with pytest.raises(LedgerCorrupt, match="another one"):
+        fresh(tmp_path)
+    assert not (tmp_path / "bank.ledger").exists()
+
+
+def test_a_memory_that_cannot_be_read_refuses_and_an_older_one_is_sound(tmp_path):
+    with fresh(tmp_path) as ledger:
+        ledger.remember_head()
+        older = (tmp_path / "bank.head").read_bytes()
+        ledger.debit(b"one", BODY, TENTH, label="x")
+        ledger.remember_head()
+    for damaged in (b"", b"{}", older[:-1], b"\xff" * 40):
+        (tmp_path / "bank.head").write_bytes(damaged)
+        with pytest.raises(LedgerCorrupt, match="cannot be read"):
+            SqliteLedger.open(tmp_path / "bank.ledger")
+    (tmp_path / "bank.head").write_bytes(older)
+    SqliteLedger.open(tmp_path / "bank.ledger").close()
+
+
+# When it is written ---------------------------------------------------------------------------------------------------
+
+
+def test_a_message_leaves_once_its_ledger_is_remembered_and_the_memory_is_its_owners_alone(tmp_path):
+    with federation(ledger_dir=tmp_path) as f:
+        bank = f.transport._endpoints["bank"]
+        for ask in (f.budget, lambda: study("response").fit(f), lambda: study("secure").fit(f)):
+            ask()
+            assert remembered(tmp_path / "bank.head") == bank._gate.ledger.head()
+    assert (tmp_path / "bank.head").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_request_that_adds_no_row_writes_nothing(tmp_path):
+    with federation(ledger_dir=tmp_path) as f:
+        study("response").fit(f)
+        file = (tmp_path / "bank.head").stat()
+        f.budget()
+        study("response").fit(f)
+        assert (tmp_path / "bank.head").stat() == file
+
+
+def test_nothing_leaves_while_the_memory_cannot_be_written_and_what_was_spent_is_said(tmp_path, monkeypatch):
+    with federation(ledger_dir=tmp_path) as f:
+        plan = study("response").fit(f).plan_
+        again = codec.encode(messages.Ask(plan=msgspec.structs.replace(plan, repeat=2), step="reports"))
+        bank = f.transport._endpoints["bank"]
+
+        def full(_):
+            raise OSError(28, "no space")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(durable_file.os, "fsync", full)
+            refused = codec.decode_reply(bank.handle(again))
+        assert isinstance(refused, messages.Refused)
+        assert refused.code == "ledger-corrupt"
+        assert refused.spent == pytest.approx(0.125)
+        assert isinstance(codec.decode_reply(bank.handle(again)), messages.Released)  # paid for, and kept
+
+
+def test_an_older_head_never_replaces_a_newer_one(tmp_path):
+    with fresh(tmp_path) as one, SqliteLedger.open(tmp_path / "bank.ledger") as other:
+        one.debit(b"one", BODY, TENTH, label="x")
+        other.debit(b"two", BODY, TENTH, label="x")
+        other.remember_head()
+        one.remember_head()
+        assert remembered(tmp_path / "bank.head") == other.head()
+
+
+class Cut(BaseException):
+    """The process is gone."""
+
+
+class CutAt:
+    """Counts the calls that touch a disk, and cuts the process off just before one of them, or just after."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, number: int, *, after: bool) -> None:
+        self.calls, self._number, self._after = 0, number, after
+        patch.setattr(LedgerFile, "run", self._cutting(LedgerFile.run))
+        patch.setattr(durable_file.os, "open", self._cutting(os.open))
+        patch.setattr(durable_file.os, "fsync", self._cutting(os.fsync))
+        patch.setattr(Path, "replace", self._cutting(Path.replace))
+
+    def _cutting(self, honest):
+        def call(*args):
+            self.calls += 1
+            mine = self.calls == self._number
+            if mine and not self._after:
+                raise Cut
+            result = honest(*args)
+            if mine:
+                raise Cut
+            return result
+
+        return call
+
+
+def cut_off(ledger: SqliteLedger, number: int, *, after: bool) -> bool:
+    """Pay for something and show it, cut off at one call; return whether it was."""
+    with pytest.MonkeyPatch.context() as patch:
+        CutAt(patch, number, after=after)
+        try:
+            ledger.debit(b"one", BODY, TENTH, label="x")
+            ledger.remember_head()
+        except Cut:
+            return True
+    return False
+
+
+def test_wherever_a_party_is_cut_off_its_ledger_is_not_behind_its_memory_and_it_goes_on(tmp_path):
+    for after in (False, True):
+        for number in range(1, 100):
+            folder = tmp_path / f"{number}-{after}"
+            folder.mkdir()
+            with fresh(folder) as ledger:
+                ledger.remember_head()
+                cut = cut_off(ledger, number, after=after)
+            with SqliteLedger.open(folder / "bank.ledger") as ledger:
+                ledger.debit(b"two", BODY, TENTH, label="x")
+                ledger.remember_head()
+                assert remembered(folder / "bank.head") == ledger.head()
+            if not cut:
+                break
+        assert 10 < number < 99
