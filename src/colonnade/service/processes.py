@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, write_status
+from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint
@@ -62,16 +63,17 @@ def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeErr
         folder.kit.credentials()
     except CertificateExpired as error:
         report(error)  # the relay waits for a new one, and the guard answers its operator
-    try:
-        agreement.read_agreement(folder.papers).check()
-    except ColonnadeError as error:
-        log.event("papers-refused", code=error.code)
-        raise
-    children = {
-        "guard": lambda: run_guard(folder, change_cap=change_cap, report=report),
-        "relay": lambda: run_relay(folder, report),
-    }
-    return Supervisor(children, log, report).run()
+    with lock_folder(folder.path):
+        try:
+            agreement.read_agreement(folder.papers).check()
+        except ColonnadeError as error:
+            log.event("papers-refused", code=error.code)
+            raise
+        children = {
+            "guard": lambda: run_guard(folder, change_cap=change_cap, report=report),
+            "relay": lambda: run_relay(folder, report),
+        }
+        return Supervisor(children, log, report).run()
 
 
 def run_guard(
