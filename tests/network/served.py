@@ -17,7 +17,7 @@ from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.network.lines import HOST, Started, free_port, until
 
 MEMBERS = """
-import ctypes, os, sys, signal
+import ctypes, json, os, sys, signal
 from pathlib import Path
 import typer
 import colonnade.service.processes, colonnade.service.served_party
@@ -25,7 +25,8 @@ import colonnade.party.guard
 from colonnade.cli.members import serve
 
 pids = []
-for folder in sys.argv[1:]:
+options = json.loads(sys.argv[1])
+for folder in sys.argv[2:]:
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -33,7 +34,9 @@ for folder in sys.argv[1:]:
         log = os.open(folder + "/serve.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
         os.dup2(log, 1), os.dup2(log, 2)
         try:
-            serve(Path(folder), change_cap=False)
+            chosen = options.get(Path(folder).name, {})
+            log = Path(chosen["log"]) if "log" in chosen else None
+            serve(Path(folder), change_cap=False, health_port=chosen.get("health_port"), log=log)
         except typer.Exit as end:
             os._exit(end.exit_code)
         except BaseException as error:
@@ -131,9 +134,10 @@ class Site:
     def papers(self):
         return read_agreement(self.papers_path)
 
-    def start(self, *names: str) -> Started:
+    def start(self, *names: str, **options: dict) -> Started:
+        """Serve some members, or all; options of `party serve` are given by member."""
         folders = [str(self.members[name].path) for name in names or self.members]
-        started = Started([sys.executable, "-c", MEMBERS, *folders], self.folder / "members.log")
+        started = Started([sys.executable, "-c", MEMBERS, json.dumps(options), *folders], self.folder / "members.log")
         self.started.append(started)
         return started
 

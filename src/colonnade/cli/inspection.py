@@ -160,7 +160,8 @@ def doctor(
     ] = None,
 ) -> None:
     """Check Python, packages, randomness, samplers, keys, clock, ports, disk, compiler, algebra; with --party, a member too."""
-    from colonnade.service.checks import machine_checks, member_checks, run_checks
+    from colonnade.service.checks import machine_checks, member_checks
+    from colonnade.service.health import run_checks
 
     members = [] if party is None else member_checks(party)
     results = list(run_checks((*machine_checks(directory), *members)))

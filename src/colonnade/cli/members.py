@@ -117,7 +117,7 @@ def load(
     A running party takes it over before its next request. What was kept of the version before ends with it: pending steps,
     kept answers, row orders, and the old copy. The budget does not.
     """
-    from colonnade.service.checks import serving_version
+    from colonnade.service.health import serving_version
     from colonnade.service.party_folder import PartyFolder
 
     loaded = PartyFolder(folder).load(files)
@@ -167,28 +167,50 @@ def serve(
     change_cap: Annotated[
         bool, typer.Option("--change-cap", help="Record policy.toml's [budget] as the new cap of the ledger.")
     ] = False,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            "--health-port", min=1, max=65_535, help="Answer /live, /ready and /metrics on this port of 127.0.0.1."
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", dir_okay=False, help="Write the log here, not to standard error; may be rotated."),
+    ] = None,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
     from colonnade.service.processes import serve_member
 
     if install is not None:
         _install(folder, install)
-    raise typer.Exit(serve_member(folder, change_cap=change_cap, report=screen.report))
+    status = serve_member(folder, change_cap=change_cap, report=screen.report, health_port=health_port, log_file=log)
+    raise typer.Exit(status)
 
 
 @party.command()
 def status(
     folder: Folder,
-    check: Annotated[
-        bool, typer.Option("--check", help="Print nothing; exit 1 unless the guard answers and the relay is connected.")
+    live: Annotated[
+        bool, typer.Option("--live", help="Only exit 1 unless the guard answers: whether to restart the member.")
+    ] = False,
+    ready: Annotated[
+        bool,
+        typer.Option(
+            "--ready", help="Only exit 1, and say why, unless it can take part: connection, certificate, disk, clock."
+        ),
     ] = False,
 ) -> None:
-    """Show whether guard and relay are running, the data version, the connection, the last request, bytes and budget."""
-    from colonnade.service.checks import data_version, member_status
+    """Show whether guard and relay run, the data version, the connection, the last request, bytes, budget and certificate."""
+    from colonnade.service import health
+    from colonnade.service.checks import data_version
 
-    found = member_status(folder)
-    if check:
-        raise typer.Exit(0 if found.well else 1)
+    if live or ready:
+        wanted = [*(health.ready_checks(folder) if ready else health.live_checks(folder))]
+        wrong = [(name, words) for name, sound, words in health.run_checks(wanted) if not sound]
+        for name, words in wrong:
+            screen.line(f"WRONG {name:<12} {words}")
+        raise typer.Exit(1 if wrong else 0)
+    found = health.member_status(folder)
     screen.line(f"member    {found.name} ({found.role})")
     screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
     if found.stopped:
@@ -201,6 +223,10 @@ def status(
         screen.line(f"bytes     {found.bytes_in:,} in, {found.bytes_out:,} out")
     else:
         screen.line("relay     not running")
+    if found.fault:
+        screen.line(f"fault     {found.fault}")
+    for file, certificate in found.certificates.items():
+        screen.line(f"{file:<9} {certificate.words(time.time())}")
     if found.budget is not None:
         spent, cap, delta = found.budget
         screen.line(f"budget    ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}")

@@ -1,5 +1,6 @@
 """Commands that run studies: `demo`, `run`, `preview`, `evaluate`, `predict`, `report` and the `coordinator` group."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -157,8 +158,6 @@ def install(
     host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as in the papers.")],
 ) -> None:
     """Put the coordinator's certificate in place, while it runs or before."""
-    import time
-
     from colonnade.transport.kit import Kit
 
     found = Kit(folder, "server").install(source, host)
@@ -181,7 +180,7 @@ def status(
     ] = False,
 ) -> None:
     """Show who is connected, and which step every study has reached."""
-    from colonnade.service.checks import connected_to_coordinator
+    from colonnade.service.health import connected_to_coordinator, known_certificates
 
     connected = connected_to_coordinator(state)
     if check:
@@ -189,3 +188,5 @@ def status(
     from colonnade.cli import running
 
     running.print_progress(state, connected)
+    for site, certificate in known_certificates(state).items():
+        screen.line(f"certificate of {site}: {certificate.words(time.time())}")

@@ -10,7 +10,7 @@ from colonnade.conversations.conversation import LedgerHeads, Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.event_log import Log, write_status
+from colonnade.event_log import Log, LogFile, write_status
 from colonnade.privacy.accounting import Budget
 from colonnade.private_files import read_hex
 from colonnade.protocol import codec
@@ -90,7 +90,7 @@ def open_connection(
     kit = _kit(path.parent) if kit is None else Path(kit)
     state = path.parent / "coordinator-state" if state is None else Path(state)
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
+    notes = Log(LogFile(state / "coordinator.log"), COORDINATOR, COORDINATOR)
     journal = StudyJournal(state / "studies.sqlite", agreement, log=notes)
     where = agreement.coordinator
     try:

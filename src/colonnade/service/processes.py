@@ -21,12 +21,13 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from colonnade.errors import CertificateExpired, ColonnadeError
-from colonnade.event_log import Log, write_status
+from colonnade.event_log import Log, LogFile, write_status
 from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
+from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
@@ -39,11 +40,24 @@ REFUSED = 1
 GRACE = 10.0
 """Seconds that a child has to end before it is killed."""
 
+LARGEST_REFUSAL = 65_536
+"""Bytes; a longer reply is an answer, and is not decoded to find out."""
+
+QUIET = frozenset({"GetAccount", "GetDescription"})
+"""Requests that ask for nothing but public facts, which monitors repeat; they are counted and not logged."""
+
 LONGEST_PAUSE = 5.0
 """Seconds between two starts of a child that keeps dying."""
 
 
-def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeError], None]) -> int:
+def serve_member(
+    path: Path,
+    *,
+    change_cap: bool,
+    report: Callable[[ColonnadeError], None],
+    health_port: int | None = None,
+    log_file: Path | None = None,
+) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
     Parameters
@@ -54,10 +68,15 @@ def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeErr
         Whether policy.toml's budget is recorded as the new cap of the ledger.
     report
         Shows the error of a process that refuses to run.
+    health_port
+        The port of the loopback interface that answers health checks and metrics; none is opened without it.
+    log_file
+        Where the log is written instead of to standard error.
     """
     folder = PartyFolder(path.resolve())
     require_engine()  # imported by the relay alone: the guard's process never has it
-    log = Log(sys.stderr, folder.name, "supervisor")
+    stream = sys.stderr if log_file is None else LogFile(log_file)
+    log = Log(stream, folder.name, "supervisor")
     folder.require_safe()
     try:
         folder.kit.credentials()
@@ -69,20 +88,27 @@ def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeErr
         except ColonnadeError as error:
             log.event("papers-refused", code=error.code)
             raise
-        children = {
-            "guard": lambda: run_guard(folder, change_cap=change_cap, report=report),
-            "relay": lambda: run_relay(folder, report),
+        children: dict[str, Callable[[], None]] = {
+            "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report),
+            "relay": lambda: run_relay(folder, stream, report),
         }
+        if health_port is not None:
+            require_port(health_port)
+            children["health"] = lambda: serve_health(folder.path, health_port)
         return Supervisor(children, log, report).run()
 
 
 def run_guard(
-    folder: PartyFolder, *, change_cap: bool = False, report: Callable[[ColonnadeError], None] = lambda _: None
+    folder: PartyFolder,
+    stream: TextIO | LogFile,
+    *,
+    change_cap: bool = False,
+    report: Callable[[ColonnadeError], None] = lambda _: None,
 ) -> None:
     """Run as the guard: data, policy, ledger and keys, and no network."""
     from colonnade.party.guard import serve
 
-    log, status = Log(sys.stderr, folder.name, "guard"), folder.path / "guard.status"
+    log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     _refuse_the_network()
     try:
         endpoint = folder.guard(change_cap=change_cap)
@@ -95,12 +121,14 @@ def run_guard(
     serve(monitored, folder.socket, ready=monitored.ready)
 
 
-def run_relay(folder: PartyFolder, report: Callable[[ColonnadeError], None] = lambda _: None) -> None:
+def run_relay(
+    folder: PartyFolder, stream: TextIO | LogFile, report: Callable[[ColonnadeError], None] = lambda _: None
+) -> None:
     """Run as the relay: the network and the guard's socket. It reads only the kit in the folder."""
     from colonnade.service.relay import SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
-    log = Log(sys.stderr, folder.name, "relay")
+    log = Log(stream, folder.name, "relay")
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     while not folder.listening:
@@ -273,6 +301,7 @@ class MonitoredEndpoint:
         self._ending = False
         self._answered = 0
         self._refused = 0
+        self._counts = RequestCounts()
         self._last: dict[str, str | int] = {}
 
     def ready(self) -> None:
@@ -314,17 +343,25 @@ class MonitoredEndpoint:
             signal.pause()
 
     def _note(self, reply: bytes) -> None:
-        if len(reply) > 65_536:
-            return
-        decoded = codec.decode_reply(reply)
-        if isinstance(decoded, messages.Refused):
+        decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
+        refused = decoded.code if isinstance(decoded, messages.Refused) else None
+        self._counts.note(self._last, refused)
+        if refused is not None:
             self._refused += 1
-            self._log.event("refused", code=decoded.code, **self._last)
+            self._log.event("refused", code=refused, **self._last)
+        elif self._last["request"] not in QUIET:
+            self._log.event("answered", bytes=len(reply), **self._last)
 
     def _write(self) -> None:
         write_status(
             self._status,
-            {"pid": os.getpid(), "answered": self._answered, "refused": self._refused, "last": self._last},
+            {
+                "pid": os.getpid(),
+                "answered": self._answered,
+                "refused": self._refused,
+                "last": self._last,
+                **self._counts.content(),
+            },
         )
 
 
