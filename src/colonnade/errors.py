@@ -192,7 +192,8 @@ class LedgerCorrupt(ColonnadeError):
 
     code = "ledger-corrupt"
     default_remedy = (
-        "Stop and keep the file. `colonnade ledger verify FILE` shows the damage; then restore the newest back-up."
+        "Stop and keep the file. `colonnade ledger verify FILE` shows the damage; `colonnade ledger restore` puts the newest "
+        "back-up in place, and refuses one that has forgotten releases."
     )
 
 

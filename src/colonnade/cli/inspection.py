@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["audit", "bench", "dashboard", "doctor", "ledger", "show", "verify"]
 
 ledger = typer.Typer(
-    help="Read and check a party's ledger. Neither command spends; a ledger of format 2 is migrated.",
+    help="Read, check, copy and put back a party's ledger. Only `restore --forfeit` charges it.",
     no_args_is_help=True,
 )
 

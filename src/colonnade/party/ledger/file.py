@@ -63,22 +63,23 @@ class HeadMemory:
 
     def check(self, continues: Callable[[Head], bool]) -> None:
         """Refuse a ledger that does not continue what was shown of it."""
-        highest = self._read()
+        highest = self.read()
         if highest is not None and not continues(highest):
             raise LedgerCorrupt(
                 "This party's ledger has gone back, or is another one: rows are missing that were shown before; nothing "
                 "was released.",
-                remedy="Stop the party, and spend nothing. Restore the newest ledger file; an older back-up has forgotten "
-                "releases. Removing the .head file beside it does not bring them back.",
+                remedy="Stop the party, and spend nothing. Put the newest back-up in place: colonnade ledger restore. An older "
+                "one has forgotten releases, and --forfeit charges them. Removing the .head file does not bring them back.",
             )
 
     def keep(self, head: Head) -> None:
         """Remember a head durably. The caller keeps everybody from writing to the ledger meanwhile."""
-        if head != self._read():
+        if head != self.read():
             with replacing(self._path) as file:
                 file.write(msgspec.json.encode(head))
 
-    def _read(self) -> Head | None:
+    def read(self) -> Head | None:
+        """Return the highest head; ``None`` if none was ever kept."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Head)
         except FileNotFoundError:
