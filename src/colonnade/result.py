@@ -16,9 +16,11 @@ from colonnade.errors import BadInput
 from colonnade.plan import RELATION, Unit
 from colonnade.privacy.accounting import Loss, total
 
-__all__ = ["COORDINATOR", "Opening", "PrivacyStatement"]
+__all__ = ["COORDINATOR", "COORDINATOR_ALONE", "Opening", "PrivacyStatement"]
 
 COORDINATOR = "coordinator"
+COORDINATOR_ALONE = "assumes the coordinator colludes with no party"
+"""What every statement says of a study in which the coordinator is itself a compute node."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,40 @@ class Opening:
 
     def loss_to(self, coalition: frozenset[str], party: str | None = None) -> Loss | None:
         """Return what this opening tells a coalition about a person's record, whole or at one party outside the coalition."""
-        if self.nodes and len(coalition & frozenset(self.nodes)) > self.threshold:
+        return self._loss(
+            len(coalition & frozenset(self.nodes)),
+            len(coalition & frozenset(self.scope)),
+            party,
+            keyed=bool(coalition & frozenset(self.key_holders)),
+        )
+
+    def collusion(self, parties: tuple[str, ...]) -> int:
+        """Return how many parties, whichever they are, tell the coordinator nothing more of this opening by pooling with it.
+
+        At most all but one: a larger coalition has all the data.
+        """
+        everyone, coordinator = frozenset(parties), COORDINATOR in self.nodes
+
+        def worst(count: int) -> list[Loss | None]:
+            nodes = coordinator + min(count, len(everyone & frozenset(self.nodes)))
+            keyed = count > 0 and bool(everyone & frozenset(self.key_holders))
+            return [
+                self._loss(nodes, min(count, max(len(self.scope) - 1, 0)), owner, keyed=keyed)
+                for owner in (None, *self.party_losses)
+            ]
+
+        alone, covered = worst(0), 0
+        while covered + 1 < len(parties) and worst(covered + 1) == alone:
+            covered += 1
+        return covered
+
+    def _loss(self, nodes: int, colluders: int, party: str | None, *, keyed: bool) -> Loss | None:
+        """Return the loss to an observer with so many of the nodes and of the noise holders, with the key or without it."""
+        if self.nodes and nodes > self.threshold:
             return None
         losses = self.party_losses.get(party, self.losses) if party is not None else self.losses
-        if coalition & frozenset(self.key_holders):
+        if keyed:
             losses = self.keyed_losses
-        colluders = len(coalition & frozenset(self.scope))
         return losses[min(colluders, len(losses) - 1)]
 
 
@@ -88,8 +118,6 @@ class PrivacyStatement:
         The δ at which ε is stated (0 for pure methods).
     local
         Whether local differential privacy holds: each person's record is randomised on its own before anything is combined.
-    collusion
-        How many parties may pool what they see with the coordinator without weakening the promise.
     assumptions
         What the guarantee rests on, in words.
 
@@ -104,7 +132,6 @@ class PrivacyStatement:
     parties: tuple[str, ...]
     study_delta: float
     local: bool = False
-    collusion: int = 0
     assumptions: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     relation: str = RELATION
@@ -142,10 +169,50 @@ class PrivacyStatement:
         composed = _composed([losses])
         return math.inf if composed is None else composed[0].epsilon(self.study_delta)
 
+    @property
+    def collusion(self) -> int:
+        """c: how many parties may pool what they see with the coordinator without weakening the promise.
+
+        It is counted on the same losses that `epsilon` composes. It is 0 where parties hold a key that the promise rests on.
+        """
+        return min(
+            (opening.collusion(self.parties) for opening in self.openings), default=max(len(self.parties) - 1, 0)
+        )
+
+    @property
+    def threshold(self) -> int | None:
+        """t: how many compute nodes together learn nothing; ``None`` where nothing is computed on shares."""
+        return min((opening.threshold for opening in self.openings if opening.nodes), default=None)
+
+    @property
+    def coordinator_computes(self) -> bool:
+        """Whether the coordinator is itself a compute node."""
+        return any(COORDINATOR in opening.nodes for opening in self.openings)
+
+    @property
+    def pooling(self) -> str:
+        """Who may pool what they see, in words: c, t, and what is assumed of a coordinator that is itself a compute node."""
+        if math.isinf(self.epsilon()):
+            return "nothing is guaranteed, whoever pools"
+        words = f"c = {self.collusion} part{'y' if self.collusion == 1 else 'ies'} with the coordinator"
+        if self.threshold is not None:
+            words += f", t = {self.threshold} compute node{'' if self.threshold == 1 else 's'}"
+        if not self.coordinator_computes:
+            return words
+        words, count = f"{words}; {COORDINATOR_ALONE}", self._largest_pool
+        if math.isfinite(self.epsilon(observer=(COORDINATOR, *self.parties[:count]))):
+            return words
+        return f"{words}: ε = ∞ towards the coordinator with any {'party' if count == 1 else f'{count} parties'}"
+
+    @property
+    def _largest_pool(self) -> int:
+        """With how many parties the coordinator is shown: with c, and where it computes itself with one too many."""
+        return min(self.collusion + self.coordinator_computes, max(len(self.parties) - 1, 0))
+
     def table(self) -> pd.DataFrame:
         """Return a table with one row per observer and unit."""
         observers: list[str | tuple[str, ...]] = [COORDINATOR, *self.parties]
-        for size in range(1, self.collusion + 1):
+        for size in range(1, self._largest_pool + 1):
             observers += [(COORDINATOR, *group) for group in combinations(self.parties, size)]
         rows = [
             {
@@ -166,7 +233,7 @@ class PrivacyStatement:
     def _repr_html_(self) -> str:
         """For notebooks: the table, every string escaped."""
         shown = self.table().drop(columns=["assumption", "mechanism"])
-        words = "".join(f"<li>{html.escape(assumption)}</li>" for assumption in self.assumptions)
+        words = "".join(f"<li>{html.escape(words)}</li>" for words in (self.pooling, *self.assumptions))
         return f"{shown.to_html(index=False, escape=True, border=0)}<ul>{words}</ul>"
 
     def _losses(self, coalition: frozenset[str], unit: Unit, party: str | None) -> list[Loss] | None:

@@ -30,7 +30,7 @@ def test_a_study_runs_and_prints_its_result_and_receipt(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "Segments and plans" in result.output
     assert "receipt: PatternCount(method='response'): ε=1, δ=0 per person" in result.output
-    assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 1, "telco": 1}
+    assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 2, "telco": 2}
 
 
 def test_the_same_file_again_is_free_and_prints_the_same_counts(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_second_draw_has_a_new_price_and_another_answer(tmp_path: Path) -> Non
         answers = ledger.execute("SELECT answer FROM entries WHERE answer IS NOT NULL").fetchall()
     assert len(answers) == len(set(answers)) == 2
     assert first["plan"] != second["plan"]
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {2}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {3}
 
 
 def test_the_output_file_holds_counts_errors_statement_and_receipt(tmp_path: Path) -> None:
@@ -71,6 +71,26 @@ def test_the_output_file_holds_counts_errors_statement_and_receipt(tmp_path: Pat
     assert {"observer": "coordinator", "unit": "person", "epsilon": 1.0}.items() <= study["privacy"][0].items()
     assert study["receipt"].startswith("PatternCount")
     assert CANARY not in output.read_text(encoding="utf-8")
+
+
+def test_changed_data_need_a_new_version_and_a_preview_declares_none(tmp_path: Path) -> None:
+    study = make(tmp_path)
+    call("run", study)
+    before = heads(tmp_path)
+    bank().assign(age=40).to_csv(tmp_path / "bank.csv", index=False)
+    assert "version=2" in refused(call("run", study), "bad-input")
+    rewrite(tmp_path, edited(('data = "bank.csv"', 'data = "bank.csv"\nversion = 2')))
+    assert call("preview", study).exit_code == 0
+    assert heads(tmp_path) == before
+    assert call("run", study).exit_code == 0
+    assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 4, "telco": 3}
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "1.5", '"2"', "true"])
+def test_a_version_that_is_no_whole_number_is_refused_before_data_is_opened(tmp_path: Path, version: str) -> None:
+    study = make(tmp_path, edited(('data = "bank.csv"', f'data = "bank.csv"\nversion = {version}')))
+    assert "parties.bank.version" in refused(call("run", study), "bad-input")
+    assert not heads(tmp_path)
 
 
 def test_a_preview_spends_nothing_and_leaves_no_ledger(tmp_path: Path) -> None:
@@ -97,19 +117,19 @@ def test_a_budget_exhausted_half_way_keeps_what_was_paid_for(tmp_path: Path) -> 
     assert [entry["title"] for entry in document["studies"]] == ["Segments and plans"]
     assert document["failure"]["code"] == "budget-exceeded"
     assert document["failure"]["spent"] is None  # the study that failed cost nothing; the receipt has the other's price
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {2}
 
 
 def test_a_mistake_in_the_last_study_does_not_cost_the_price_of_the_first(tmp_path: Path) -> None:
     study = make(tmp_path, STUDY + SECOND.replace("bank.segment", "bank.age"))
     refused(call("run", study), "schema-mismatch")
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {0}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
 def test_a_study_above_the_cap_is_refused_and_moves_no_ledger(tmp_path: Path) -> None:
     study = make(tmp_path, edited(("\nepsilon = 1.0", "\nepsilon = 8.0")))
     assert "nothing; every ledger is as it was" in refused(call("run", study), "budget-exceeded")
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {0}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1.0", "nan", "inf", '"1.0"', "true", "1e-12"])
@@ -117,7 +137,7 @@ def test_an_epsilon_that_cannot_be_meant_is_refused(tmp_path: Path, epsilon: str
     study = make(tmp_path, edited(("\nepsilon = 1.0", f"\nepsilon = {epsilon}")))
     for verb in ("preview", "run"):
         assert "nothing; every ledger is as it was" in refused(call(verb, study), "bad-input")
-    assert all(sequence == 0 for sequence, _ in heads(tmp_path).values())
+    assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 
 def test_a_study_without_epsilon_is_refused_with_a_suggestion(tmp_path: Path) -> None:
@@ -151,7 +171,7 @@ def test_the_default_method_refuses_and_names_one_that_works(tmp_path: Path) -> 
 def test_bad_input_is_a_typed_refusal_that_spends_nothing(tmp_path: Path, change: tuple[str, str], code: str) -> None:
     study = make(tmp_path, edited(change))
     assert "nothing; every ledger is as it was" in refused(call("run", study), code)
-    assert all(sequence == 0 for sequence, _ in heads(tmp_path).values())
+    assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 
 def test_a_truncated_parquet_file_is_refused(tmp_path: Path) -> None:
@@ -195,7 +215,7 @@ def test_a_category_outside_the_schema_is_counted_as_missing_and_never_named(tmp
 def test_a_policy_of_one_party_is_obeyed(tmp_path: Path) -> None:
     study = make(tmp_path, edited(("[parties.telco]\n", "[parties.bank.policy]\nmax_epsilon = 0.1\n[parties.telco]\n")))
     refused(call("run", study), "policy-refusal")
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {0}
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
 def test_another_cap_than_the_ledgers_own_is_refused_unless_it_is_meant(tmp_path: Path) -> None:

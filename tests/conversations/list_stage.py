@@ -56,9 +56,13 @@ class ListPart:
     def __init__(self, name: str, ids: Sequence[bytes], places: Callable[[int], int]) -> None:
         self.name, self.ids, self._places = name, list(ids), places
         self.kept: tuple[str, np.ndarray] | None = None
+        self.told = 0
 
     def begin(self) -> list[bytes]:
         return self.ids
+
+    def tell(self) -> None:
+        self.told += 1
 
     def places(self, common: int) -> int:
         return self._places(common)

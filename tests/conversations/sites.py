@@ -192,7 +192,7 @@ class Site:
             )
         )
         plan = self.federation.plan(
-            algorithm, task="tables", method="secure", price=price, unit="person", parameters={}, repeat=repeat
+            algorithm, task="pattern-count", method="secure", price=price, unit="person", parameters={}, repeat=repeat
         )
         return replaced(plan, **changes)
 

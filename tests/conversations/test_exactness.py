@@ -224,7 +224,8 @@ def statistics_of(plan, name, kind):
 
 def run_joint(f: cn.Federation, steps: tuple[Step, ...], price: Price):
     algorithm = Opens(steps)
-    plan = f.plan(algorithm, task="moments", method="secure", price=price, unit="person", parameters={})
+    task = "moments" if steps[0].kind == "gram" else "pattern-count"
+    plan = f.plan(algorithm, task=task, method="secure", price=price, unit="person", parameters={})
     return plan, f.run(algorithm, plan).value
 
 

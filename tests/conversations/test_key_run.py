@@ -39,7 +39,13 @@ class Agreement:
 
 def a_plan(f: cn.Federation, algorithm: Agreement | None = None, repeat: int = 1) -> Plan:
     return f.plan(
-        algorithm or Agreement(), task="test", method="key", price=None, unit="person", parameters={}, repeat=repeat
+        algorithm or Agreement(),
+        task="clustering",
+        method="sketch",
+        price=None,
+        unit="person",
+        parameters={},
+        repeat=repeat,
     )
 
 

@@ -123,7 +123,7 @@ def test_the_coordinator_as_third_node_must_collude_with_no_party():
     for party in ("bank", "telco"):
         assert statement.epsilon(observer=("coordinator", party)) == math.inf
         assert statement.epsilon(observer=("coordinator", party), unit="party") == math.inf
-    assert any("assumed to collude with no party" in words for words in statement.assumptions)
+    assert any("assumes the coordinator colludes with no party" in words for words in statement.assumptions)
 
 
 def test_a_named_dataless_node_spares_the_coordinator_the_third_place():

@@ -251,21 +251,49 @@ def test_a_hidden_size_shows_only_what_the_shortest_list_could_have():
         federation.align(size="hidden", capacity={"bank": 64, "telco": 100, "shop": 50})
         assert federation.people == 50
         assert federation.aligned_.findings.privacy.epsilon() == 0.0
-        assert federation.budget().nonprivate.tolist() == [0, 0, 0]
+        assert told(federation) == {party: ["who is in common"] for party in LISTS}
+
+
+def told(federation: cn.Federation) -> dict[str, list[str]]:
+    """What each party's account says was told without differential privacy: the words after the plan's hash."""
+    return {
+        party: [line.label.split(" ", 3)[3] for line in account.entries if line.loss is None]
+        for party, account in federation.accounts().items()
+    }
 
 
 def test_a_public_size_stands_in_every_ledger_as_not_private():
     with unaligned() as federation:
         federation.align(size="public")
-        assert federation.budget().nonprivate.tolist() == [1, 1, 1]
+        assert told(federation) == {party: ["who is in common", "size"] for party in LISTS}
+        assert federation.budget().nonprivate.tolist() == [2, 2, 2]
         assert federation.aligned_.findings.privacy.epsilon() == float("inf")
+
+
+@pytest.mark.parametrize("options", [{"size": "hidden"}, {"epsilon": 0.5}, {"size": "public"}])
+def test_an_intersection_is_in_every_account_before_the_first_letter_leaves(options, monkeypatch):
+    """Peers learn which of their ids a party has. It stands in the ledger even of a run that came no further than its start."""
+    monkeypatch.setattr("colonnade.conversations.matching.MatchingRun._compose", lambda *_: 1 / 0)
+    with unaligned() as federation:
+        with pytest.raises(cn.ColonnadeError):
+            federation.align(**options)
+        assert all(lines[:1] == ["who is in common"] for lines in told(federation).values())
+
+
+def test_a_union_is_in_the_account_by_what_it_tells_and_a_cohort_tells_nothing():
+    lists = dict(list(LISTS.items())[:2])
+    with unaligned(lists) as federation:
+        federation.align("cohort", ids=["p1", "p2"])
+        assert told(federation) == {"bank": [], "telco": []}
+        federation.align("union")
+        assert told(federation) == {"bank": ["how many are in common"], "telco": ["how many are in common"]}
 
 
 def test_a_simulation_that_declared_its_people_public_says_so_by_default():
     with unaligned(aligned=True) as federation:
         assert federation.align().people == 30
         assert federation.aligned_.size == "declared"
-        assert federation.budget().nonprivate.tolist() == [0, 0, 0]
+        assert federation.budget().nonprivate.tolist() == [1, 1, 1]
 
 
 def test_without_a_declared_number_somebody_has_to_say_what_is_told():
@@ -322,51 +350,54 @@ def test_the_coordinators_transcript_is_the_same_for_all_lists_with_the_same_per
 # Policies -----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_policy_bounds_how_often_a_list_is_matched():
-    rules = {name: cn.Policy(max_alignments=2) for name in LISTS}
+MATCHING = ("intersection", "union", "cohort")
+
+
+def test_a_policy_bounds_the_attempts_to_align_in_every_mode():
+    rules = {name: cn.Policy(max_alignments=3, alignments=MATCHING) for name in LISTS}
     with unaligned(policies=rules) as federation:
         federation.align(size="hidden")
+        federation.align("cohort", ids=["p1", "p2"])
         federation.align(size="hidden", repeat=2)
-        with pytest.raises(PolicyRefusal, match="2 times in 30 days"):
-            federation.align(size="hidden", repeat=3)
+        for options in ({"size": "hidden", "repeat": 3}, {"mode": "cohort", "ids": ["p3"]}):
+            with pytest.raises(PolicyRefusal, match="allows 3 alignments in 30 days"):
+                federation.align(**options)
         federation.align(size="hidden", repeat=2)  # what is kept costs nothing and tells nothing
-        federation.align("cohort", ids=["p1", "p2"])  # a public list tells nothing either
+        federation.align("cohort", ids=["p1", "p2"])
 
 
-def test_a_list_that_changed_within_the_period_is_refused(tmp_path):
-    with unaligned(ledger_dir=tmp_path) as federation:
+def test_after_the_period_attempts_no_longer_count(tmp_path):
+    rules = {name: cn.Policy(max_alignments=1, alignments=MATCHING) for name in LISTS}
+    with unaligned(ledger_dir=tmp_path, policies=rules) as federation:
         federation.align(size="hidden")
-    changed = {**LISTS, "bank": [*LISTS["bank"], "p500"]}
-    with unaligned(changed, ledger_dir=tmp_path) as federation:
-        with pytest.raises(PolicyRefusal, match="has changed") as caught:
+        with pytest.raises(PolicyRefusal, match="allows 1 alignments"):
             federation.align(size="hidden", repeat=2)
-        assert "p500" not in str(caught.value)
-    shuffled = {name: ids[::-1] for name, ids in LISTS.items()}
-    with unaligned(shuffled, ledger_dir=tmp_path) as federation:
-        federation.align(size="hidden", repeat=3)
-
-
-def test_after_the_period_a_changed_list_is_matched_again(tmp_path):
-    with unaligned(ledger_dir=tmp_path) as federation:
-        federation.align(size="hidden")
-    changed = {**LISTS, "bank": [*LISTS["bank"], "p500"]}
-    rules = {name: cn.Policy(alignment_period=0.0) for name in LISTS}
-    with unaligned(changed, ledger_dir=tmp_path, policies=rules) as federation:
+    rules = {name: dataclasses.replace(rule, alignment_period=0.0) for name, rule in rules.items()}
+    with unaligned(ledger_dir=tmp_path, policies=rules) as federation:
         federation.align(size="hidden", repeat=2)
 
 
-def test_a_mode_or_a_public_size_that_the_policy_does_not_name_is_refused():
-    with unaligned(policies={"telco": cn.Policy(alignments=("cohort",))}) as federation:
-        with pytest.raises(PolicyRefusal, match="mode of alignment"):
-            federation.align(size="hidden")
-        with pytest.raises(NonPrivateRefused, match="exactly how many"):
-            federation.transport._endpoints["telco"]._gate.policy = cn.Policy()
-            federation.align(size="public")
+def test_only_a_public_list_is_aligned_to_by_default_and_a_simulation_allows_every_mode():
+    assert cn.Policy().alignments == ("cohort",)
+    with unaligned(policies={"telco": cn.Policy()}) as federation:
+        for options in ({"size": "hidden"}, {"size": "public"}, {"epsilon": 0.5}):
+            with pytest.raises(PolicyRefusal, match="mode of alignment") as caught:
+                federation.align(**options)
+            assert "tells peers who is in common" in caught.value.remedy
+        federation.align("cohort", ids=["p1"])
+    with unaligned() as federation:
+        federation.align(size="public")
+
+
+def test_a_public_size_that_the_policy_does_not_name_is_refused():
+    refused = pytest.raises(NonPrivateRefused, match="exactly how many")
+    with unaligned(policies={"telco": cn.Policy(alignments=MATCHING)}) as federation, refused:
+        federation.align(size="public")
 
 
 def test_the_price_of_a_noisy_size_is_capped_by_policy_and_budget():
     dear = pytest.raises(PolicyRefusal, match="max_epsilon")
-    with unaligned(policies={"bank": cn.Policy(max_epsilon=0.1)}) as federation, dear:
+    with unaligned(policies={"bank": cn.Policy(max_epsilon=0.1, alignments=MATCHING)}) as federation, dear:
         federation.align(epsilon=0.2)
     with unaligned() as federation:
         with pytest.raises(cn.BudgetExceeded):
@@ -374,19 +405,45 @@ def test_the_price_of_a_noisy_size_is_capped_by_policy_and_budget():
         assert federation.budget().spent.tolist() == [0.0] * 3
 
 
-def test_a_list_longer_than_its_capacity_is_refused_without_a_number():
+def test_a_plan_that_shows_a_list_as_shorter_than_declared_is_refused_without_a_number():
     with unaligned() as federation:
         with pytest.raises(PolicyRefusal, match="shorter than its policy declares") as caught:
             federation.align(size="hidden", capacity=50)
         assert "70" not in str(caught.value)
 
 
-def test_a_served_party_declares_no_capacity_by_itself():
-    with unaligned() as federation:
-        for guard in federation.transport._endpoints.values():
-            guard._gate.terms = dataclasses.replace(guard._gate.terms, capacity=0)
-        with pytest.raises(BadInput, match="not declared a bound"):
-            federation.align(size="hidden")
+def test_a_longer_list_than_its_capacity_is_refused_to_its_owner_when_the_table_is_opened():
+    rules = {name: cn.Policy(alignments=MATCHING, capacity=65) for name in LISTS}
+    with pytest.raises(BadInput, match="'telco': the table has more ids than the declared capacity of 65") as caught:
+        unaligned(policies=rules)
+    assert "70" not in str(caught.value)
+    rules["telco"] = dataclasses.replace(rules["telco"], capacity=70)
+    with unaligned(policies=rules) as federation:
+        federation.align(size="hidden")
+        assert federation.people == 65
+
+
+@pytest.mark.parametrize("capacity", [1, 60, 4096])
+def test_a_party_without_a_declared_capacity_matches_no_list_whatever_the_plan_says(capacity, monkeypatch):
+    monkeypatch.setattr("colonnade.party.party._with_capacity", lambda policy, length: policy)
+    lists = dict(list(LISTS.items())[:2])
+    rules = {name: cn.Policy(alignments=MATCHING) for name in lists}
+    with unaligned(lists, policies=rules) as federation:
+        for mode in ("intersection", "union"):
+            with pytest.raises(BadInput, match="takes part in no matching"):
+                federation.align(mode, size="hidden", capacity=capacity)
+        monkeypatch.setattr(
+            "colonnade.coordinator.alignment._capacities", lambda parties, *_: dict.fromkeys(parties, capacity)
+        )
+        for mode in ("intersection", "union"):
+            with pytest.raises(PolicyRefusal, match="has not declared how long its list of ids looks"):
+                federation.align(mode, size="hidden")
+        federation.align("cohort", ids=["p1"])
+        assert [row.kind for row in rows_of(federation, "bank")] == ["genesis", "version", "list", "alignment"]
+
+
+def rows_of(federation: cn.Federation, party: str) -> list:
+    return federation.transport._endpoints[party]._gate.ledger.entries()
 
 
 @pytest.mark.parametrize(
@@ -414,10 +471,27 @@ def test_one_party_has_nothing_to_align():
         federation.align(size="hidden")
 
 
-def test_missing_and_repeated_ids_name_the_party_and_the_count():
-    fault = pytest.raises(BadInput, match="'telco': 1 repeated")
-    with unaligned({"bank": ["a", "b "], "telco": ["a", "A", "b"]}) as federation, fault:
-        federation.align(size="hidden", case="fold")
+@pytest.mark.parametrize("mode", ["intersection", "union", "cohort"])
+def test_ids_that_become_equal_or_none_have_no_place_and_nobody_is_told(mode):
+    lists = {"bank": ["a", "b ", "c", "d", " "], "telco": ["a", "A", "b", "C", "e"]}
+    options = {"ids": ["a", "b", "c", "d", "z"]} if mode == "cohort" else {"size": "hidden"}
+    with unaligned(lists) as federation:
+        federation.align(mode, case="fold", **options)
+        orders = shown_order(federation, lists)
+        held = {party: {one for one in order if one is not None} for party, order in orders.items()}
+        expected = {
+            "intersection": {"bank": {"b ", "c"}, "telco": {"b", "C"}},
+            "union": {"bank": {"a", "b ", "c", "d"}, "telco": {"b", "C", "e"}},
+            "cohort": {"bank": {"a", "b ", "c", "d"}, "telco": {"b", "C"}},
+        }
+        assert held == expected[mode]
+
+
+def test_numbers_that_are_none_have_no_place_where_ids_are_compared_as_numbers():
+    lists = {"bank": ["1", "007", "x", "2"], "telco": ["7", "2", "02", "9" * 30]}
+    with unaligned(lists) as federation:
+        federation.align(size="public", kind="whole")
+        assert shown_order(federation, lists) == {"bank": ["007"], "telco": ["7"]}
 
 
 def test_the_task_that_policies_name_is_the_one_that_plans_carry():

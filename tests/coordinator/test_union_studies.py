@@ -120,7 +120,9 @@ def test_shares_of_the_noise_have_the_declared_variance_and_no_other(part):
     plan = None
     with united() as federation:
         release = UnionRelease(COLUMNS, Price.of(1.0, 1e-6), scale=4)
-        plan = federation.plan(release, task="t", method="secure", price=release.price, unit="person", parameters={})
+        plan = federation.plan(
+            release, task="moments", method="secure", price=release.price, unit="person", parameters={}
+        )
     step = plan.step("left", part)
     statistic = (PrivateUnionCross if part == "cross" else PrivateUnionOwn)(plan, step, LEFT)
     entries = statistic.joint.noise.entries_of("cross" if part == "cross" else "left")
@@ -223,7 +225,7 @@ def test_what_is_told_of_a_unions_size_is_hidden_or_public():
             with pytest.raises(BadInput, match="union"):
                 federation.align("union", **options)
     with pytest.raises(NonPrivateRefused):
-        united(size="public", policies={"left": cn.Policy(), "right": cn.Policy()})
+        united(size="public", policies=dict.fromkeys(("left", "right"), cn.Policy(alignments=("union",))))
 
 
 def test_parts_of_a_union_are_unions():

@@ -347,7 +347,7 @@ def test_two_parties_take_the_coordinator_as_third_and_the_statement_says_so(nam
     assert statement.epsilon() == pytest.approx(1.0, rel=1e-6)
     assert statement.epsilon(observer="bank") == pytest.approx(1.0, rel=1e-6)
     assert statement.epsilon(observer=("coordinator", "bank")) == np.inf
-    assert any("collude with no party" in words for words in statement.assumptions)
+    assert any("colludes with no party" in words for words in statement.assumptions)
 
 
 def test_a_node_without_data_replaces_the_coordinator():
@@ -358,7 +358,7 @@ def test_a_node_without_data_replaces_the_coordinator():
     statement = study.privacy_
     assert statement.epsilon(observer=("coordinator", "bank")) == pytest.approx(1.0, rel=1e-6)
     assert statement.epsilon(observer=("bank", "auditor")) == np.inf
-    assert not any("collude with no party" in words for words in statement.assumptions)
+    assert not any("colludes with no party" in words for words in statement.assumptions)
 
 
 @pytest.mark.parametrize("collusion", [0, 1, 2])

@@ -166,6 +166,10 @@ SHARING = {
     "five parties, collusion 1": opened(FIVE),
     "five parties, collusion 2": opened(FIVE, collusion=2),
 }
+LOWERED = opened(FIVE, collusion=1)
+"""For two studies of four of the five parties. When they were recorded, asking for collusion 2 gave 1 there without a word. It
+is refused or kept now, so they ask for what they were given; their names in golden.json stay.
+"""
 ACROSS = ["bank.segment", "telco.plan"]
 SKELLAM, CLIPPED = cn.methods.Secure(noise="skellam"), cn.methods.Secure(row_norms={"bank": 0.8}, scale=512)
 
@@ -229,7 +233,7 @@ fits(
     lambda: cn.LinearRegression(
         "telco.bill", columns=["bank.balance", "clinic.pressure", "shop.basket"], method="functional", epsilon=8.0
     ),
-    opened(FIVE, collusion=2),
+    LOWERED,
 )
 
 
@@ -281,7 +285,7 @@ fits(
         method=cn.methods.Gradient(steps=4, rate=0.5, optimiser="adam"),
         **GAUSSIAN,
     ),
-    opened(FIVE, collusion=2),
+    LOWERED,
 )
 
 # Clusters -----------------------------------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ class Site:
         host: str = HOST,
         port: int | None = None,
         test_key: bytes | None = TEST_KEY,
+        loaded: bool = True,
     ) -> None:
         self.folder = folder
         self.parties = parties
@@ -92,7 +93,7 @@ class Site:
         self.members = {name: PartyFolder(folder / name) for name in (*parties, *nodes)}
         self.draw_up(host=host, port=port or free_port())
         self.sign()
-        for name in parties:
+        for name in parties if loaded else ():
             self.members[name].load([folder / f"{name}.parquet"])
 
     def _make_party(self, name: str, epsilon: float, test_key: bytes | None) -> None:
@@ -102,6 +103,7 @@ class Site:
         (made.path / "schema.toml").write_text(schema)
         (made.path / "policy.toml").write_text(
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-5\n[policy]\nevent_level = true\n"
+            f'alignments = ["intersection", "cohort"]\ncapacity = {max(400, len(self.tables[name]))}\n'
         )
 
     def draw_up(self, *, host: str, port: int) -> None:

@@ -4,6 +4,7 @@ import shutil
 from contextlib import contextmanager
 
 import msgspec
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +29,9 @@ from colonnade.secure.keys import Identity
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
 from colonnade.transport.direct import Direct
+from tests.federations import frames
 from tests.network.served import Site
+from tests.party.test_alignment_refusals import Seen
 
 
 @pytest.fixture
@@ -371,3 +374,77 @@ def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
     assert papers.nodes == ("coordinator",)
     assert papers.threshold == 1
     assert (site.folder / "kits" / "coordinator" / "identity.key").stat().st_mode & 0o077 == 0
+
+
+# Alignment ------------------------------------------------------------------------------------------------------------
+
+
+def with_rules(site: Site, rules: str) -> None:
+    for name in site.parties:
+        path = site.members[name].path / "policy.toml"
+        path.write_text(path.read_text().split("[policy]")[0] + f"[policy]\n{rules}\n")
+
+
+def heard(call) -> tuple[str, str]:
+    with pytest.raises(cn.ColonnadeError) as caught:
+        call()
+    return caught.value.code, caught.value.message
+
+
+def test_a_party_as_its_owner_first_makes_it_aligns_to_public_lists_only(site, tmp_path):
+    made = PartyFolder.create(tmp_path / "new", name="new", role="data")
+    made.write_templates(site.folder / "bank.parquet", "person_id")
+    assert list(made.policy().alignments) == ["cohort"]
+    assert made.policy().capacity is None
+    with_rules(site, (made.path / "policy.toml").read_text().split("[policy]")[1])
+    with opened(site) as federation:
+        code, message = heard(lambda: federation.align(size="hidden", capacity=400))
+        assert (code, "has not declared how long its list looks" in message) == ("bad-input", True)
+
+
+def test_a_served_party_answers_no_question_about_the_length_of_its_list(site, monkeypatch):
+    """The plan's capacity is below the length of the list, or above it: a party that has declared nothing says the same."""
+    with_rules(site, 'alignments = ["intersection"]')
+    monkeypatch.setattr(
+        "colonnade.coordinator.alignment._capacities", lambda parties, given, _: dict.fromkeys(parties, given)
+    )
+    length = len(site.tables["bank"])
+    with opened(site) as federation:
+        said = {
+            heard(lambda k=k: federation.align(size="hidden", capacity=k)) for k in (1, length - 1, length, 2 * length)
+        }
+        assert len(said) == 1
+        assert "takes part in no matching" in said.pop()[1]
+        assert federation.budget().nonprivate.tolist() == [0] * len(site.parties)
+
+
+def test_a_list_longer_than_the_declared_capacity_is_refused_to_the_owner_who_starts_the_party(site):
+    with_rules(site, f"capacity = {len(site.tables['bank']) - 1}")
+    with pytest.raises(BadInput, match="more ids than the declared capacity"):
+        site.members["bank"].guard()
+    with_rules(site, f"capacity = {len(site.tables['bank'])}")
+    site.members["bank"].guard().close()
+
+
+@pytest.mark.parametrize("change", ["somebody came", "somebody went", "somebody else"])
+def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_path, change):
+    """Everything but contents: who says what to whom in which turn, how long it is, and which rows it leaves."""
+    tables = frames(60)
+    changed = {
+        "somebody came": pd.concat([tables["bank"], tables["bank"].tail(1).assign(person_id=10**9)]),
+        "somebody went": tables["bank"].iloc[:-1],
+        "somebody else": tables["bank"].assign(person_id=[*tables["bank"]["person_id"][:-1], 10**9]),
+    }
+    found = []
+    for name, bank in (("as it is", tables["bank"]), (change, changed[change])):
+        (tmp_path / name).mkdir()
+        site = Site(tmp_path / name, tables={**tables, "bank": bank})
+        with opened(site) as federation:
+            seen = federation.transport = Seen(federation.transport)
+            federation.align(size="hidden")
+            federation.align("cohort", ids=["1", "2"])
+            said = heard(lambda f=federation: f.align(size="hidden", capacity=30))
+            rows = federation.transport._endpoints["bank"]._gate.ledger.entries()
+            kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
+        found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
+    assert found[0] == found[1]

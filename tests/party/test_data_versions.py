@@ -106,7 +106,7 @@ def test_a_kept_answer_ends_with_its_version_and_the_same_study_is_paid_for_agai
             again = ask(f, a_plan(f))
             assert again != first
             assert spent(f) == pytest.approx(before * version)
-    assert [reply.code for reply in replies] == [ReleaseLost.code] * 2
+    assert [getattr(reply, "code", "answered") for reply in replies] == [ReleaseLost.code] * 2
     assert replies[0].message.replace("2.", "3.") == replies[1].message
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import colonnade as cn
-from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
+from colonnade.errors import BadInput, NonPrivateRefused, PartyAway, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
@@ -21,10 +21,10 @@ PARTIES = ("bank", "telco", "a", "b", "c")
 TERMS = Terms(party="bank", schema=BANK, federation="f", alignment="a", people=100, parties=PARTIES)
 
 
-def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="test") -> Plan:
+def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="moments", method="secure") -> Plan:
     return Plan(
         task=task,
-        method="m",
+        method=method,
         parameters={},
         unit="person",
         price=None,
@@ -46,29 +46,54 @@ def a_step(kind: str, party: str = "bank", columns=("age",), name: str = "x", **
 
 def test_a_plan_that_asks_parties_it_does_not_name_is_refused():
     """Fewer parties named would be fewer colluders to cover with noise."""
-    plan = a_plan(a_step("rows"), a_step("rows", party="telco"), parties=("bank",))
+    plan = a_plan(a_step("gram"), a_step("gram", party="telco"), parties=("bank",))
     with pytest.raises(PlanMismatch, match="does not name"):
         Policy().admit(plan, plan.steps[0], TERMS)
 
 
-@pytest.mark.parametrize("kind", ["coreset-rows", "coreset-sample", "coreset-total", "coreset-scores"])
-@pytest.mark.parametrize(("allowed", "task"), [("align", "alignment"), ("Coreset", "moments"), ("Coreset", "test")])
-def test_a_permission_is_for_what_leaves_and_not_for_what_a_study_calls_itself(kind, allowed, task):
-    plan = a_plan(a_step(kind), task=task)
-    with pytest.raises(NonPrivateRefused):
+CORESETS = {
+    "coreset-rows": "coreset",
+    "coreset-sample": "uniform",
+    "coreset-total": "importance",
+    "coreset-scores": "coreset",
+}
+
+
+@pytest.mark.parametrize("kind", CORESETS)
+@pytest.mark.parametrize(
+    ("allowed", "task", "method"),
+    [
+        ("align", "alignment", "intersection"),
+        ("Coreset", "moments", "secure"),
+        ("Coreset", "pattern-count", "response"),
+    ],
+)
+def test_a_study_cannot_call_itself_something_else_than_its_steps_are(kind, allowed, task, method):
+    plan = a_plan(a_step(kind), task=task, method=method)
+    with pytest.raises(PlanMismatch, match="kind of step"):
         Policy(nonprivate=(allowed,)).admit(plan, plan.steps[0], TERMS)
 
 
-def test_a_study_called_coreset_may_not_show_an_exact_size():
-    plan = a_plan(a_step("matching", columns=(), size="public", capacity=100), task="coreset")
+@pytest.mark.parametrize("kind", CORESETS)
+def test_a_permission_is_for_what_leaves(kind):
+    plan = a_plan(a_step(kind), task="coreset", method=CORESETS[kind])
     with pytest.raises(NonPrivateRefused):
-        Policy(nonprivate=("Coreset",)).admit(plan, plan.steps[0], TERMS)
+        Policy(nonprivate=("align",)).admit(plan, plan.steps[0], TERMS)
 
 
-def test_naming_few_nodes_lowers_no_floor():
-    """Three of five parties as nodes: two of them that collude would hold enough shares to read raw rows."""
-    plan = a_plan(a_step("gram"), nodes=("a", "b", "c"), threshold=1, collusion=1)
-    with pytest.raises(PolicyRefusal, match="shares secrets between fewer nodes"):
+def test_a_study_called_coreset_may_not_show_an_exact_size():
+    step = a_step("matching", columns=(), size="public", capacity=100)
+    with pytest.raises(PlanMismatch):
+        Policy(nonprivate=("Coreset",)).admit(a_plan(step, task="coreset", method="uniform"), step, TERMS)
+    with pytest.raises(NonPrivateRefused):
+        Policy(nonprivate=("Coreset",)).admit(a_plan(step, task="alignment", method="intersection"), step, TERMS)
+
+
+@pytest.mark.parametrize("parties", [PARTIES, PARTIES[:2]])
+def test_naming_few_parties_or_nodes_lowers_no_floor(parties):
+    """Two of three nodes that collude would hold enough shares to read raw rows, however few members a plan names."""
+    plan = a_plan(a_step("gram"), parties=parties, nodes=("a", "b", "c"), threshold=1, collusion=1)
+    with pytest.raises(PolicyRefusal, match="threshold is below 2, the least that this party's policy asks for"):
         Policy(min_collusion=2).admit(plan, plan.steps[0], TERMS)
 
 
@@ -119,22 +144,34 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
         assert f.people == declared
 
 
-def test_a_refusal_of_a_list_counts_as_an_attempt_and_tells_no_number():
-    with unaligned(policies=dict.fromkeys(LISTS, Policy(max_alignments=1))) as f:
-        with pytest.raises(BadInput) as caught:
-            f.align(size="hidden", kind="whole", capacity=100)
-        assert "60" not in str(caught.value)
-        with pytest.raises(PolicyRefusal, match="matched its list"):
+@pytest.mark.parametrize("mode", ["intersection", "union", "cohort"])
+def test_a_run_that_fails_is_an_attempt_that_was_counted_before(mode, tmp_path):
+    """Whatever fails once the list is read: the row stands in the ledger before, and the next attempt is one too many."""
+    lists = dict(list(LISTS.items())[:2])
+    rules = Policy(max_alignments=1, alignments=("intersection", "union", "cohort"))
+    options = {"ids": ["p1"]} if mode == "cohort" else {"size": "hidden", "capacity": 100}
+    with unaligned(lists, policies=dict.fromkeys(lists, rules), ledger_dir=tmp_path) as f:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("colonnade.party.steps.agreements.comparable_ids", lambda *_: 1 / 0)
+            with pytest.raises(PartyAway):
+                f.align(mode, **options)
+        kinds = [entry.kind for entry in f.transport._endpoints["bank"]._gate.ledger.entries()]
+        assert kinds.count("list") == 1
+    refused = pytest.raises(PolicyRefusal, match="allows 1 alignments")
+    with unaligned(lists, policies=dict.fromkeys(lists, rules), ledger_dir=tmp_path) as f, refused:
+        f.align(mode, **options, repeat=2)
+
+
+def test_rows_of_attempts_say_which_request_and_nothing_about_the_list():
+    bodies = []
+    for lists in (LISTS, {**LISTS, "bank": LISTS["bank"][:-1]}):
+        with unaligned(lists, test_key=b"k") as f:
             f.align(size="hidden", capacity=100)
-
-
-def test_rows_of_one_list_have_fingerprints_of_their_own():
-    with unaligned() as f:
-        f.align(size="hidden", capacity=100)
-        f.align(size="hidden", capacity=100, repeat=2)
-        ledger = f.transport._endpoints["bank"]._gate.ledger
-        bodies = [entry.body for entry in ledger.entries() if entry.kind == "list"]
-        assert len(bodies) == len(set(bodies)) == 2
+            f.align(size="hidden", capacity=100, repeat=2)
+            ledger = f.transport._endpoints["bank"]._gate.ledger
+            bodies.append([entry.body for entry in ledger.entries() if entry.kind == "list"])
+    assert bodies[0] == bodies[1]
+    assert len(set(bodies[0])) == 2
 
 
 @pytest.mark.parametrize("flip", [False, True])

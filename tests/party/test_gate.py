@@ -28,7 +28,7 @@ def a_plan(f: cn.Federation, *, epsilon: float = 0.5, kind: type = ResponseCount
     plan = f.plan(
         algorithm,
         task="pattern-count",
-        method="response",
+        method="response" if kind is ResponseCounts else "independent",
         price=Price.of(2 * epsilon),
         unit="person",
         parameters={},
@@ -168,11 +168,11 @@ def test_a_step_that_is_not_in_the_plan_is_refused():
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"kind": "everything"}, PolicyRefusal.code),
+        ({"kind": "everything"}, PlanMismatch.code),
         ({"columns": ("person_id",)}, "schema-mismatch"),
         ({"columns": ("age",)}, "schema-mismatch"),
         ({"columns": ()}, "schema-mismatch"),
-        ({"parameters": {"scale": 0.001}}, "bad-input"),
+        ({"parameters": {"scale": 0.001}}, PlanMismatch.code),
         ({"parameters": {"sample": 2.0}}, "bad-input"),
         ({"parameters": {"sample": 0.5, "seed": "zz"}}, "bad-input"),
         ({"price": None}, "nonprivate-refused"),
@@ -229,7 +229,7 @@ def test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_again(monke
         def crash(*_: object) -> None:
             raise MemoryError(f"row 17 is {gate._table.codes('segment')[17]}")
 
-        monkeypatch.setattr(gate._table, "joint_codes", crash)
+        monkeypatch.setattr(gate._ledger, "seal", crash)
         failed = ask(f, plan)
         assert isinstance(failed, Refused)
         assert failed.spent == pytest.approx(0.5)

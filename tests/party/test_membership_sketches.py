@@ -155,8 +155,8 @@ def test_without_key_or_centres_nothing_is_paid(missing):
         return earlier(name)
 
     with pytest.raises(ProtocolError):
-        statistic(the_plan(), look=look).prepare(table())
-    statistic(the_plan()).prepare(table())
+        statistic(the_plan(), look=look).require_earlier()
+    statistic(the_plan()).require_earlier()
 
 
 def test_a_key_of_another_length_is_refused():
@@ -164,7 +164,7 @@ def test_a_key_of_another_length_is_refused():
         return {"key": np.zeros(16, dtype=np.uint8)} if name == "key" else earlier(name)
 
     with pytest.raises(ColonnadeError):
-        statistic(the_plan(), look=look).prepare(table())
+        statistic(the_plan(), look=look).require_earlier()
 
 
 def test_a_pure_price_is_refused():

@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, ProtocolError
-from colonnade.party.steps.local import PrivateHistogram, PrivateReports, category_codes, prepare_category
+from colonnade.party.steps.local import PrivateHistogram, PrivateReports, category_codes, require_centres
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
@@ -99,7 +99,7 @@ def test_without_an_earlier_release_nothing_is_prepared(statistic):
     step = plan.step("bank", "count")
     for made in (statistic(plan, step, SCHEMA), statistic(plan, step, SCHEMA, nothing_earlier)):
         with pytest.raises(ProtocolError):
-            made.prepare(table())
+            made.require_earlier()
 
 
 @pytest.mark.parametrize("kept", [{}, {"value": CENTRES[:2]}, {"value": CENTRES[:, :1]}, {"other": CENTRES}])
@@ -107,7 +107,7 @@ def test_centres_of_another_shape_are_refused(kept):
     plan = the_plan()
     category = category_of(plan, plan.step("bank", "count"), SCHEMA, lambda _: kept)
     with pytest.raises(ProtocolError):
-        prepare_category(category, table())
+        require_centres(category)
 
 
 @pytest.mark.parametrize(

@@ -154,10 +154,12 @@ def test_a_list_longer_than_its_public_size_is_refused():
         padded(hash_ids([b"a", b"b"], b"plan"), 1, secret("fill"))
 
 
-def test_a_leader_that_names_an_id_twice_is_refused():
-    table = Table({"a": [b"x"], "b": [b"x"]})
+@pytest.mark.parametrize("held", [[b"x"], [b"y"]])
+def test_a_tag_for_two_places_is_refused_whether_or_not_it_is_of_an_own_id(held):
+    """A refusal of the follower's own ids only would tell the leader whether it has the id that was named twice."""
+    table = Table({"a": [b"x"], "b": held})
     tags = table.leader.tags("b", np.array([0, 0]), secret("tags"))
-    with pytest.raises(ProtocolError, match="twice"):
+    with pytest.raises(ProtocolError, match="one tag for two places"):
         table.followers["b"].rows(tags)
 
 

@@ -30,7 +30,7 @@ class Pair:
         for name, ids in (("first", first), ("second", second)):
             digests = padded(hash_ids(ids, b"plan"), CAPACITY, secret(run, "fill", name))
             sides.append(UnionSide(digests, len(ids), secret(run, name)))
-        one, two = sides
+        self.one, self.two = one, two = sides
         one.take_names(two.evaluate(one.blinded(0, CAPACITY), SEED), SEED)
         two.take_names(one.evaluate(two.blinded(0, CAPACITY), SEED), SEED)
         self.from_first, self.from_second = one.covered_names(), two.covered_names()
@@ -98,12 +98,22 @@ def test_no_list_that_passes_shares_a_point_with_another():
     assert all(not one & other for k, one in enumerate(seen) for other in seen[k + 1 :])
 
 
-def test_a_union_that_lacks_an_own_id_is_refused():
-    pair = Pair([b"x"], [b"x"])
-    side = UnionSide(padded(hash_ids([b"x"], b"plan"), CAPACITY, secret("fill")), 1, secret("other"))
-    side.names = pair.names[:CAPACITY] * 0
-    with pytest.raises(ProtocolError, match="lacks"):
-        side.order(pair.names)
+def test_a_row_whose_name_is_left_out_has_no_place_and_nobody_hears_of_it():
+    """The first party leaves out one of its own names: a refusal would tell it that the second party has that person too."""
+    pair = Pair([b"x", b"y"], [b"x", b"z"])
+    left_out = pair.one.names[0]
+    kept = pair.names[(pair.names != left_out).any(axis=1)]
+    assert len(kept) == len(pair.names) - 1
+    order = pair.two.order(kept)
+    assert sorted(order[order >= 0]) == [1]
+
+
+@pytest.mark.parametrize("twice", [b"x", b"y"])
+def test_a_name_at_two_places_is_refused_whoever_has_it(twice):
+    pair = Pair([b"x", b"y"], [b"x", b"z"])
+    again = pair.one.names[[b"x", b"y"].index(twice)]
+    with pytest.raises(ProtocolError, match="name twice"):
+        pair.two.order(np.concatenate([pair.names, again[None]]))
 
 
 def test_orders_are_uniform():

@@ -1,14 +1,20 @@
 """Bugs that let somebody learn who is in whose list."""
 
 import hashlib
+import tempfile
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from colonnade.conversations import matching as matching_run
-from colonnade.party.gate import AdmittedStep
-from colonnade.party.handles import Reservation
+from colonnade.errors import ProtocolError
+from colonnade.party import party as opening
+from colonnade.party.gate import AdmittedStep, OrderRecords
+from colonnade.party.handles import Attempt, Reservation
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.party.table import row_order as identifiers
 from colonnade.party.table.private_table import PrivateTable
@@ -17,11 +23,14 @@ from colonnade.secure import matching
 from colonnade.secure import matching as points
 from colonnade.secure.hidden_map import HiddenMap
 from colonnade.secure.union import UnionSide
+from colonnade.steps.alignment import Cohort
 from colonnade.steps.kind import RowOrderKind
 from colonnade.steps.products import Gram
 from tests.conversations import test_matching_run as runs
 from tests.coordinator import test_align as aligned
 from tests.coordinator import test_union_studies as unions
+from tests.party import test_alignment_refusals as refusals
+from tests.party import test_forged_plans as forged
 from tests.party import test_identifiers as ids
 from tests.secure import test_hidden_map as maps
 from tests.secure import test_matching as matchings
@@ -53,6 +62,48 @@ def _rows_at_the_front(people, places, secret):
 def _draws_again(honest, self, **options):
     honest(self, **options)
     return Reservation(self.random_bytes(32))
+
+
+def _recorded_late(patch):
+    honest, read = agreements._begin_attempt, agreements.comparable_ids
+    waiting = []
+    patch.setattr(agreements, "_begin_attempt", lambda admitted: waiting.append(admitted) or bytes(32))
+
+    def late(ids, rules):
+        found = read(ids, rules)
+        honest(waiting.pop())
+        return found
+
+    patch.setattr(agreements, "comparable_ids", late)
+
+
+def _off_the_account(patch):
+    patch.setattr(OrderRecords, "disclose", lambda *_: None)
+    patch.setattr(OrderRecords, "tell", lambda *_: None)
+
+
+def _requires_every_own_name(honest, self, names):
+    order = honest(self, names)
+    if np.count_nonzero(order >= 0) != self._people:
+        raise ProtocolError("The union lacks an id of this party's.")
+    return order
+
+
+def _first_of_each(array):
+    values = array.to_numpy(zero_copy_only=False)
+    if values.dtype.kind != "i":
+        return values
+    return np.array([code if code not in values[:place] else 10**6 + place for place, code in enumerate(values)])
+
+
+def _in_a_folder(test):
+    """Run a test that keeps ledgers in a folder of its own."""
+
+    def run():
+        with tempfile.TemporaryDirectory() as folder:
+            test(tmp_path=Path(folder))
+
+    return run
 
 
 BUGS = [
@@ -96,23 +147,92 @@ BUGS = [
         matchings.test_every_row_order_is_equally_likely,
     ),
     Bug(
-        "a changed list is matched again",
-        wrapped(MatchingPart, "_check_policy", lambda honest, self, listed: None),
-        aligned.test_a_policy_bounds_how_often_a_list_is_matched,
+        "attempts to align are not bounded",
+        replaced(agreements, "check_attempt", lambda *_: None),
+        aligned.test_a_policy_bounds_the_attempts_to_align_in_every_mode,
+    ),
+    Bug(
+        "the plan chooses how long a list looks",
+        refusals._capacity_from_the_plan,
+        partial(refusals.test_no_question_about_the_length_of_a_list_is_answered, None),
+    ),
+    Bug(
+        "a longer list than declared is opened, and fails on request",
+        replaced(opening, "require_capacity", lambda ids, capacity, party: None),
+        aligned.test_a_longer_list_than_its_capacity_is_refused_to_its_owner_when_the_table_is_opened,
+    ),
+    Bug(
+        "a list that has changed is refused, and only such a one",
+        refusals._refuses_a_changed_list,
+        _in_a_folder(refusals.test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come),
+    ),
+    Bug(
+        "a new data version does not close matching",
+        wrapped(agreements, "check_attempt", lambda honest, policy, step, *rest: honest(policy, Cohort, *rest)),
+        _in_a_folder(refusals.test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come),
+    ),
+    Bug(
+        "an alignment to a public list is not recorded",
+        wrapped(
+            agreements,
+            "_begin_attempt",
+            lambda honest, admitted: b"" if isinstance(admitted.half, Cohort) else honest(admitted),
+        ),
+        refusals.test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts,
+    ),
+    Bug(
+        "an attempt is recorded after the list was read",
+        _recorded_late,
+        _in_a_folder(partial(forged.test_a_run_that_fails_is_an_attempt_that_was_counted_before, "intersection")),
+    ),
+    Bug(
+        "an error counts the ids that repeat",
+        replaced(agreements, "comparable_ids", refusals._counting(agreements.comparable_ids)),
+        partial(
+            refusals.test_neighbouring_lists_leave_the_same_transcript_and_the_same_rows,
+            name="cohort",
+            rule="fold",
+            which=refusals.SOME,
+        ),
+    ),
+    Bug(
+        "of ids that become equal the first is taken",
+        replaced(identifiers, "_numpy", _first_of_each),
+        partial(ids.test_missing_ids_have_no_place_and_ids_that_become_equal_have_none_either, ["a", "a ", "x"], [2]),
+    ),
+    Bug(
+        "an intersection is not in the account",
+        _off_the_account,
+        partial(
+            aligned.test_an_intersection_is_in_every_account_before_the_first_letter_leaves, options={"size": "hidden"}
+        ),
+    ),
+    Bug(
+        "an intersection is allowed by default",
+        refusals._intersections_by_default_and_off_the_account,
+        refusals.test_nobody_learns_whom_a_bank_has_unless_it_says_so_and_then_its_account_shows_it,
+    ),
+    Bug(
+        "a run that told something may be run again for nothing",
+        replaced(MatchingPart, "tell", lambda self: None),
+        _in_a_folder(refusals.test_a_peer_with_a_new_list_for_each_run_of_one_request_is_stopped_by_the_limit),
+    ),
+    Bug(
+        "every run counts, though it told nothing",
+        wrapped(Attempt, "within", lambda honest, *rest: [replace(one, told=True) for one in honest(*rest)]),
+        _in_a_folder(
+            partial(refusals.test_runs_that_were_cut_short_before_they_told_anything_are_one_attempt, "intersection")
+        ),
+    ),
+    Bug(
+        "a union refuses where one of its own names is missing",
+        wrapped(UnionSide, "order", _requires_every_own_name),
+        pairs.test_a_row_whose_name_is_left_out_has_no_place_and_nobody_hears_of_it,
     ),
     Bug(
         "a run taken up again draws its noise anew",
         wrapped(AdmittedStep, "reserve", _draws_again),
         aligned.test_a_run_that_was_cut_short_is_taken_up_with_the_same_noise,
-    ),
-    Bug(
-        "an error quotes ids",
-        wrapped(
-            identifiers,
-            "_require_distinct",
-            lambda honest, text, party: (_ for _ in ()).throw(identifiers.BadInput(f"{text.to_pylist()} repeated")),
-        ),
-        ids.test_no_error_quotes_an_id,
     ),
     Bug(
         "own products of people whom the other party lacks",

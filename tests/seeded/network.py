@@ -19,7 +19,7 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
             (Path(folder) / "more").mkdir()
             takes = {"tmp_path": Path(folder) / "more"} if "tmp_path" in inspect.signature(test).parameters else {}
             (Path(folder) / "site").mkdir()
-            test(site=Site(Path(folder) / "site"), **takes, **arguments)
+            test(site=Site(Path(folder) / "site", epsilon=10_000.0), **takes, **arguments)
 
     return run
 
@@ -29,9 +29,15 @@ def _bugs() -> list[Bug]:
     from colonnade.coordinator.journal import StudyJournal
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.service import served_party
+    from tests.network import test_loading as loading
     from tests.network import test_papers as papers
 
     return [
+        Bug(
+            "a running party keeps the table that it was opened with",
+            replaced(served_party.ServedParty, "_take_over", lambda self: None),
+            _on_a_site(loading.test_what_was_kept_of_the_version_before_ends_for_everybody_alike),
+        ),
         Bug(
             "peers forget where a ledger stood",
             replaced(LedgerHeads, "_checked", lambda self, party, head: head),

@@ -91,7 +91,8 @@ def init_party(
     screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
     if data is not None:
         screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
-    screen.line(f"next:    colonnade party card {folder} > {name}.card.toml, for the federation's papers")
+    else:
+        screen.line(f"next:    colonnade party card {folder} > {name}.card.toml, for the federation's papers")
 
 
 @party.command()
@@ -120,13 +121,17 @@ def load(
     from colonnade.service.health import serving_version
     from colonnade.service.party_folder import PartyFolder
 
-    loaded = PartyFolder(folder).load(files)
+    member = PartyFolder(folder)
+    loaded = member.load(files)
     screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
-    serving = serving_version(folder)
-    if serving is None:
-        screen.line(f"next:    colonnade party serve {folder}; a party that is busy takes the version over by itself")
-    elif serving == loaded.version:
+    if not member.papers.exists():
+        screen.line(f"next:    colonnade party card {folder} > {member.name}.card.toml, for the federation's papers")
+    elif not member.listening:
+        screen.line(f"next:    colonnade party serve {folder}")
+    elif serving_version(folder) == loaded.version:
         screen.line("taken over by the running party")
+    else:
+        screen.line("the running party is busy, and takes it over before its next request")
 
 
 @party.command()
@@ -259,6 +264,12 @@ def init_federation(
     name: Annotated[str, typer.Option("--name", help="What the federation calls itself.")] = "federation",
     id: Annotated[str, typer.Option("--id", help="The id column of the list.")] = "person_id",  # noqa: A002
     collusion: Annotated[int, typer.Option("--collusion", help="Parties that may pool with the coordinator.")] = 1,
+    threshold: Annotated[
+        int | None, typer.Option("--threshold", help="Compute nodes that learn nothing together; at least --collusion.")
+    ] = None,
+    no_compute: Annotated[
+        list[str] | None, typer.Option("--no-compute", help="A party that never computes on shares.")
+    ] = None,
     min_people: Annotated[int, typer.Option("--min-people", help="The least number of people in any study.")] = 1,
     max_epsilon: Annotated[float | None, typer.Option("--max-epsilon", help="The most one release may cost.")] = None,
     coordinator_request: CoordinatorRequest = None,
@@ -277,6 +288,8 @@ def init_federation(
         host=host,
         port=port,
         collusion=collusion,
+        threshold=threshold,
+        not_computing=no_compute or (),
         min_people=min_people,
         max_epsilon=max_epsilon,
         people=None if cohort is None else federation_setup.PublicList(cohort, id),
@@ -308,8 +321,11 @@ def check(papers: PapersPath) -> None:
     from colonnade.protocol.agreement import read_agreement
 
     found = read_agreement(papers).check()
-    rows = [(name, member.role, member.identity[:16], member.schema[:16]) for name, member in found.members.items()]
-    screen.print_table(["member", "role", "identity", "schema"], rows)
+    rows = [
+        (name, member.role, "yes" if member.computes else "no", member.identity[:16], member.schema[:16])
+        for name, member in found.members.items()
+    ]
+    screen.print_table(["member", "role", "computes", "identity", "schema"], rows)
     screen.line(f"federation {found.identity}")
     screen.line(f"signed by all {len(found.members)} members; collusion {found.collusion}, threshold {found.threshold}")
 

@@ -33,6 +33,7 @@ from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subse
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import ShareProduct, check_repetitions, entry_pairs, expand
+from colonnade.steps.joint import NO_FLOOR, SharingFloor
 from colonnade.steps.kind import kind_of
 
 __all__ = [
@@ -179,7 +180,7 @@ def _said(context: bytes, head: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Member:
-    """Who one member is, who it believes the others are, and what it remembers of their ledgers.
+    """Who one member is, who it believes the others are, what it remembers of their ledgers, and what the federation asks for.
 
     Without ``heads``, as in a simulation, nobody says where a ledger stands and nobody asks.
     """
@@ -188,6 +189,7 @@ class Member:
     identity: Identity
     pinned: Mapping[str, PublicIdentity]
     heads: LedgerHeads | None = None
+    floor: SharingFloor = NO_FLOOR
 
 
 class Conversation(Protocol):

@@ -10,7 +10,7 @@ from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
-from colonnade.steps.kind import StepKind, is_conversation, kind_of
+from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
 
 __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
 
@@ -118,14 +118,16 @@ class Runs:
         self._run, self._part, self._key, self._turn = None, None, None, -1
 
 
-def check_membership(plan: Plan, name: str, pinned: Mapping[str, object], federation: str) -> None:
-    """Refuse a plan whose conversations name members this federation does not know, or do not name this one."""
+def check_membership(plan: Plan, member: Member, federation: str) -> None:
+    """Refuse a plan whose members are not those of this federation, or one below its floor."""
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
     steps = {step.name for step in plan.steps if is_conversation(step)}
-    members = {member for step in steps for member in conversation_kind(plan, step).members(plan, step)}
-    if not members <= set(pinned) or name not in members:
+    members = {name for step in steps for name in conversation_kind(plan, step).members(plan, step)}
+    if not members <= set(member.pinned) or member.name not in members:
         raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
+    if uses_compute_nodes(plan.steps):
+        member.floor.check(plan, "this federation")
 
 
 class ComputeNode:
@@ -160,11 +162,13 @@ class ComputeNode:
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
+        if isinstance(request, Propose | Post | Recall):
+            require_known(request.plan)
         if isinstance(request, Propose):
-            check_membership(request.plan, self._member.name, self._member.pinned, self._federation)
+            check_membership(request.plan, self._member, self._federation)
             return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=()))
         if isinstance(request, Post):
-            check_membership(request.plan, self._member.name, self._member.pinned, self._federation)
+            check_membership(request.plan, self._member, self._federation)
             return self._runs.post(request, None)
         if isinstance(request, Recall):
             return self._runs.opened(request.plan, request.step) or codec.encode(NotKept())

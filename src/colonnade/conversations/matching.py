@@ -12,6 +12,9 @@
 How many turns there are, who writes to whom, and how long every letter is follow from the plan and from the number of places,
 which is what the coordinator is told anyway. Lists are worked through in blocks of fixed length, the filling included.
 
+Up to turn C+1 letters hold points under multipliers that no receiver knows: they tell nobody anything. Turn C+2 is the first
+that tells (`Matching.telling_turn`). A run that ends before it can be run again as the same attempt.
+
 Everyone who keeps a row order keeps the same one under the same name: the name is a hash of the plan and of the handshake of this
 very run, and who keeps an order for a step takes part in no further run of it.
 """
@@ -42,7 +45,10 @@ class ListKeeper(Protocol):
     """What a party brings: its list, and somewhere durable to keep the order of its rows."""
 
     def begin(self) -> list[bytes]:
-        """Pay and record, durably; return this party's ids in their normal form, in the order of its rows."""
+        """Pay and record, durably; return this party's ids in their normal form, each once."""
+
+    def tell(self) -> None:
+        """Record, durably, that letters from now on tell peers something about the list."""
 
     def places(self, common: int) -> int:
         """Return how many places the order has, if so many people are common: what the coordinator will see."""
@@ -124,6 +130,8 @@ class MatchingRun(Conversation):
             raise ProtocolError("A turn after the end of a conversation.")
         if number == self._matching.last_turn:
             return self._finish()
+        if number == self._matching.telling_turn:
+            self._part.tell()
         return Posted(letters=self._compose(number))
 
     def _begin(self, hellos: Mapping[str, Blob]) -> None:

@@ -100,6 +100,8 @@ class UnionRun(Conversation):
             assert self._session is not None
             identity = keys.digest("colonnade union v1", self._plan, self._session.transcript).hex()
             return self._part.keep(identity, self._order())
+        if number == self._terms.telling_turn:
+            self._part.tell()
         return Posted(letters=self._compose(number))
 
     def _begin(self, hellos: Mapping[str, Blob]) -> None:

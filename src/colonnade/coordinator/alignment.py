@@ -19,6 +19,7 @@ from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Described, Recall, Reply, Rounds
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
+from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
@@ -165,7 +166,7 @@ def _agreed(replies: Mapping[str, Reply]) -> RowOrder:
     return RowOrder(*named.pop())
 
 
-TASK = "alignment"
+TASK = STUDIES["align"]
 Mode = Literal["intersection", "cohort", "union"]
 Size = Literal["declared", "public", "noisy", "hidden"]
 
@@ -317,13 +318,13 @@ def _capacities(
     given = capacity if isinstance(capacity, Mapping) else dict.fromkeys(parties, capacity)
     if set(given) - set(parties):
         raise BadInput("capacity names a party that is not in this federation.")
-    found = {party: given.get(party) or described[party].capacity for party in parties}
-    silent = [party for party, value in found.items() if value == 0]
+    silent = [party for party in parties if not described[party].capacity]
     if silent:
         raise BadInput(
-            f"Party {silent[0]!r} has not declared a bound on the length of its list.",
-            remedy="Give capacity=, a public bound on every list's length; lists are filled up to it.",
+            f"Party {silent[0]!r} has not declared how long its list looks to others, so it takes part in no matching.",
+            remedy='Its owner declares it: capacity= of its policy. mode="cohort" aligns to a public list without it.',
         )
+    found = {party: given.get(party) or described[party].capacity for party in parties}
     if any(type(value) is not int or not 1 <= value <= LARGEST_CAPACITY for value in found.values()):
         raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}, or one for each party.")
     return found

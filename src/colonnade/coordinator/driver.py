@@ -18,10 +18,10 @@ from colonnade.privacy.accounting import Loss, total
 from colonnade.protocol import codec, messages
 from colonnade.result import COORDINATOR
 from colonnade.secure.mail import Hello
-from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.transport.direct import Recorded, Transcript, Transport
 
 __all__ = [
+    "ComputeMembers",
     "Journal",
     "NoJournal",
     "Outcome",
@@ -29,7 +29,6 @@ __all__ = [
     "Quote",
     "agree",
     "ask",
-    "nodes_for",
     "progress_bar",
     "run_study",
 ]
@@ -82,17 +81,59 @@ class NoJournal:
         """Keep nothing."""
 
 
-def nodes_for(asked: Sequence[str], parties: Sequence[str], compute_nodes: Sequence[str]) -> tuple[str, ...]:
-    """Choose who computes on shares: the study's parties and nodes without data, then other parties, then the coordinator."""
-    nodes = [*asked, *(node for node in compute_nodes if node != COORDINATOR)]
-    spare = [
-        *(party for party in parties if party not in asked),
-        *(node for node in compute_nodes if node == COORDINATOR),
-    ]
-    nodes += spare[: max(FEWEST_NODES - len(nodes), 0)]
-    if len(nodes) < FEWEST_NODES:
-        raise NotEnoughComputeNodes("A secure method needs three compute nodes, and this federation has fewer.")
-    return tuple(nodes)
+@dataclass(frozen=True)
+class ComputeMembers:
+    """Who may compute on shares in a federation.
+
+    Parameters
+    ----------
+    nodes
+        Members without data; the coordinator among them if it is one.
+    parties
+        What every party tells about itself: whether it computes for others, and which nodes it accepts.
+    allowed
+        Who may compute by the federation's papers; ``None`` for every member.
+    """
+
+    nodes: tuple[str, ...]
+    parties: Mapping[str, messages.Described]
+    allowed: frozenset[str] | None = None
+
+    def choose(self, asked: Sequence[str], threshold: int) -> tuple[str, ...]:
+        """Choose who computes in a study, so that its threshold is at least the given one.
+
+        These are the study's parties and the nodes without data. Until the threshold is reached, parties without a part in the
+        study join them, and at last the coordinator.
+        """
+        idle = [party for party, one in self.parties.items() if party not in asked and one.compute_for_others]
+        chosen: list[str] = []
+        for member in (*asked, *(node for node in self.nodes if node != COORDINATOR)):
+            if self._accepted(member, asked, chosen):
+                chosen.append(member)
+        needed = 2 * threshold + 1
+        for member in (*idle, *(node for node in self.nodes if node == COORDINATOR)):
+            if len(chosen) < needed and self._accepted(member, asked, chosen):
+                chosen.append(member)
+        if len(chosen) < needed:
+            missing = needed - len([node for node in chosen if node != COORDINATOR])
+            raise NotEnoughComputeNodes(
+                f"A threshold of {threshold} needs {needed} compute nodes, and this study has {len(chosen)}.",
+                remedy=f"Add {missing} node{'s' if missing > 1 else ''} without data (compute_nodes=[...] in a simulation, "
+                "cards of compute nodes in the papers), have other parties compute for others, lower collusion, "
+                "or choose a method of the local channel.",
+            )
+        return tuple(chosen)
+
+    def _accepted(self, member: str, asked: Sequence[str], chosen: Sequence[str]) -> bool:
+        """Return whether a member may compute, and every party of the study accepts it, itself and those chosen included."""
+        if self.allowed is not None and member not in self.allowed:
+            return False
+        judged = [(judge, member) for judge in {*asked, *chosen}] + [(member, node) for node in chosen]
+        return all(self._accepts(judge, node) for judge, node in judged)
+
+    def _accepts(self, judge: str, node: str) -> bool:
+        accepted = self.parties[judge].compute_nodes if judge in self.parties else None
+        return accepted is None or node == judge or node in accepted
 
 
 @contextmanager

@@ -25,7 +25,8 @@ from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAcco
 from colonnade.schema import Column, Schema
 from colonnade.secure.shamir import default_threshold
 from colonnade.steps.alignment import IdRules
-from colonnade.steps.kind import uses_compute_nodes
+from colonnade.steps.kind import require_known, uses_compute_nodes
+from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Direct, Transport
 
 __all__ = ["Federation"]
@@ -49,7 +50,8 @@ class Federation:
     compute_nodes
         Members without data that compute on shares; ``"coordinator"`` among them if it is one.
     collusion
-        c: how many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
+        c: how many parties may pool what they see with the coordinator without weakening the guarantee of secure methods. Noise
+        covers c of a study's parties, or all but one of them; the threshold of its compute nodes is c or more.
     alignment
         The name of an agreed order of rows; by default the one that the parties were opened with.
     agreement
@@ -84,7 +86,10 @@ class Federation:
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
         self.collusion = collusion
+        self.threshold = max(1, collusion, 0 if agreement is None else agreement.threshold)
         described = self.descriptions(alignment)
+        computing = None if agreement is None else frozenset(agreement.computing)
+        self._computing = driver.ComputeMembers(self.compute_nodes, described, computing)
         self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
         self.alignment, self.people, self.union, self.data_versions = one_order(described)
         self.aligned_: Alignment | None = None
@@ -121,7 +126,8 @@ class Federation:
             Members without data that help to compute on shares. With two parties and none named, the coordinator is the third
             node, and secure methods then assume that it colludes with neither party.
         collusion
-            How many parties may pool what they see with the coordinator without weakening the guarantee of secure methods.
+            How many parties may pool what they see with the coordinator without weakening the guarantee of secure methods. It
+            takes 2c + 1 compute nodes: secure methods refuse to run on fewer.
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
@@ -267,10 +273,9 @@ class Federation:
         Parameters
         ----------
         mode
-            ``"intersection"``: people in every list. Each party learns which of its own ids those are and nothing else about
-            its other ids (`colonnade.secure.matching`); the coordinator sees sealed letters. ``"cohort"``: the people of a
-            public list, who are thereby known to take part; nobody learns who has them. ``"union"`` (two parties): positions
-            in the union, so that nobody learns who is in common; secure studies then cover the people in common.
+            ``"intersection"``: people in every list. Each party learns exactly which of its own ids those are; policies allow it
+            by name. ``"cohort"``: the people of a public list; nobody learns who has them. ``"union"`` (two parties): positions
+            in the union; nobody learns who is in common, and secure studies cover those who are (docs/how-to/align.md).
         epsilon
             Tell the coordinator the number of people with discrete Laplace noise, at this price to every ledger. The order then
             has that many places: surplus people are left out at random, surplus places are null records.
@@ -279,15 +284,15 @@ class Federation:
             shortest list could have) or ``"public"`` (the number itself; parties must allow it by name). By default ``"noisy"``
             with ``epsilon``, and otherwise the number where a simulation has declared who takes part public.
         capacity
-            A public bound on every list's length, or one for each party: lists are filled up to it, so that their length
-            does not show. By default what each party has declared.
+            To how many ids every list is filled up, or one number for each party: its length does not show. By default, and
+            at least, what each party has declared (`Policy`).
         ids
             The public list of ``"cohort"``.
         kind, form, strip, case
             How ids are compared: as ``"text"`` or ``"whole"`` numbers; Unicode form ``"NFC"``, ``"NFKC"`` or ``""``; without
-            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``).
+            white space at the ends; with case kept (``"keep"``) or folded (``"fold"``). Rows whose ids become equal take no part.
         repeat
-            A higher number is a new run. Policies bound how often lists are matched.
+            A higher number is a new attempt. Policies bound how many attempts there are in a period.
         progress
             Called with a line about what is being done.
 
@@ -359,9 +364,8 @@ class Federation:
         steps = algorithm.steps()
         asked = tuple(name for name in self.parties if name in {step.party for step in steps})
         secure = uses_compute_nodes(steps)
-        nodes = driver.nodes_for(asked, self.parties, self.compute_nodes) if secure else ()
-        threshold = default_threshold(len(nodes)) if secure else 0
-        return Plan(
+        nodes = self._computing.choose(asked, self.threshold) if secure else ()
+        plan = Plan(
             task=task,
             method=method,
             parameters=dict(parameters),
@@ -373,12 +377,14 @@ class Federation:
             people=self.people,
             parties=asked,
             compute_nodes=nodes,
-            threshold=threshold,
-            collusion=min(self.collusion, threshold, len(asked) - 1),
+            threshold=default_threshold(len(nodes)) if secure else 0,
+            collusion=min(self.collusion, len(asked) - 1) if secure else 0,
             steps=steps,
             repeat=repeat,
             data_versions={name: self.data_versions[name] for name in asked},
         )
+        require_known(plan)
+        return plan
 
     def quote(self, plan: Plan) -> driver.Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
@@ -440,7 +446,7 @@ class Federation:
         algorithm = kind(described, Price.of(epsilon, delta), tuple(signed), noise, scale, row_norms)
         plan = self.plan(
             algorithm,
-            task="moments",
+            task=STUDIES["PCA"],
             method="secure",
             price=algorithm.price,
             unit=unit,

@@ -63,7 +63,6 @@ def statement_of(
         plan.parties,
         plan.price.delta if plan.price is not None else 0.0,
         local=local,
-        collusion=min((whole.kind.collusion(whole) for whole in whole_steps(plan)), default=0),
         assumptions=_assumptions(plan),
         relation=plan.relation,
     )
@@ -245,7 +244,8 @@ def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, 
     if plan.price is None and any(outcome.quote.disclosed.values()):
         paid = "not differentially private, allowed by name, not covered by the budget"
     receipt = (
-        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} per {plan.unit} towards the coordinator; {paid}; "
+        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} per {plan.unit} towards the coordinator; "
+        f"may pool: {statement.pooling}; {paid}; "
         f"{plan.people:,} people, {len(plan.parties)} parties, {outcome.transcript.rounds} rounds, "
         f"{outcome.transcript.bytes:,} bytes, {outcome.transcript.wall_time:.2f} s"
     )

@@ -19,6 +19,7 @@ from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
 from colonnade.secure.shamir import FEWEST_NODES
+from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
@@ -147,7 +148,6 @@ def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> Compute
             remedy="Use the kit that `colonnade federation init` made for the coordinator.",
         ) from None
     ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
-    member = Member(
-        COORDINATOR, Identity.from_seed(seed), agreement.pinned(), LedgerHeads(ledgers, state / "node.heads")
-    )
+    heads = LedgerHeads(ledgers, state / "node.heads")
+    member = Member(COORDINATOR, Identity.from_seed(seed), agreement.pinned(), heads, SharingFloor.of_papers(agreement))
     return ComputeNode(member, agreement.identity, os.urandom)

@@ -12,6 +12,7 @@ from colonnade.errors import BadInput, PolicyRefusal, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Rounds
 from colonnade.steps.keys import PARTS, Split, part_identity
+from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transport
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def split(federation: "Federation", test: float, repeat: int) -> tuple[str, str]
     """Have the parties divide their people, and return the names of both row orders; see `Federation.split`."""
     algorithm = SplitAlgorithm(federation.parties, test)
     plan = federation.plan(
-        algorithm, task="split", method="keyed-hash", price=None, unit="person", parameters={}, repeat=repeat
+        algorithm, task=STUDIES["split"], method="keyed-hash", price=None, unit="person", parameters={}, repeat=repeat
     )
     federation.run(algorithm, plan)
     first, second = (part_identity(plan, part) for part in PARTS)

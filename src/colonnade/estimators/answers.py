@@ -122,6 +122,7 @@ class Preview:
         lines.append(
             f"  ε towards the coordinator: {whole:.4g} per person, {part:.4g} per party (δ = {self.statement.delta():.3g})"
         )
+        lines.append(f"  may pool: {self.statement.pooling}")
         for party, row in self.table().iterrows():
             lines.append(f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}")
         lines += [f"  {name}: {words}" for name, words in self.expected.items()]

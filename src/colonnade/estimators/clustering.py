@@ -24,6 +24,7 @@ from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
+from colonnade.steps.registry import STUDIES
 
 __all__ = ["LARGEST_SEED", "ClusteringStudy", "KMeans", "KMedian"]
 
@@ -260,7 +261,7 @@ class KMeans(ClusteringStudy):
     (3, 4)
     """
 
-    task: ClassVar[str] = "clustering"
+    task: ClassVar[str] = STUDIES["KMeans"]
     offers = (*ClusteringStudy.offers, coresets.ClusterCoreset)
     constraints = {**ClusteringStudy.constraints, "size": Optional(Whole(1))}
 
@@ -337,5 +338,5 @@ class KMedian(ClusteringStudy):
     (3, 2)
     """
 
-    task: ClassVar[str] = "clustering"
+    task: ClassVar[str] = STUDIES["KMedian"]
     _median: ClassVar[bool] = True

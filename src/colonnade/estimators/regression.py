@@ -30,6 +30,7 @@ from colonnade.estimators.second_moments import MomentStudy, expected_regression
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Numeric
+from colonnade.steps.registry import STUDIES
 
 __all__ = ["LinearRegression", "LogisticRegression"]
 
@@ -117,7 +118,7 @@ class LinearRegression(MomentStudy):
     inf
     """
 
-    task: ClassVar[str] = "moments"
+    task: ClassVar[str] = STUDIES["LinearRegression"]
     offers = (moments.Secure, moments.Sketch, moments.Functional, coresets.Coreset)
     constraints = {
         **COMMON,
@@ -315,7 +316,7 @@ class LogisticRegression(MomentStudy):
     True
     """
 
-    task: ClassVar[str] = "moments"
+    task: ClassVar[str] = STUDIES["LogisticRegression"]
     offers = (moments.Secure, moments.Functional, moments.Gradient)
     constraints = {
         **COMMON,

@@ -9,6 +9,7 @@ from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
 from colonnade.plan import Unit
 from colonnade.privacy.laws.values import Change
+from colonnade.steps.registry import STUDIES
 
 __all__ = ["Coreset", "Moment", "PatternCount"]
 
@@ -63,7 +64,7 @@ class PatternCount(Study):
     2000
     """
 
-    task: ClassVar[str] = "pattern-count"
+    task: ClassVar[str] = STUDIES["PatternCount"]
     offers = (counts.SecureTables, counts.Response, counts.Independent)
     constraints = {**COMMON, "columns": ColumnList()}
     learned: ClassVar[tuple[str, ...]] = ("counts_", "stderr_", "unbiased_")
@@ -138,7 +139,7 @@ class Moment(Study):
     (True, 'event')
     """
 
-    task: ClassVar[str] = "moment"
+    task: ClassVar[str] = STUDIES["Moment"]
     offers = (counts.LocalPowers, counts.SketchedPowers)
     constraints = {
         **COMMON,
@@ -238,7 +239,7 @@ class Coreset(Study):
     (500, inf)
     """
 
-    task: ClassVar[str] = coresets.CORESET_TASK  # the user's task= is set on the instance
+    task: ClassVar[str] = STUDIES["Coreset"]  # the user's task= is set on the instance
     offers = (coresets.Importance, coresets.Uniform)
     constraints = {
         "size": Either(Whole(1), OneOf(("auto",))),

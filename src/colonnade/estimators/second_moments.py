@@ -27,6 +27,7 @@ from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column
+from colonnade.steps.registry import STUDIES
 
 __all__ = ["PCA", "MomentStudy", "expected_deviations", "expected_regression"]
 
@@ -238,7 +239,7 @@ class PCA(MomentStudy):
     (2, 3)
     """
 
-    task: ClassVar[str] = "moments"
+    task: ClassVar[str] = STUDIES["PCA"]
     offers = (Secure, Sketch, Local)
     constraints = {**COMMON, "columns": Optional(ColumnList())}
     learned: ClassVar[tuple[str, ...]] = (

@@ -35,6 +35,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
+from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transcript
 
 __all__ = ["COMMON", "Evaluator", "Study"]
@@ -209,8 +210,8 @@ class Study(BaseEstimator):
         algorithm = self._evaluator(Price.of(epsilon, delta), EvaluationTerms(unit, level, repeat, federation.people))
         plan = federation.plan(
             algorithm,
-            task="evaluation",
-            method=type(self).__name__,
+            task=STUDIES["evaluate"],
+            method=self._listed_name(),
             price=algorithm.price,
             unit=unit,
             parameters={},  # the model's weights stand in the steps
@@ -322,6 +323,11 @@ class Study(BaseEstimator):
         )
         return algorithm, plan
 
+    def _listed_name(self) -> str:
+        """Return the name by which plans and policies know this estimator: a user's subclass goes by its parent's."""
+        names = [kind.__name__ for kind in type(self).__mro__]
+        return next((name for name in names if name in STUDIES), names[0])
+
     def _prepare(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
         """Return what ``fit`` would run, and its plan, without running it."""
         _require_federation("fit", federation)
@@ -347,7 +353,7 @@ class Study(BaseEstimator):
             self, federation, [str(ColumnName(part.party, name)) for part in algorithm.parts for name in part.columns]
         )
         plan = federation.plan(
-            algorithm, task="prediction", method=type(self).__name__, price=None, unit="person", parameters={}
+            algorithm, task=STUDIES["predict"], method=self._listed_name(), price=None, unit="person", parameters={}
         )
         title = f"{type(self).__name__}, scores for {to}"
         with progress_bar(title) as progress:

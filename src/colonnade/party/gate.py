@@ -15,22 +15,22 @@ A part in a conversation gets an `AdmittedStep`: the gate for that one step, wit
 
 A crash between debit and answer loses budget, never privacy. The same question is never answered twice with fresh noise.
 Nothing is drawn before the debit is durable. The table, the ledger and the randomness belong to the gate: nothing else in
-`colonnade.party` writes to the ledger, reads rows or draws.
+`colonnade.party` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only, whose failures are not said.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Quoted, Reservation
+from colonnade.party.handles import Attempt, Quoted, Reservation, released
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.refusals import among_rows
 from colonnade.party.steps import PRIVATE_HALVES, local
-from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare
+from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare, require_earlier
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
@@ -39,7 +39,6 @@ from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
-from colonnade.secure.keys import digest
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
@@ -91,11 +90,14 @@ class Gate:
         half = self._admit_local(ask.plan, step)
         assert step.price is not None  # or it would not have been admitted
         law = half.law(step.price)
-        local.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
-        prepare(half, self._table)
+        require_earlier(half)
+        with among_rows():
+            local.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
+            prepare(half, self._table)
         self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
-        value = local.perturbed(half, law, self._table, ExactSampler(self._randomness))
-        return self._ledger.seal(request, _released(step, {"value": pack(value)}, law.name, law.loss))
+        with among_rows():
+            value = local.perturbed(half, law, self._table, ExactSampler(self._randomness))
+        return self._ledger.seal(request, released(step, {"value": pack(value)}, law.name, law.loss))
 
     def reserve(self, admitted: "AdmittedStep", loss: Loss) -> Reservation:
         """Pay for a step that members work out together, or find that it was paid; return a handle that gives its noise.
@@ -124,18 +126,17 @@ class Gate:
         """
         step = ask.plan.step(self.terms.party, ask.step)
         half = self._admit_disclosure(ask.plan, step)
+        half.accept({name: unpack(array) for name, array in ask.inputs.items()})
         request, body = self.ledger_key(ask.plan, ask.step)
         stored = None if ask.inputs else self._ledger.answer_to(request, body)
         if stored is not None:
             return stored
-        if step.columns:
-            self._table.load(step.columns)
-        prepare(half, self._table)
         if not self._ledger.knows(request):
             self._ledger.record_nonprivate(request, body, **self._row(ask.plan, step))
-        inputs = {name: unpack(array) for name, array in ask.inputs.items()}
-        values = half.disclose(self._table, inputs, self._randomness)
-        answer = _released(step, {name: pack(value) for name, value in values.items()}, half.title, None)
+        with among_rows():
+            self._table.load(step.columns)
+            values = half.disclose(self._table)
+        answer = released(step, {name: pack(value) for name, value in values.items()}, half.title, None)
         return answer if ask.inputs else self._ledger.seal(request, answer)
 
     def answer(self, ask: Ask) -> bytes:
@@ -174,7 +175,7 @@ class Gate:
             return kept
         loss = None if step.price is None else half.loss
         settled = codec.encode(Settled(step=name))
-        return self._ledger.commit(request, settled if half.keeps_key else _released(step, values, half.title, loss))
+        return self._ledger.commit(request, settled if half.keeps_key else released(step, values, half.title, loss))
 
     def ledger_key(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
@@ -357,12 +358,15 @@ class AdmittedStep:
 
     def prepare(self) -> None:
         """Read the columns. A step that cannot be answered fails here, before anything is paid."""
-        self._gate._table.load(self.step.columns)  # noqa: SLF001
-        prepare(self.half, self._gate._table)  # noqa: SLF001
+        require_earlier(self.half)
+        with among_rows():
+            self._gate._table.load(self.step.columns)  # noqa: SLF001
+            prepare(self.half, self._gate._table)  # noqa: SLF001
 
     def compute(self, function: "Callable[Concatenate[PrivateTable, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function of the private half on the table. What it returns leaves as shares or under masks only."""
-        return function(self._gate._table, *args, **kwargs)  # noqa: SLF001  # one module, one door
+        with among_rows():
+            return function(self._gate._table, *args, **kwargs)  # noqa: SLF001  # one module, one door
 
     def sampler(self) -> ExactSampler:
         """Return a sampler on fresh randomness, for noise that is never drawn twice."""
@@ -384,10 +388,13 @@ class AdmittedStep:
         """Return whether the step is reserved and not yet concluded."""
         return self._ledger.seed_of(self.request) is not None
 
-    def refuse_if_answered(self, words: str, remedy: str) -> None:
+    def refuse_if_answered(self) -> None:
         """Refuse a step that was answered, opened or settled before."""
         if self._ledger.answer_to(self.request, self.body) is not None or self.opened() is not None:
-            raise ReleaseLost(words, remedy=remedy)
+            raise ReleaseLost(
+                "This step was opened or concluded before, and is opened once.",
+                remedy="Ask for what was kept of it, or run the study again with the next repeat=, at a new price.",
+            )
 
     def reserve(self) -> Reservation:
         """Pay durably, or find that this step was paid. See `Gate.reserve`."""
@@ -408,7 +415,7 @@ class AdmittedStep:
 
         ``fixed`` is what the coordinator has sent, and no function of rows.
         """
-        answer = _released(self.step, fixed, self.half.title, None)
+        answer = released(self.step, fixed, self.half.title, None)
         kept = self._ledger.answer_to(self.request, self.body)
         if kept is None:
             self._ledger.record_nonprivate(self.request, self.body, **self.row())
@@ -437,7 +444,7 @@ class AdmittedStep:
 
 
 class OrderRecords:
-    """What the ledger records about row orders: which lists were matched, and which orders are kept.
+    """What the ledger records about row orders: attempts to align, what they tell, and which orders are kept.
 
     Parameters
     ----------
@@ -451,20 +458,26 @@ class OrderRecords:
         self._admitted = admitted
         self._ledger = ledger
 
-    def attempts(self, days: float) -> list[bytes]:
-        """Return the fingerprints of the lists that were matched in the last days, by the ledger's clock."""
-        since = self._ledger.now() - timedelta(days=days)
-        return [row.body or b"" for row in self._ledger.entries() if row.kind == "list" and row.when > since]
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts to align, in any mode, within the policy's period by the ledger's clock."""
+        return Attempt.within(self._admitted.policy.alignment_period, self._ledger.now(), self._ledger.entries())
 
-    def record_attempt(self, fingerprint: bytes) -> None:
-        """Record one attempt to match this party's list, before its first letter leaves."""
-        self._ledger.record_list(self._another_request(), fingerprint, **self._admitted.row())
+    def record_attempt(self) -> bytes:
+        """Record an attempt, durably, before anything of the list is read; return its name."""
+        name = Attempt.named(self._admitted.request, self._ledger.head().sequence)
+        self._ledger.record_list(name, self._admitted.body, **self._admitted.row())
+        return name
 
-    def disclose_size(self) -> None:
-        """Record by name that the coordinator is told exactly how many people are common."""
+    def disclose(self, request: bytes, what: str) -> None:
+        """Record by name, durably and once, what an attempt is about to tell exactly (`Attempt.telling`)."""
         row = self._admitted.row()
-        row["label"] += " size"
-        self._ledger.record_nonprivate(self._another_request(), self._admitted.body, **row)
+        row["label"] += f" {what}"
+        if not self._ledger.knows(request):
+            self._ledger.record_nonprivate(request, self._admitted.body, **row)
+
+    def tell(self, request: bytes, run: bytes) -> None:
+        """Record durably that one run of an attempt comes to the letters that tell; a second run is refused."""
+        self._ledger.seal(request, run)
 
     def record_order(self) -> None:
         """Record durably that an order is about to be kept for this step. After that, no second one is."""
@@ -476,20 +489,12 @@ class OrderRecords:
 
     def keep(self, order: RowOrder) -> Described:
         """Keep an order durably, and then describe it."""
-        described = self._admitted.row_orders.add(order).terms.described()
+        with among_rows():
+            gate = self._admitted.row_orders.add(order)
+        described = gate.terms.described(gate.policy)
         if self._admitted.step.price is not None:
             self._ledger.commit(self._admitted.request, codec.encode(described))
         else:
             self.record_order()
             self._ledger.seal(self._admitted.request, codec.encode(described))
         return described
-
-    def _another_request(self) -> bytes:
-        """Name a row that stands for a run and not for an answer: each has a name of its own."""
-        return digest("colonnade alignment row v1", self._admitted.request, self._ledger.head().sequence)
-
-
-def _released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:
-    """Encode what leaves for a step."""
-    cost = None if loss is None else loss.to_bytes()
-    return codec.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))

@@ -1,8 +1,7 @@
 """`Guard`: a party behind one function from bytes to bytes, with its row orders and its deliveries.
 
 *Requests.* A guard can run in a process of its own. Everything a coordinator can do to a party goes through `Guard.handle`.
-An error of this package becomes a typed refusal. Any other exception becomes a constant message, because its text might quote
-data.
+`colonnade.party.refusals` says what becomes of an error: a typed refusal, a constant message, or a party that has stopped.
 
 *Row orders* (`RowOrders`). There is one gate per row order, with the same policy and the same ledger. A study names its row
 order and is answered from that order only. Orders are kept in files beside the ledger, so that a restarted party still knows
@@ -18,7 +17,6 @@ import dataclasses
 import os
 import socket
 import threading
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -35,13 +33,14 @@ from colonnade.conversations.endpoint import Runs, check_membership
 from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
+from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import RowOrder
+from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
 from colonnade.protocol.codec import read_frame, write_frame
-from colonnade.steps.kind import is_conversation
+from colonnade.steps.kind import is_conversation, require_known
 
 __all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery", "serve"]
 
@@ -213,20 +212,31 @@ class Guard:
         self._runs = Runs(member, gate.random_bytes)
         self._one_at_a_time = threading.Lock()
         self._before: int | None = None
+        self._is_stopped = False
+        self.failure: RowsFailed | None = None  # why the party has stopped by itself; for its own log
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request. It never raises, so that no traceback can travel."""
         with self._one_at_a_time:
+            if self._is_stopped:
+                return AWAY
             self._before = None
             try:
                 self._gate.ledger.refuse_set_back()
                 return self._remembered(self._answer(data))
-            except ColonnadeError as error:
-                return codec.encode(self._refusal(error))
-            except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote data
-                if os.environ.get("COLONNADE_TRACEBACK") == "1":
-                    traceback.print_exc()  # for the party's own engineer, on the party's own screen, by request only
-                return codec.encode(self._refusal(ProtocolError("The party failed while answering.")))
+            except RowsFailed as error:
+                self.stop(error)
+                return AWAY
+            except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
+                if not isinstance(error, ColonnadeError):
+                    show(error)
+                return codec.encode(refusal(error, self._spent_on(error)))
+
+    def stop(self, failure: RowsFailed | None = None) -> None:
+        """Answer nothing any more: for the party's operator, and where reading rows has failed. Nobody can tell the two apart."""
+        self._is_stopped, self.failure = True, failure
+        if failure is not None:
+            show(failure)
 
     def replace(self, table: PrivateTable, order: RowOrder, *, version: int, ids: Any = None) -> None:
         """Answer from a new version of the party's data from the next request on, with the same ledger, rules and identity.
@@ -251,6 +261,7 @@ class Guard:
                 "A new version of a party's data has the same schema.",
                 remedy="For another schema, open the party anew.",
             )
+        require_capacity(ids, self._gate.policy.capacity, party=self._gate.terms.party)
         with self._one_at_a_time:
             terms = dataclasses.replace(
                 self._gate.terms, version=version, alignment=order.identity, people=order.people, union=order.union
@@ -282,6 +293,8 @@ class Guard:
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
+        if not isinstance(request, messages.GetDescription | messages.GetAccount):
+            require_known(request.plan)
         if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
         if isinstance(request, messages.Ask | messages.Post) and request.about is not None:
@@ -313,7 +326,12 @@ class Guard:
         self._gate.terms.require_version(request.plan)
         asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
         gate = self._row_orders.gate_for(request.plan.alignment)
-        return self._runs.post(request, partial(gate.join, request.plan, request.step) if asked else None)
+        join = partial(gate.join, request.plan, request.step) if asked else partial(self._assist, request.plan)
+        return self._runs.post(request, join)
+
+    def _assist(self, plan: Plan) -> None:
+        """Agree to compute on shares in a step that reads nothing of this party, or refuse."""
+        self._gate.policy.admit_computing(plan, self._gate.terms.party)
 
     def _recall(self, request: messages.Recall) -> bytes | None:
         if request.plan.steps_of(self._gate.terms.party):
@@ -321,13 +339,13 @@ class Guard:
         return self._runs.opened(request.plan, request.step)  # this party only computed
 
     def _check_membership(self, plan: Plan) -> None:
-        terms = self._gate.terms
-        check_membership(plan, terms.party, self._runs.member.pinned, terms.federation)
+        check_membership(plan, self._runs.member, self._gate.terms.federation)
 
     def _agree(self, request: messages.Propose) -> messages.Agreed:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
+            self._assist(request.plan)
             head = self._signed_head(request.plan)
             return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
         quoted = self._row_orders.gate_for(request.plan.alignment).quote(request.plan)
@@ -349,7 +367,7 @@ class Guard:
             terms = self._row_orders.gate_for(request.alignment).terms
             if terms.alignment != request.alignment:
                 raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
-        return terms.described()
+        return terms.described(self._gate.policy)
 
     def _account(self, _: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger
@@ -378,13 +396,13 @@ class Guard:
         except ColonnadeError:
             return 0
 
-    def _refusal(self, error: ColonnadeError) -> messages.Refused:
-        """Return a refusal, with what was debited since this request came in. That is never refunded."""
+    def _spent_on(self, error: Exception) -> float | None:
+        """Return what was debited since this request came in. That is never refunded."""
         try:
-            spent = self._spent_since(self._before)
-        except ColonnadeError:  # the ledger cannot be read any more, and the error says what it had paid
-            spent = (error.spent or {}).get(self._gate.terms.party)
-        return messages.Refused(code=error.code, message=error.message, remedy=error.remedy, spent=spent)
+            return self._spent_since(self._before)
+        except ColonnadeError:  # the ledger cannot be read any more; the error says what it had paid
+            paid = error.spent if isinstance(error, ColonnadeError) else None
+            return (paid or {}).get(self._gate.terms.party)
 
     def _spent_since(self, sequence: int | None) -> float | None:
         ledger = self._gate.ledger

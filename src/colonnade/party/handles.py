@@ -1,17 +1,23 @@
-"""What a gate hands out: the quote for a plan, and a handle on the noise of a step that is paid for.
+"""What a gate hands out: quotes, earlier attempts to align, the noise of a step that is paid for, and what leaves for a step.
 
 Beside the gate this is the only module at a party that makes samplers. `Gate.reserve` makes a `Reservation`, after the
 debit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
+from colonnade.party.ledger.rows import Entry
+from colonnade.plan import Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Array, Released
+from colonnade.secure.keys import digest
 
-__all__ = ["Quoted", "Reservation"]
+__all__ = ["Attempt", "Quoted", "Reservation", "released"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,37 @@ class Quoted:
     """The steps that the ledger has not paid for yet."""
     disclosed: tuple[str, ...]
     """The steps that are not private, and so not covered by the budget."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt to align this party's rows, as its ledger records it. All of it is public."""
+
+    name: bytes
+    """What its row is called."""
+    body: bytes | None
+    """The hash of the request, the same for the same step of the same plan."""
+    version: int | None
+    """The declared version of the data."""
+    told: bool
+    """Whether one of its runs has come to the letters that tell peers something."""
+
+    @classmethod
+    def within(cls, days: float, now: datetime, rows: Sequence[Entry]) -> "list[Attempt]":
+        """Return the attempts of the last days from all rows of a ledger."""
+        start, sealed = now - timedelta(days=days), {row.request for row in rows if row.sealed}
+        recent = [(row, row.request or b"") for row in rows if row.kind == "list" and row.when > start]
+        return [cls(name, row.body, row.version, cls.telling(name) in sealed) for row, name in recent]
+
+    @staticmethod
+    def named(request: bytes, sequence: int) -> bytes:
+        """Name a new attempt at a request, at the place of the ledger where its row will stand."""
+        return digest("colonnade alignment row v1", request, sequence)
+
+    @staticmethod
+    def telling(name: bytes, whom: str = "peers") -> bytes:
+        """Name the row which says that an attempt tells peers, or the coordinator, something exactly."""
+        return digest("colonnade alignment told v1", name, whom)
 
 
 @dataclass(frozen=True)
@@ -43,3 +80,9 @@ class Reservation:
     def stream(self, label: str) -> ExactSampler:
         """Return a sampler on a stream directly under the seed."""
         return ExactSampler(KeyedRandomness(self.seed).spawn(label))
+
+
+def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:
+    """Encode what leaves for a step."""
+    cost = None if loss is None else loss.to_bytes()
+    return codec.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))

@@ -19,19 +19,21 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
-from colonnade.party.table.row_order import align, common_ids, read_ids, unaligned
+from colonnade.party.table.row_order import align, common_ids, read_ids, require_capacity, unaligned
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
+from colonnade.steps.alignment import MODES
+from colonnade.steps.joint import SharingFloor
 
 __all__ = ["Party"]
 
-SIMULATED = Policy(event_level=True, nonprivate=("align", "Coreset"))
-"""What a simulated party answers by default. The person who asks owns the data too. So asking for an event level, or with
-``allow_nonprivate=True``, is consent.
+SIMULATED = Policy(event_level=True, nonprivate=("align", "Coreset"), alignments=MODES)
+"""What a simulated party answers by default. The person who asks owns the data too. So asking for an event level, for a mode
+of alignment, or with ``allow_nonprivate=True``, is consent.
 """
 
 
@@ -109,6 +111,7 @@ class Party:
         folder
             Where it keeps the row orders that it agrees to later, and beside it a fingerprint of its data; by default in memory.
         """
+        require_capacity(ids, None if policy is None else policy.capacity, party=name)
         alignment = unaligned() if common is None else align(ids, common, party=name)
         terms = Terms(
             party=name,
@@ -157,7 +160,7 @@ class Party:
         common = common_ids(ids) if aligned else None
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
-        members = _members(noise)
+        members = _members(noise, SharingFloor(max(1, collusion), collusion))
         nodes = {
             name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
             for name in compute_nodes
@@ -185,16 +188,19 @@ class Party:
 
 
 def _with_capacity(policy: Policy, length: int) -> Policy:
-    """Return a policy that declares the length of the party's list, rounded up by at most an eighth, unless it declares one."""
+    """Return a policy that declares the length of the party's list, rounded up by at most an eighth, unless it declares one.
+
+    The owner of a simulation owns every list, and declares this much of each. A served party declares a capacity itself, or none.
+    """
     step = 1 << max(0, length.bit_length() - 4)
     return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
 
-def _members(noise: Mapping[str, Randomness]) -> dict[str, Member]:
-    """Give everybody an identity and the public keys of everybody."""
+def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, Member]:
+    """Give everybody an identity and the public keys of everybody, as a federation's papers would, and its floor."""
     identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
-    return {name: Member(name, identity, pinned) for name, identity in identities.items()}
+    return {name: Member(name, identity, pinned, floor=floor) for name, identity in identities.items()}
 
 
 def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy], nodes: Sequence[str]) -> None:

@@ -13,8 +13,8 @@ from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price, nano_epsilon
 from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
-from colonnade.secure.shamir import default_threshold
-from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep
+from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching
+from colonnade.steps.joint import SharingFloor
 from colonnade.steps.kind import (
     KINDS,
     Admission,
@@ -23,30 +23,14 @@ from colonnade.steps.kind import (
     StepKind,
     kind_of,
     nothing_earlier,
+    require_known,
     uses_compute_nodes,
 )
+from colonnade.steps.registry import EXACT, STUDIES
 
-__all__ = ["EXACT", "STUDIES", "Policy", "Terms"]
+__all__ = ["Policy", "Terms"]
 
-
-STUDIES: Mapping[str, str] = {
-    "PatternCount": "pattern-count",
-    "Moment": "moment",
-    "KMeans": "clustering",
-    "KMedian": "clustering",
-    "PCA": "moments",
-    "LinearRegression": "moments",
-    "LogisticRegression": "moments",
-    "Coreset": "coreset",
-    "evaluate": "evaluation",
-    "predict": "prediction",
-    "align": "alignment",
-    "split": "split",
-}
-"""What a policy may allow, and what a plan calls it."""
-
-EXACT: Mapping[str, str] = {"Coreset": "coreset", "align": "alignment"}
-"""What a policy may allow without differential privacy, and what a plan calls it."""
+POLICY = "this party's policy"
 
 
 @dataclass(frozen=True)
@@ -66,8 +50,8 @@ class Terms:
     version: int = 1
     """The version of its data that its owner has declared."""
 
-    def described(self) -> Described:
-        """Return what this party tells about itself and its row order."""
+    def described(self, policy: "Policy") -> Described:
+        """Return what this party tells about itself, its row order and its rules for compute nodes."""
         return Described(
             party=self.party,
             schema=tuple(self.schema.items()),
@@ -76,6 +60,8 @@ class Terms:
             capacity=self.capacity,
             union=self.union,
             version=self.version,
+            compute_for_others=policy.compute_for_others,
+            compute_nodes=None if policy.compute_nodes is None else tuple(policy.compute_nodes),
         )
 
     def require_version(self, plan: Plan) -> None:
@@ -120,11 +106,18 @@ class Policy:
         What may be answered **without** differential privacy: ``"Coreset"`` (and every method of that name), and ``"align"`` for
         telling the coordinator exactly how many people are common. Empty by default.
     min_collusion
-        The noise of secure studies must cover at least this many colluding data parties (or all but one, if there are fewer).
-        Where a guarantee rests on a key or on secret batches (sketches, Poisson batches) there is no such noise:
+        In secure studies the noise must cover at least this many colluding data parties (or all but one of the study's parties: a
+        larger coalition has all the data), and at least this many compute nodes together must learn nothing, whomever a plan
+        names. Where a guarantee rests on a key or on secret batches (sketches, Poisson batches) there is no such noise:
         ``max_peer_epsilon`` caps what peers may learn there.
     min_threshold
-        In secure studies at least this many compute nodes together must learn nothing; by default ⌊(N−1)/2⌋ of N.
+        In secure studies at least this many compute nodes together must learn nothing. The federation's papers ask for
+        ``threshold`` in any case, and ``min_collusion`` for as many as it names.
+    compute_for_others
+        Whether this party computes on shares in studies that use none of its data.
+    compute_nodes
+        The members that may compute on shares of this party's data besides itself; ``None`` for every member that the
+        federation's papers let compute.
     min_people
         Studies of fewer people are refused.
     event_level
@@ -135,14 +128,17 @@ class Policy:
         individual-level output **without** differential privacy: anybody who chooses a model's weights chooses what its scores
         tell. Empty by default.
     alignments
-        The modes in which rows may be aligned: ``"intersection"``, ``"cohort"``, ``"union"``. Telling the coordinator exactly
-        how many people are common also takes ``"align"`` in ``nonprivate``.
+        The modes in which rows may be aligned: ``"cohort"`` (by default the only one), ``"intersection"``, ``"union"``. An
+        intersection tells every party exactly which of its own ids all the others have, and a union tells one party how many are
+        in common. Neither is differentially private: name them only where that may be told. Each is a line in the ledger. Telling
+        the coordinator exactly how many people are common also takes ``"align"`` in ``nonprivate``.
     max_alignments, alignment_period
-        How often this party's list may be matched with others within a number of days. Within that time a list that has changed
-        is refused: comparing two alignments tells who came and who went.
+        How many attempts at an alignment, in any mode, are answered within a number of days. Within that time the list is not
+        matched again under a new data version, whether or not it has changed: comparing two matchings tells who came and who
+        went.
     capacity
-        The length of this party's list of ids as others see it: the list is filled up to this many. ``None`` declares nothing;
-        then the study that aligns has to state it.
+        The length of this party's list of ids as others see it: the list is filled up to this many, and a table with more ids is
+        refused when its owner opens it. ``None`` declares nothing: then this party takes part in no matching of lists.
 
     Examples
     --------
@@ -158,10 +154,12 @@ class Policy:
     nonprivate: Sequence[str] = ()
     min_collusion: int = 1
     min_threshold: int | None = None
+    compute_for_others: bool = True
+    compute_nodes: Sequence[str] | None = None
     min_people: int = 1
     event_level: bool = False
     predictions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    alignments: Sequence[str] = ("intersection", "cohort", "union")
+    alignments: Sequence[str] = ("cohort",)
     max_alignments: int = 10
     alignment_period: float = 30.0
     capacity: int | None = None
@@ -180,6 +178,18 @@ class Policy:
         floors: tuple[object, ...] = (self.min_collusion, self.min_threshold)
         if any(floor is not None and (type(floor) is not int or floor < 0) for floor in floors):
             raise BadInput("min_collusion and min_threshold are whole numbers, zero or more.")
+        self._check_compute_rules()
+
+    def _check_compute_rules(self) -> None:
+        if not isinstance(self.compute_for_others, bool):
+            raise BadInput("compute_for_others is true or false.", remedy="For example compute_for_others=False.")
+        nodes: object = self.compute_nodes
+        if nodes is not None and (
+            isinstance(nodes, str)
+            or not isinstance(nodes, Sequence)
+            or any(not isinstance(node, str) for node in nodes)
+        ):
+            raise BadInput("compute_nodes is a list of members' names.", remedy='For example compute_nodes=["notary"].')
 
     def _check_prediction_rules(self) -> None:
         rules: object = self.predictions
@@ -250,7 +260,18 @@ class Policy:
                 remedy="Lower epsilon, take fewer steps, or use sampling='balanced' with method='gradient'.",
             )
 
+    def admit_computing(self, plan: Plan, party: str) -> None:
+        """Refuse a plan in which this party is to compute on shares of others' data, if its rules are against it."""
+        require_known(plan)
+        if not self.compute_for_others and not plan.steps_of(party):
+            raise PolicyRefusal(
+                "This party does not compute for studies that use none of its data (compute_for_others).",
+                remedy="Let other members compute: nodes without data (compute_nodes=[...]), or other parties.",
+            )
+        SharingFloor(nodes=self._accepted_nodes(party)).check(plan, POLICY)
+
     def _check_plan(self, plan: Plan, terms: Terms) -> None:
+        require_known(plan)
         if plan.relation not in (RELATION, EVENT) or plan.version != PLAN_VERSION:
             raise PlanMismatch("The plan uses another neighbouring relation or version.")
         if plan.relation == EVENT and not self.event_level:
@@ -258,11 +279,13 @@ class Policy:
                 "The study promises privacy for steps in a value only (event level), which this party's policy does not allow.",
                 remedy='Ask with change="bounds", or have the party allow it: cn.Policy(event_level=True).',
             )
+        terms.require_version(
+            plan
+        )  # first: row orders of another version are not known any more, and are no other mistake
         if (plan.federation, plan.alignment, plan.people) != (terms.federation, terms.alignment, terms.people):
             raise PlanMismatch("The plan was made for another federation or another alignment of rows.")
         if not set(plan.parties) <= set(terms.parties) or len(set(plan.parties)) != len(plan.parties):
             raise PlanMismatch("The plan names parties that are not in this federation.")
-        terms.require_version(plan)
         plan.require_named()
         if len({(step.party, step.name) for step in plan.steps}) != len(plan.steps):
             raise PlanMismatch("The plan has two steps of the same name at one party.")
@@ -272,7 +295,7 @@ class Policy:
                 remedy="Ask for a study that it allows, or ask the party to add its name to allow.",
             )
         if uses_compute_nodes(plan.steps):
-            self._check_sharing(plan)
+            self._check_sharing(plan, terms.party)
         if plan.people < self.min_people and not all(
             kind_of(step).admission == Admission.ALIGNMENT for step in plan.steps
         ):
@@ -280,22 +303,23 @@ class Policy:
                 f"The study covers fewer people than this party's policy requires (min_people={self.min_people})."
             )
 
-    def _check_sharing(self, plan: Plan) -> None:
+    def _check_sharing(self, plan: Plan, party: str) -> None:
         """Refuse less noise or less secrecy than this party insists on. A coordinator may ask for more."""
-        usual = default_threshold(
-            len({*plan.parties, *plan.compute_nodes})
-        )  # not of the nodes that a plan happens to choose
-        floor = usual if self.min_threshold is None else self.min_threshold
-        if plan.threshold < floor:
-            raise PolicyRefusal("The plan shares secrets between fewer nodes than this party's policy requires.")
-        if plan.collusion < min(self.min_collusion, max(usual, plan.threshold), len(plan.parties) - 1):
-            raise PolicyRefusal("The plan's noise covers fewer colluding parties than this party's policy requires.")
+        threshold = max(self.min_collusion, self.min_threshold or 1)
+        SharingFloor(threshold, self.min_collusion, self._accepted_nodes(party)).check(plan, POLICY)
+
+    def _accepted_nodes(self, party: str) -> frozenset[str] | None:
+        return None if self.compute_nodes is None else frozenset((party, *self.compute_nodes))
 
     def _check_alignment(self, kind: type[StepKind], step: Step, terms: Terms) -> None:
         if not issubclass(kind, AligningStep) or kind.mode not in self.alignments:
             raise PolicyRefusal(
-                f"The policy of party {terms.party!r} does not allow this mode of alignment (alignments)."
+                f"The policy of party {terms.party!r} does not allow this mode of alignment (alignments).",
+                remedy="Use a mode that it allows, or ask its owner to name this one: an intersection tells peers who is in "
+                "common, and a union how many are.",
             )
+        if issubclass(kind, ListMatching):
+            self._check_capacity(step, terms)
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
         if step.parameters.get("size") == "public" and "align" not in self.nonprivate:
@@ -303,14 +327,23 @@ class Policy:
                 "The coordinator would learn exactly how many people are common, which this party's policy does not allow.",
                 remedy='Align with epsilon= (a noisy number) or size="hidden", or allow it: nonprivate=("align",).',
             )
+        if step.price is not None:
+            self._check_price(step.price)
+
+    def _check_capacity(self, step: Step, terms: Terms) -> None:
+        """Refuse a plan that shows a list as shorter than declared. The true length enters nowhere."""
+        if not terms.capacity:
+            raise PolicyRefusal(
+                f"Party {terms.party!r} has not declared how long its list of ids looks to others (capacity), so it takes "
+                "part in no matching of lists.",
+                remedy="Its owner declares it: cn.Policy(capacity=...), or capacity in policy.toml.",
+            )
         capacity = step.parameters.get("capacity")
-        if terms.capacity and isinstance(capacity, int) and capacity < terms.capacity:
+        if isinstance(capacity, int) and capacity < terms.capacity:
             raise PolicyRefusal(
                 "The plan would show this party's list as shorter than its policy declares.",
                 remedy="Align with the capacity that the party declares.",
             )
-        if step.price is not None:
-            self._check_price(step.price)
 
     def _check_prediction(self, plan: Plan, step: Step, terms: Terms) -> None:
         """Refuse individual scores unless model and recipient are allowed. The recipient itself needs no columns in the model."""

@@ -18,11 +18,17 @@ import msgspec
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.privacy.accounting import nano_epsilon
 from colonnade.secure.keys import Field, Identity, PublicIdentity, digest, frame
-from colonnade.secure.shamir import FEWEST_NODES, default_threshold
 
 __all__ = ["AgreedAlignment", "CoordinatorAddress", "FederationAgreement", "Floor", "Signatory", "read_agreement"]
 
 COORDINATOR = "coordinator"
+VERSION = 2
+"""The version of papers. 2 added who may compute, and made the threshold the least of any study."""
+OLD_VERSIONS = (1,)
+MAKE_AGAIN = (
+    "Make them again with `colonnade federation init`, from the same cards, and have every member sign them. Keys and ledgers "
+    "stay as they are."
+)
 _HEX_32 = re.compile(r"[0-9a-f]{64}")
 _HEX_16 = re.compile(r"[0-9a-f]{32}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
@@ -44,12 +50,15 @@ class Signatory(_Part, frozen=True, kw_only=True):
     ledger, schema
         The identity of its ledger and the hash of its public schema (`codec.schema_digest`); both empty for a compute node.
         A new key comes with the same ledger: rotating a key does not reset a budget.
+    computes
+        Whether it may compute on shares, its own data's included. A node without data always may.
     """
 
     role: str
     identity: str
     ledger: str = ""
     schema: str = ""
+    computes: bool = True
 
     def __post_init__(self) -> None:
         PublicIdentity(_bytes_of(self.identity, "identity"))
@@ -60,6 +69,8 @@ class Signatory(_Part, frozen=True, kw_only=True):
             )
         if self.role not in ("data", "compute") or (self.role == "compute" and (self.ledger or self.schema)):
             raise BadInput('A role is "data" or "compute", and a compute node has neither ledger nor schema.')
+        if self.role == "compute" and not self.computes:
+            raise BadInput("A compute node computes.", remedy="Leave out computes, or leave out the node.")
 
 
 class CoordinatorAddress(_Part, frozen=True, kw_only=True):
@@ -97,18 +108,17 @@ class AgreedAlignment(_Part, frozen=True, kw_only=True):
 
 
 class Floor(_Part, frozen=True, kw_only=True):
-    """The least that every member's policy asks for; a party may ask for more."""
+    """The least that every member's policy asks for besides collusion and threshold; a party may ask for more."""
 
-    min_collusion: int = 1
     min_people: int = 1
     max_epsilon: float | None = None
     max_delta: float | None = None
 
     def __post_init__(self) -> None:
-        if self.min_collusion < 0 or self.min_people < 1 or not 0 <= (self.max_delta or 0.0) < 1:
+        if self.min_people < 1 or not 0 <= (self.max_delta or 0.0) < 1:
             raise BadInput(
                 "The policy floor is made of whole numbers, and of a delta between 0 and 1.",
-                remedy="For example --min-people 1000 --collusion 1.",
+                remedy="For example --min-people 1000.",
             )
         if self.max_epsilon is not None:
             nano_epsilon(self.max_epsilon, what="max_epsilon")
@@ -126,9 +136,10 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     members
         Everyone, by name; the order of the data parties is that of their columns.
     collusion
-        c: how many parties may pool what they see with the coordinator.
+        c: how many parties may pool what they see with the coordinator. The noise of every plan covers as many, or all but one of
+        the plan's parties.
     threshold
-        t: how many compute nodes learn nothing together.
+        The least threshold t of any plan: so many compute nodes learn nothing together. At least c.
     floor
         The least that every policy asks for.
     alignment
@@ -137,7 +148,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         By member, in hexadecimal; not part of what is signed.
     """
 
-    version: int = 1
+    version: int = VERSION
     name: str
     coordinator: CoordinatorAddress
     members: dict[str, Signatory]
@@ -148,11 +159,8 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     signatures: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        if self.version != 1 or not self.name or not self.name.isprintable():
-            raise BadInput(
-                "These papers have another version, or no name.",
-                remedy="Make them again with `colonnade federation init`, by this version of colonnade.",
-            )
+        if self.version != VERSION or not self.name or not self.name.isprintable():
+            raise BadInput("These papers have another version, or no name.", remedy=MAKE_AGAIN)
         if not self.parties or any(not _is_name(name) for name in self.members):
             raise BadInput(
                 "The papers name no party with data, or one whose name is not a plain word.",
@@ -168,15 +176,22 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                 "Two parties have the same ledger.",
                 remedy="Make each party's folder with its own `colonnade party init`; never copy ledger.sqlite.",
             )
-        nodes = len(self.members)
-        if nodes >= FEWEST_NODES and self.threshold != default_threshold(nodes):
+        self._check_floors()
+
+    def _check_floors(self) -> None:
+        if self.collusion < 0 or self.threshold < max(1, self.collusion):
             raise BadInput(
-                f"With {nodes} members the threshold is {default_threshold(nodes)}.",
-                remedy=f"Write threshold = {default_threshold(nodes)} in the papers.",
+                "The threshold is at least 1 and at least the collusion bound, which is not negative.",
+                remedy=f"Write threshold = {max(1, self.collusion)}, or lower collusion.",
             )
-        if not 0 <= self.collusion <= max(self.threshold, len(self.parties) - 1):
+        nodes, needed = len(self.computing), 2 * self.threshold + 1
+        if (
+            nodes < needed and self.threshold > 1
+        ):  # without three nodes there are no studies on shares, and no promise to keep
             raise BadInput(
-                "The collusion bound exceeds the threshold.", remedy="Lower collusion, or add compute nodes."
+                f"A threshold of {self.threshold} needs {needed} members that compute, and these papers have {nodes}.",
+                remedy=f"Add the cards of {needed - nodes} compute node{'s' if needed - nodes > 1 else ''} "
+                "(colonnade party init --node), or lower collusion and threshold.",
             )
 
     # What they say ------------------------------------------------------------------------------------------------------
@@ -193,6 +208,11 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         return tuple(sorted(helpers, key=lambda name: name == COORDINATOR))
 
     @property
+    def computing(self) -> tuple[str, ...]:
+        """The members that may compute on shares."""
+        return tuple(name for name, member in self.members.items() if member.computes)
+
+    @property
     def sites(self) -> tuple[str, ...]:
         """Everyone with a machine of their own."""
         return tuple(name for name in self.members if name != COORDINATOR)
@@ -204,11 +224,12 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     @property
     def identity(self) -> str:
         """The hash that names this federation in every plan, in hexadecimal."""
-        return digest("colonnade federation v1", *self._fields()).hex()
+        return digest("colonnade federation v2", *self._fields()).hex()
 
     def _fields(self) -> tuple[Field, ...]:
         members = tuple(
-            (name, member.role, member.identity, member.ledger, member.schema) for name, member in self.members.items()
+            (name, member.role, member.identity, member.ledger, member.schema, int(member.computes))
+            for name, member in self.members.items()
         )
         floor = tuple(repr(getattr(self.floor, name)) for name in self.floor.__struct_fields__)
         where = (self.coordinator.host, self.coordinator.port, self.coordinator.scheme)
@@ -224,7 +245,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                 "The papers have no member of that name and key.",
                 remedy="Have your own card put into the papers, then sign them.",
             )
-        signature = identity.sign(frame("colonnade federation signature v1", name, bytes.fromhex(self.identity))).hex()
+        signature = identity.sign(frame("colonnade federation signature v2", name, bytes.fromhex(self.identity))).hex()
         return msgspec.structs.replace(self, signatures={**self.signatures, name: signature})
 
     def missing(self) -> tuple[str, ...]:
@@ -239,7 +260,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                     f"The federation's papers are not signed by {name!r}.",
                     remedy="Have every member run `colonnade federation sign`, and use the file with all signatures.",
                 )
-            message = frame("colonnade federation signature v1", name, bytes.fromhex(self.identity))
+            message = frame("colonnade federation signature v2", name, bytes.fromhex(self.identity))
             try:
                 identity.verify(message, _bytes_of(self.signatures[name], "signature"))
             except ColonnadeError:
@@ -255,7 +276,14 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     def read(cls, text: str) -> "FederationAgreement":
         """Read papers; whether they are signed is for `check` to say."""
         try:
-            return msgspec.convert(tomllib.loads(text), cls)
+            document = tomllib.loads(text)
+            if document.get("version") in OLD_VERSIONS:
+                raise BadInput(
+                    f"These are a federation's papers of version {document['version']}, and this is version {VERSION}: they say "
+                    "neither which threshold every study has to reach nor who may compute.",
+                    remedy=MAKE_AGAIN,
+                )
+            return msgspec.convert(document, cls)
         except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
             cause = error.__cause__
             what = (
@@ -272,15 +300,15 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
             "# A federation's papers. Read them, then sign: colonnade federation sign federation.toml --party FOLDER",
             "# What is signed is their meaning: any change but of comments and spacing needs new signatures.",
             *_table("", {"version": self.version, "name": self.name}),
-            f"collusion = {self.collusion}        # parties that may pool what they see with the coordinator",
-            f"threshold = {self.threshold}        # compute nodes that learn nothing together",
+            f"collusion = {self.collusion}        # parties that may pool what they see with the coordinator, in every study",
+            f"threshold = {self.threshold}        # compute nodes that learn nothing together, at least, in every study",
             *_table("coordinator", msgspec.structs.asdict(self.coordinator)),
             *_table("floor", msgspec.structs.asdict(self.floor)),
         ]
         if self.alignment is not None:
             lines += _table("alignment", msgspec.structs.asdict(self.alignment))
         for name, member in self.members.items():
-            entries = {key: value for key, value in msgspec.structs.asdict(member).items() if value}
+            entries = {key: value for key, value in msgspec.structs.asdict(member).items() if value != ""}
             lines += _table(f"members.{name}", entries)
         return "\n".join([*lines, *_table("signatures", self.signatures), ""])
 

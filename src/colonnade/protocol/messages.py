@@ -185,7 +185,8 @@ class Described(Message, frozen=True, tag="described"):
 
     ``capacity`` is to how many ids the party's list is filled up in an alignment; 0 if its owner has declared nothing.
     ``union`` says that the order is that of a union of lists, in which nobody learns who is in common. ``version`` is the data
-    version that the party's owner has declared.
+    version that the party's owner has declared. ``compute_for_others`` says whether the party computes on shares in studies
+    without its data, and ``compute_nodes`` whom it accepts as compute nodes; ``None`` for every member.
     """
 
     party: str
@@ -195,6 +196,8 @@ class Described(Message, frozen=True, tag="described"):
     capacity: int = 0
     union: bool = False
     version: int = 1
+    compute_for_others: bool = True
+    compute_nodes: tuple[str, ...] | None = None
 
 
 class AccountLine(Message, frozen=True):

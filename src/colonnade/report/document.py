@@ -124,7 +124,7 @@ def request_section(study: Reported) -> Html:
         ("parties", ", ".join(plan.parties)),
         ("columns", ", ".join(study.schema_)),
         ("compute nodes", ", ".join(plan.compute_nodes) or "none: every party answers for itself"),
-        ("threshold t, collusion c", f"t = {plan.threshold}, c = {privacy.collusion}"),
+        ("may pool what they see", privacy.pooling),
         (
             "local differential privacy",
             "yes: every person's record is randomised on its own" if privacy.local else "no",

@@ -100,7 +100,10 @@ PROMISE = (
     "guarantee rests on a key that the parties share (sketches, secret batches), c = 0. Every statement prints its c and its "
     "assumptions. Peers are semi-honest in their inputs: a party that shares unclipped values can amplify another's row past the "
     "noise (a large multiple of one row's indicator opens that row); the code and every statement say so. Not covered: an "
-    "observer of timing on P's own host; more than t colluding compute nodes (for shared steps); denial of service."
+    "observer of timing on P's own host; more than t colluding compute nodes (for shared steps); denial of service. What is "
+    "weaker has to be admitted by name in each party's policy: event-level moments; and coresets, predictions to one party, and "
+    "intersection alignment (each party learns which of its own ids the others have; a union tells one party how many are in "
+    "common), which are not differentially private."
 )
 """The promise of README.md, word for word. A test compares the two."""
 

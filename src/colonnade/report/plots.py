@@ -413,14 +413,14 @@ def statement_html(privacy: PrivacyStatement) -> Html:
         (row["observer"], row["unit"], row["epsilon"], row["delta"], row["relation"])
         for row in privacy.table().to_dict("records")
     ]
-    assumptions = tag("ul", *(tag("li", words) for words in privacy.assumptions))
+    assumptions = tag("ul", *(tag("li", words) for words in (privacy.pooling, *privacy.assumptions)))
     return join([table(["observer", "unit", "ε", "δ", "neighbours"], rows), assumptions])
 
 
 def preview_html(shown: Preview) -> Html:
-    """Return a preview as HTML: charges, expected errors, errors at other ε, and warnings."""
+    """Return a preview as HTML: charges, who may pool what they see, expected errors, errors at other ε, and warnings."""
     charges = [(party, row["charge"], row["remaining"]) for party, row in shown.table().iterrows()]
-    expected = [(name, words) for name, words in shown.expected.items()]
+    expected = [("may pool what they see", shown.statement.pooling), *shown.expected.items()]
     expected += [
         (f"expected error of {error.quantity}", f"{figure(error.value)} {error.unit}, {_span(error)}")
         for error in shown.errors

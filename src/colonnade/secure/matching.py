@@ -319,12 +319,11 @@ class Follower:
 
     def rows(self, tags: Words) -> NDArray[np.int64]:
         """Return which of this party's ids each tag is of; −1 for a tag that is none of its."""
+        named = [bytes(tag) for tag in tags]
+        if len(set(named)) != len(named):  # of all tags: a refusal must not tell whether they are of this party's ids
+            raise ProtocolError("The leader sent one tag for two places.")
         own = {tag: row for row, tag in enumerate(map(bytes, self._tokens[: self._people, _TAG]))}
-        rows = np.array([own.get(tag, -1) for tag in map(bytes, tags)], dtype=np.int64)
-        found = rows[rows >= 0]
-        if len(np.unique(found)) != len(found):
-            raise ProtocolError("The leader named an id twice.")
-        return rows
+        return np.array([own.get(tag, -1) for tag in named], dtype=np.int64)
 
 
 class Leader:

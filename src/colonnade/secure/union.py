@@ -122,12 +122,16 @@ class UnionSide:
         return points[shuffled(len(points), self._secret.derive("colonnade shuffle v1", purpose))]
 
     def order(self, names: Points) -> NDArray[np.int64]:
-        """Return for each place which of this party's rows it is; −1 where it is none."""
+        """Return for each place which of this party's rows it is; −1 where it is none.
+
+        A name that occurs twice is refused, no matter who has it. A row whose name is missing has no place: a refusal would tell
+        a peer that left one of its own names out whether this party has it too.
+        """
+        shown = [name.tobytes() for name in names]
+        if len(set(shown)) != len(shown):
+            raise ProtocolError("The union has a name twice.")
         own = {name.tobytes(): row for row, name in enumerate(self.names[: self._people])}
-        order = np.array([own.get(name.tobytes(), -1) for name in names], dtype=np.int64)
-        if np.count_nonzero(order >= 0) != self._people or len(np.unique(order[order >= 0])) != self._people:
-            raise ProtocolError("The union lacks an id of this party's, or has one twice.")
-        return order
+        return np.array([own.get(name, -1) for name in shown], dtype=np.int64)
 
 
 def _distinct(own: Points, other: Points) -> Points:

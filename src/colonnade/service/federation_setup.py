@@ -21,7 +21,7 @@ from colonnade.privacy.randomness import SystemRandomness
 from colonnade.private_files import write_new
 from colonnade.protocol import agreement
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.service import served_party, toml_parts
 from colonnade.service.authority import REQUEST_KEYS, VALID_DAYS, CertificateAuthority, SiteRequest
 from colonnade.service.party_folder import PartyFolder
@@ -119,6 +119,8 @@ def create_federation(
     host: str,
     port: int,
     collusion: int,
+    threshold: int | None = None,
+    not_computing: Sequence[str] = (),
     min_people: int,
     max_epsilon: float | None,
     people: PublicList | None,
@@ -139,6 +141,11 @@ def create_federation(
         What the federation calls itself, and where its coordinator listens.
     collusion
         How many parties may pool what they see with the coordinator.
+    threshold
+        How many compute nodes learn nothing together, at least, in every study; by default as many as ``collusion``, and one at
+        least.
+    not_computing
+        Parties that never compute on shares.
     min_people, max_epsilon
         The least that every policy asks for.
     people
@@ -155,15 +162,18 @@ def create_federation(
             "Two cards have the same name.", remedy="Give one of the members another name, and make its card again."
         )
     (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
+    for party in not_computing:
+        if party not in members:
+            raise BadInput(f"No card is that of {party!r}.", remedy=f"The cards are those of {', '.join(members)}.")
+        members[party] = msgspec.structs.replace(members[party], computes=False)
     third = _third_node(members, folder)
-    threshold = default_threshold(len(members)) if len(members) >= FEWEST_NODES else 0
     papers = agreement.FederationAgreement(
         name=name,
         coordinator=agreement.CoordinatorAddress(host=host, port=port),
         members=members,
-        collusion=min(collusion, threshold if len(members) >= FEWEST_NODES else len(members) - 1),
-        threshold=threshold,
-        floor=agreement.Floor(min_people=min_people, max_epsilon=max_epsilon, min_collusion=min(collusion, threshold)),
+        collusion=collusion,
+        threshold=max(1, collusion) if threshold is None else threshold,
+        floor=agreement.Floor(min_people=min_people, max_epsilon=max_epsilon),
         alignment=None if people is None else people.alignment(),
     )
     if third is not None:
@@ -194,7 +204,8 @@ def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
     """Add a member's signature to the papers, if they describe it as its own card does; return its name and the papers."""
     member = PartyFolder(folder)
     found = agreement.read_agreement(path)
-    if found.members.get(member.name) != member.card():
+    mine = found.members.get(member.name)
+    if mine is None or msgspec.structs.replace(mine, computes=True) != member.card():  # the papers say who computes
         raise BadInput(
             f"The papers describe {member.name} otherwise than its own card does.",
             remedy="Compare them with `colonnade party card`, and have new papers made from the current card.",

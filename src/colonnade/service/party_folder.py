@@ -67,9 +67,11 @@ delta = 1e-6
 [policy]
 max_epsilon = 1.0   # the most that one release may cost
 min_people = 1000   # studies of fewer people are refused
-min_collusion = 1   # secure studies are noised against at least this many colluding parties
+min_collusion = 1   # secure studies withstand at least this many colluding parties
 nonprivate = []     # what may be answered WITHOUT differential privacy, such as "Coreset": nothing
 event_level = false # refuse studies that hide only steps in a value, and not the value
+alignments = ["cohort"]  # align rows to public lists only; "intersection" tells every party which of its ids all others have
+# capacity = 100000 # how long the list of ids looks to others; without it no lists are matched. Leave room for newcomers
 # columns = ["age"] # allow these columns only; all of schema.toml otherwise
 # allow = ["PCA"]   # answer these studies only; all private ones otherwise
 
@@ -230,6 +232,7 @@ class PartyFolder:
     def card_text(self) -> str:
         """Return the card as TOML, with a request for a certificate to the site's own key."""
         entries = {"name": self.name, **msgspec.structs.asdict(self.card()), **asdict(self.certificate_request())}
+        del entries["computes"]  # the papers say who computes
         return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value)
 
     # Its certificate ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, LogFile, write_status
@@ -31,6 +31,9 @@ from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
+
+if TYPE_CHECKING:
+    from colonnade.party.refusals import RowsFailed
 
 __all__ = ["MonitoredEndpoint", "Supervisor", "run_guard", "run_relay", "serve_member"]
 
@@ -314,10 +317,10 @@ class MonitoredEndpoint:
         self._busy = True
         self._last = _kind(data)
         self._write()
-        try:
-            reply = self._endpoint.handle(data)
-        except ColonnadeError as error:  # it has no table to answer from
-            self._stop_the_member(error)
+        reply = self._endpoint.handle(data)
+        failure: RowsFailed | None = getattr(self._endpoint, "failure", None)
+        if failure is not None:
+            self._stop_the_member(failure)
         self._answered += 1
         self._note(reply)
         self._busy = False
@@ -332,10 +335,11 @@ class MonitoredEndpoint:
             self._log.event("stopped", pid=os.getpid())
             os._exit(0)
 
-    def _stop_the_member(self, error: ColonnadeError) -> NoReturn:
+    def _stop_the_member(self, failure: "RowsFailed") -> NoReturn:
         """Say why to the owner and nothing to anybody else; have the supervisor stop the member, and end with it."""
+        error = failure.for_the_owner()
         self._report(error)
-        self._log.event("refused-to-run", code=error.code, pid=os.getpid())
+        self._log.event("refused-to-run", code=failure.code, reason=failure.place, pid=os.getpid())
         write_status(self._status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
         signal.signal(signal.SIGTERM, lambda *_: os._exit(REFUSED))
         os.kill(os.getppid(), signal.SIGTERM)

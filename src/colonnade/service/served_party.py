@@ -21,6 +21,7 @@ from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.refusals import RowsFailed, among_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, require_capacity, unaligned
 from colonnade.party.table.sources import Source
@@ -30,6 +31,7 @@ from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, F
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity
 from colonnade.service.snapshots import Snapshots
+from colonnade.steps.joint import SharingFloor
 
 __all__ = [
     "OpenedTable",
@@ -160,16 +162,19 @@ class ServedParty:
         self._reopen = reopen
         self._lock = threading.Lock()
 
-    def handle(self, data: bytes) -> bytes:
-        """Answer one request, from the current version.
+    @property
+    def failure(self) -> RowsFailed | None:
+        """Why the party has stopped by itself; for its owner. A version that cannot be opened is a failure like any other."""
+        return self._guard.failure
 
-        Raises
-        ------
-        ColonnadeError
-            If the current version cannot be opened: this party has no table, and must not answer.
-        """
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request, from the current version. Without a valid table it answers as a party that was stopped."""
         with self._lock:
-            self._take_over()
+            try:
+                with among_rows():
+                    self._take_over()
+            except RowsFailed as failure:
+                self._guard.stop(failure)
         return self._guard.handle(data)
 
     def close(self) -> None:
@@ -229,7 +234,7 @@ def serve_party(
     )
     gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
-    member = Member(terms.name, identity, papers.pinned(), heads)
+    member = Member(terms.name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
     guard = Guard(gate, member, RowOrders(gate, opened.order, folder / "alignments", opened.ids))
     return ServedParty(guard, ledger, opened.version, lambda: open_current(ledger, terms, snapshots))
 
@@ -241,7 +246,8 @@ def serve_node(
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
     fresh = (randomness or SystemRandomness()).bytes
-    return ComputeNode(Member(name, identity, papers.pinned(), heads), papers.identity, fresh)
+    member = Member(name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
+    return ComputeNode(member, papers.identity, fresh)
 
 
 def cohort_of(path: Path, column: str) -> Any:
@@ -259,6 +265,9 @@ def public_alignment(path: Path, column: str) -> AgreedAlignment:
 def stricter(policy: Policy, floor: Floor) -> Policy:
     """Return a policy that asks for what it does and for what the papers do.
 
+    What the papers ask of studies on shares (collusion, threshold, who computes) is checked by every member, with a policy or
+    without: `SharingFloor.of_papers`.
+
     Examples
     --------
     >>> stricter(Policy(max_epsilon=4.0), Floor(max_epsilon=1.0, min_people=100)).max_epsilon
@@ -266,7 +275,6 @@ def stricter(policy: Policy, floor: Floor) -> Policy:
     """
     return dataclasses.replace(
         policy,
-        min_collusion=max(policy.min_collusion, floor.min_collusion),
         min_people=max(policy.min_people, floor.min_people),
         max_epsilon=_least(policy.max_epsilon, floor.max_epsilon),
         max_delta=_least(policy.max_delta, floor.max_delta),

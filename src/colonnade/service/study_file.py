@@ -25,11 +25,12 @@ __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "
 
 @dataclass(frozen=True)
 class PartyEntry:
-    """One party: its data, its public schema, its policy if it has one of its own."""
+    """One party: its data, its public schema, its policy if it has one of its own, and the declared version of its data."""
 
     data: tuple[Path, ...]
     schema: Schema
     policy: "cn.Policy | None" = None
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,10 @@ class StudyFile:
             Whether ledgers that exist may be given the file's budget as their new cap; otherwise another cap is
             refused, so that a typing error cannot raise it.
         """
-        parties = {name: cn.Party(_paths(member.data), schema=member.schema) for name, member in self.members.items()}
+        parties = {
+            name: cn.Party(_paths(member.data), schema=member.schema, version=member.version)
+            for name, member in self.members.items()
+        }
         policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
         if not change_cap:
             self._refuse_another_cap()
@@ -147,7 +151,7 @@ class StudyFile:
             with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
                 yield Path(folder)
             return
-        if not spend and self.align is not None:  # aligning writes to ledgers: a preview writes to copies
+        if not spend:  # aligning, or declaring a new version of data, writes to ledgers: a preview writes to copies
             with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
                 yield Path(shutil.copytree(self.ledger_dir, Path(folder) / "ledgers"))
             return
@@ -240,7 +244,7 @@ def _align(entry: toml_parts.Table) -> dict[str, Any]:
 
 def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
-    toml_parts.refuse_unknown(entry, ("data", "columns", "policy"), where)
+    toml_parts.refuse_unknown(entry, ("data", "columns", "policy", "version"), where)
     paths = entry.get("data")
     paths = [paths] if isinstance(paths, str) else paths
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
@@ -250,7 +254,11 @@ def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
         column: toml_parts.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
     }
     policy = toml_parts.policy_of(toml_parts.as_table(entry["policy"], where), where) if "policy" in entry else None
-    return PartyEntry(tuple(folder / path for path in paths), toml_parts.within(where, lambda: Schema(schema)), policy)
+    version = entry.get("version", 1)
+    if type(version) is not int or version < 1:
+        raise BadInput(f"{where}.version is a whole number from 1.", remedy="For example version = 2 for new data.")
+    public = toml_parts.within(where, lambda: Schema(schema))
+    return PartyEntry(tuple(folder / path for path in paths), public, policy, version)
 
 
 def _studies(document: toml_parts.Table) -> tuple[StudyEntry, ...]:

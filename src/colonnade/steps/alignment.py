@@ -3,6 +3,9 @@
 No column enters, and no statistic leaves. The only number that may leave is how many people are common. It leaves as the plan
 says and the policy allows: exactly (``"public"``), with discrete Laplace noise (``"noisy"``), or not at all (``"hidden"``).
 Every member reads the same plan and arrives at the same terms, or refuses. Nothing in them is private.
+
+A matching tells peers something exactly (`AligningStep.told`): who is in common, or in a union how many are. That is not
+differentially private. A policy admits it by name, and it is a line in the ledger.
 """
 
 from collections.abc import Mapping
@@ -175,6 +178,11 @@ class Matching:
         return _blocks(max(slots_for(self.capacities[party]) for party in self.followers), SLOTS)
 
     @property
+    def telling_turn(self) -> int:
+        """The first turn whose letters tell peers anything; before, they hold points under multipliers that no receiver knows."""
+        return self.rounds + 2
+
+    @property
     def last_turn(self) -> int:
         """The turn in which everybody keeps the result."""
         return self.rounds + self.map_rounds + 3
@@ -214,6 +222,8 @@ class AligningStep(StepKind):
     opening_is_answer: ClassVar[bool] = False
     mode: ClassVar[str]
     """What users call it."""
+    told: ClassVar[str] = ""
+    """What peers are told exactly, in words for the ledger; empty if they are told nothing."""
     rules: IdRules
 
     @classmethod
@@ -225,13 +235,15 @@ class AligningStep(StepKind):
 class ListMatching(AligningStep):
     """One party's list in a matching of lists (`colonnade.conversations.matching`).
 
-    Sensitivity of the number of people in common: a person who leaves any party's list changes it by at most one.
+    Sensitivity of the number of people in common: a person who leaves any party's list changes it by at most one, also where
+    ids become equal under the rules (docs/proofs/alignment.md#rules).
     """
 
     name: ClassVar[str] = "matching"
     title: ClassVar[str] = "discrete Laplace on the number of people"
     conversation: ClassVar[str] = "matching"
     mode: ClassVar[str] = "intersection"
+    told: ClassVar[str] = "who is in common"
     parameters: ClassVar[frozenset[str]] = RULES | {"capacity", "size"}
     together: ClassVar[bool] = True
     makes_union: ClassVar[bool] = False
@@ -292,6 +304,7 @@ class UnionMatching(ListMatching):
     name: ClassVar[str] = "union"
     conversation: ClassVar[str] = "union"
     mode: ClassVar[str] = "union"
+    told: ClassVar[str] = "how many are in common"
     makes_union: ClassVar[bool] = True
 
     @classmethod

@@ -259,12 +259,6 @@ class Gradient(StepKind):
         return terms.members
 
     @classmethod
-    def collusion(cls, whole: WholeStep) -> int:
-        """Return how many colluders the noise covers: none where the promise counts on secret batches."""
-        terms = GradientTerms.read(whole.plan, whole.name)
-        return 0 if terms.noise.secret else whole.plan.collusion
-
-    @classmethod
     def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening for all steps of a descent: secret batches count towards anybody who does not hold their key."""
         terms = GradientTerms.read(whole.plan, whole.name)
@@ -289,7 +283,7 @@ class Gradient(StepKind):
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of the batches' key, compute nodes, colluders and inputs."""
         terms = GradientTerms.read(whole.plan, whole.name)
-        secure = secure_words(whole.plan, cls.collusion(whole))
+        secure = secure_words(whole.plan, 0 if terms.noise.secret else whole.plan.collusion)
         if not terms.noise.secret:
             return secure
         batches = BATCHES.format(

@@ -17,12 +17,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
+from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, PolicyRefusal
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import JointLaw
 from colonnade.protocol import codec
-from colonnade.result import COORDINATOR, Opening
+from colonnade.protocol.agreement import FederationAgreement
+from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import check_repetitions, entry_pairs, require_threshold
 from colonnade.steps.kind import (
@@ -42,7 +43,17 @@ from colonnade.steps.kind import (
 )
 from colonnade.steps.terms import whole_parameter
 
-__all__ = ["HashedStep", "Joint", "JointStep", "check_nodes", "read_joint", "secure_words", "shared_price"]
+__all__ = [
+    "NO_FLOOR",
+    "HashedStep",
+    "Joint",
+    "JointStep",
+    "SharingFloor",
+    "check_nodes",
+    "read_joint",
+    "secure_words",
+    "shared_price",
+]
 
 LARGEST_WIDTH = 20_000
 CHUNK_ELEMENTS = 1 << 20
@@ -50,10 +61,10 @@ CHUNK_UNIT = 8_192
 
 SECURE = (
     "At most {threshold} of the compute nodes {nodes} pool their shares. "
-    "Noise covers {collusion} colluding data part{ies} besides the coordinator. "
+    "Noise covers {collusion} colluding data part{ies}. "
     "Parties are semi-honest in their inputs: one that shares unclipped values could amplify another's row past the noise."
 )
-THIRD = "The coordinator is itself a compute node, and is assumed to collude with no party."
+THIRD = f"The coordinator is itself a compute node. The guarantee {COORDINATOR_ALONE}."
 
 
 @dataclass(frozen=True)
@@ -224,11 +235,6 @@ class JointStep(StepKind):
         return joint.members
 
     @classmethod
-    def collusion(cls, whole: WholeStep) -> int:
-        """Return c: the noise covers so many."""
-        return whole.plan.collusion
-
-    @classmethod
     def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening, whose loss grows with the colluders beyond those that the noise covers."""
         joint = cls.read(whole.plan, whole.name)
@@ -251,7 +257,7 @@ class JointStep(StepKind):
     @classmethod
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of compute nodes, colluders and inputs."""
-        return secure_words(whole.plan, cls.collusion(whole))
+        return secure_words(whole.plan, whole.plan.collusion)
 
     @classmethod
     def noise_words(cls, whole: WholeStep) -> tuple[NoiseWords, ...]:
@@ -300,6 +306,52 @@ def check_nodes(plan: Plan) -> None:
     require_threshold(len(nodes), plan.threshold)
     if not 0 <= plan.collusion <= plan.threshold:
         raise NotEnoughComputeNodes("The collusion bound exceeds the threshold of the secret sharing.")
+
+
+@dataclass(frozen=True)
+class SharingFloor:
+    """The least that a federation, or one party's policy, asks of every plan that computes on shares.
+
+    The numbers are absolute: they do not depend on how many members a plan happens to name.
+
+    Parameters
+    ----------
+    threshold
+        At least so many compute nodes together learn nothing.
+    collusion
+        The noise covers at least so many colluding data parties, or all but one of the plan's: a larger coalition has all the
+        data.
+    nodes
+        Who may compute; ``None`` for every member.
+    """
+
+    threshold: int = 1
+    collusion: int = 0
+    nodes: frozenset[str] | None = None
+
+    @classmethod
+    def of_papers(cls, papers: FederationAgreement) -> "SharingFloor":
+        """Return what a federation's papers ask for."""
+        return cls(papers.threshold, papers.collusion, frozenset(papers.computing))
+
+    def check(self, plan: Plan, asker: str) -> None:
+        """Refuse a plan below the floor. ``asker`` says in words whose floor it is."""
+        if plan.threshold < self.threshold:
+            raise PolicyRefusal(
+                f"The plan's threshold is below {self.threshold}, the least that {asker} asks for.",
+                remedy=f"Let at least {2 * self.threshold + 1} compute nodes take part.",
+            )
+        if plan.collusion < min(self.collusion, len(plan.parties) - 1):
+            raise PolicyRefusal(
+                f"The plan's noise covers fewer colluding parties than {asker} asks for.",
+                remedy=f"Open the federation with collusion={self.collusion}.",
+            )
+        if self.nodes is not None and not set(plan.compute_nodes) <= self.nodes:
+            raise PolicyRefusal(f"The plan names a compute node that {asker} does not accept.")
+
+
+NO_FLOOR = SharingFloor()
+"""What every plan on shares has to reach: a threshold of one."""
 
 
 def shared_price(steps: Steps) -> Price:

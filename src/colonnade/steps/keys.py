@@ -207,11 +207,6 @@ class MembershipSketches(StepKind):
         return 2 * len(self.sides) * self.sketches * self.category.size
 
     @classmethod
-    def collusion(cls, whole: WholeStep) -> int:
-        """Return none: a party in a coalition has the key."""
-        return 0
-
-    @classmethod
     def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return one opening for all parties' sketches: they share their randomness."""
         first = whole.first

@@ -34,11 +34,13 @@ __all__ = [
     "LOSS",
     "SEED",
     "SMALL",
+    "TASKS",
     "Admission",
     "Channel",
     "Earlier",
     "Forecast",
     "NoiseWords",
+    "PlannedMethod",
     "RowOrderKind",
     "StepKind",
     "Steps",
@@ -47,6 +49,7 @@ __all__ = [
     "is_conversation",
     "kind_of",
     "nothing_earlier",
+    "require_known",
     "uses_compute_nodes",
     "whole_steps",
 ]
@@ -273,11 +276,6 @@ class StepKind:
         return step.price is None
 
     @classmethod
-    def collusion(cls, whole: "WholeStep") -> int:
-        """Return how many parties may pool what they see with the coordinator without weakening the promise."""
-        return len(whole.plan.parties) - 1
-
-    @classmethod
     def openings(cls, whole: "WholeStep", losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
         """Return what the whole step opens to which observer, and at what loss.
 
@@ -364,6 +362,55 @@ def _listed(names: Sequence[str]) -> str:
 
 KINDS: dict[str, type[StepKind]] = {}
 """Every kind of step by its name; `colonnade.steps.registry` lists them."""
+
+
+@dataclass(frozen=True)
+class PlannedMethod:
+    """What the plans of one method of a task may contain, by name.
+
+    Parameters
+    ----------
+    kinds
+        The kinds of step.
+    parameters
+        The parameters that identify a study besides its steps.
+    """
+
+    kinds: frozenset[str]
+    parameters: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, *kinds: type[StepKind], parameters: Iterable[str] = ()) -> "PlannedMethod":
+        """Return a method whose plans have steps of these kinds."""
+        return cls(frozenset(kind.name for kind in kinds), frozenset(parameters))
+
+
+TASKS: dict[str, Mapping[str, PlannedMethod]] = {}
+"""Every task that a plan may name, and its methods by name; `colonnade.steps.registry` lists them."""
+
+
+def require_known(plan: Plan) -> None:
+    """Refuse a plan that names a task, a method, a kind of step or a parameter that the registry does not know.
+
+    A plan that nobody meant, such as one with a letter changed on its way, would be another request, and would be paid for.
+    """
+    method = TASKS.get(plan.task, {}).get(plan.method)
+    if plan.task not in TASKS:
+        unknown = "a task that is not known here"
+    elif method is None:
+        unknown = "a method that its task does not have"
+    elif not {step.kind for step in plan.steps} <= method.kinds:
+        unknown = "a kind of step that its method does not have"
+    elif not set(plan.parameters) <= method.parameters:
+        unknown = "a parameter that its method does not have"
+    elif any(not set(step.parameters) <= KINDS[step.kind].parameters for step in plan.steps):
+        unknown = "a parameter that its kind of step does not have"
+    else:
+        return
+    raise PlanMismatch(
+        f"The plan names {unknown}.",
+        remedy="Check that all members run one version of colonnade, then call fit(...) again.",
+    )
 
 
 def kind_of(step: Step, kinds: Mapping[str, type[StepKind]] = KINDS) -> type[StepKind]:

@@ -1,9 +1,15 @@
-"""All kinds of step, by name: the only list of them."""
+"""All names that a plan may contain: kinds of step, tasks and their methods, and what policies call them.
+
+These are the only lists. Estimators take their tasks from here, the coordinator makes no plan that is not listed, and every
+member refuses one before it prices anything (`colonnade.steps.kind.require_known`).
+"""
+
+from collections.abc import Mapping
 
 from colonnade.steps import alignment, gradient, keys, local, products, score_table, sums
-from colonnade.steps.kind import KINDS
+from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
-__all__: list[str] = []
+__all__ = ["EXACT", "STUDIES"]
 
 KINDS.update(
     (kind.name, kind)
@@ -39,4 +45,83 @@ KINDS.update(
         sums.CoresetTotal,
         sums.Predictions,
     )
+)
+
+STUDIES: Mapping[str, str] = {
+    "PatternCount": "pattern-count",
+    "Moment": "moment",
+    "KMeans": "clustering",
+    "KMedian": "clustering",
+    "PCA": "moments",
+    "LinearRegression": "moments",
+    "LogisticRegression": "moments",
+    "Coreset": "coreset",
+    "evaluate": "evaluation",
+    "predict": "prediction",
+    "align": "alignment",
+    "split": "split",
+}
+"""What users and policies call a study, and its task: what a plan calls it."""
+
+EXACT: Mapping[str, str] = {name: STUDIES[name] for name in ("Coreset", "align")}
+"""What a policy may allow without differential privacy, and its task."""
+
+_method = PlannedMethod.of
+_COUNTS = ("columns", "sample")
+_SCHEDULE = (
+    "steps",
+    "rate",
+    "sampling",
+    "score_bound",
+    "optimiser",
+    "learning_rate",
+    "weight_norm",
+    "tolerance",
+)
+_IMPORTANCE = (keys.GroupKey, sums.CoresetTotal, sums.CoresetDraws, sums.CoresetScores)
+
+TASKS.update(
+    {
+        "pattern-count": {
+            "secure": _method(products.PairTables, local.Histogram, parameters=_COUNTS),
+            "response": _method(local.Reports, parameters=_COUNTS),
+            "independent": _method(local.Histogram, parameters=_COUNTS),
+        },
+        "moment": {
+            "local": _method(local.Total, local.Values),
+            "sketch": _method(local.ValueSketch),
+        },
+        "clustering": {
+            "secure": _method(local.Centres, products.PairTables),
+            "sketch": _method(local.Centres, keys.GroupKey, keys.MembershipSketches),
+            "response": _method(local.Centres, local.Reports),
+            "independent": _method(local.Centres, local.Histogram),
+        },
+        "moments": {
+            "secure": _method(products.Gram, products.UnionCross, products.UnionOwn),
+            "sketch": _method(local.Sketch),
+            "local": _method(local.Rows),
+            "functional": _method(products.Coefficients),
+            "gradient": _method(keys.GroupKey, gradient.Gradient, parameters=_SCHEDULE),
+        },
+        "coreset": {
+            "importance": _method(*_IMPORTANCE),
+            "uniform": _method(sums.CoresetSample),
+            "coreset": _method(*_IMPORTANCE, sums.CoresetRows, sums.CoresetClusters, sums.CoresetGradient),
+        },
+        "evaluation": {
+            "PCA": _method(products.Gram),
+            "LinearRegression": _method(products.Gram),
+            "LogisticRegression": _method(score_table.ScoreHistogram),
+            "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
+            "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
+        },
+        "prediction": dict.fromkeys(
+            ("PCA", "LinearRegression", "LogisticRegression", "KMeans", "KMedian"), _method(sums.Predictions)
+        ),
+        "alignment": {
+            kind.mode: _method(kind) for kind in (alignment.ListMatching, alignment.Cohort, alignment.UnionMatching)
+        },
+        "split": {"keyed-hash": _method(keys.Split)},
+    }
 )

@@ -19,6 +19,7 @@ from colonnade.estimators.methods.method import Expectation, Method, StudyType
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column, Numeric
+from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import KMeans
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     from colonnade.estimators.releases import Coreset as CoresetEstimator
     from colonnade.estimators.study import Study
 
-__all__ = ["CORESET_TASK", "ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]
+__all__ = ["ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]
 
-CORESET_TASK = "coreset"
 """The name by which a party's policy allows coresets, and models trained on them."""
 NO_PRICE = {"epsilon": "Leave it out: no budget can measure what leaves.", "delta": "Leave it out."}
 
@@ -45,7 +45,7 @@ class NonPrivateMethod(Method[StudyType], Generic[StudyType]):
 
     def task(self, study: StudyType) -> str:
         """Return one name for every estimator, because the same values leave the parties."""
-        return CORESET_TASK
+        return STUDIES["Coreset"]
 
     def price(self, study: StudyType) -> None:
         """Return None, after checking that the user has consented."""

@@ -286,7 +286,7 @@ class SqliteLedger:
         return self._append("alignment", request_id, body_hash, label, terms)
 
     def record_list(self, request_id: bytes, body_hash: bytes, *, label: str, **terms: Unpack[RowTerms]) -> int:
-        """Record that this party brings its list to a run that matches lists; ``body_hash`` stands for the list."""
+        """Record an attempt to align this party's rows; ``body_hash`` stands for the request, so nothing in it is private."""
         return self._append("list", request_id, body_hash, label, terms)
 
     def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str, **terms: Unpack[RowTerms]) -> int:

@@ -1,13 +1,18 @@
 """A data party's part in agreements: keys, divisions of the people, and orders of rows.
 
-Every run that shows a peer anything about this party's list is a row of the ledger before its first letter leaves: of kind
-``"list"``, with a keyed hash of the list that was brought. From these rows the policy sees how often lists were matched,
-and whether this party's own list has changed since: two alignments with one person between them tell anybody who compares
-them where that person is.
+*Attempts.* Every attempt to align, in any mode, is a row of the ledger of kind ``"list"`` before anything of the list is read.
+From these rows the policy sees how often rows were aligned, and under which declared version of the data: two matchings with
+one person between them tell anybody who compares them where that person is. No refusal depends on the list. Its length was
+compared with the declared capacity when its owner opened the table, and ids that the plan's rules leave without a form of
+their own have no place (`colonnade.party.table.row_order.comparable_ids`).
+
+*Runs of one attempt.* A matching that was cut short is run again under the same request. Until a run comes to the letters that
+tell peers something (`Matching.telling_turn`), it has shown points under fresh secret multipliers and nothing else, so running
+it again is the same attempt. From then on another run is another attempt, and counted: a peer could bring another list to it.
+An alignment to a public list tells nobody anything, and all that enters stands in the plan, so it is one attempt per request.
 """
 
 import hashlib
-import hmac
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -18,14 +23,17 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
-from colonnade.party.table.row_order import RowOrder, normal_ids
+from colonnade.party.handles import Attempt
+from colonnade.party.refusals import among_rows
+from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
 from colonnade.protocol.messages import Described
-from colonnade.steps.alignment import AligningStep, Cohort, ListMatching, UnionMatching
+from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
 from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
     from colonnade.party.handles import Reservation
+    from colonnade.party.policy import Policy
 
 __all__ = [
     "CohortPart",
@@ -103,9 +111,10 @@ class SplitPart:
         admitted.order_records.record_order()
         for part, taken in zip(PARTS, (~second, second), strict=True):
             places = np.flatnonzero(taken)
-            ids = None if whole.ids is None else whole.ids.take(pa.array(places))
             identity = part_identity(admitted.plan, part)
-            orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
+            with among_rows():
+                ids = None if whole.ids is None else whole.ids.take(pa.array(places))
+                orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
         admitted.order_records.settle()
 
 
@@ -114,9 +123,6 @@ def in_second_part(key: bytes, people: int, share: float) -> NDArray[np.bool_]:
     stream = Cipher(ChaCha20(hashlib.sha256(b"colonnade split places 1\0" + key).digest(), bytes(16)), mode=None)
     words = np.frombuffer(stream.encryptor().update(bytes(8 * people)), dtype="<u8")
     return np.asarray(words < np.uint64(int(share * 2.0**53) << 11))
-
-
-SALT = 16
 
 
 class PrivateListMatching(ListMatching):
@@ -155,29 +161,31 @@ class MatchingPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
         self._half = cast("ListMatching", admitted.half)
-        self._ids: list[bytes] = []
+        self._run = b""
+        self._attempt = b""
+        self._own = ComparableIds([], np.empty(0, dtype=np.int64))
         self._reservation: Reservation | None = None
 
     def begin(self) -> list[bytes]:
-        """Refuse, or record and pay, durably; return this party's ids in their normal form."""
-        admitted = self._admitted
+        """Refuse, or record and pay, durably; return this party's ids in their normal form, each once."""
+        admitted, records = self._admitted, self._admitted.order_records
         _refuse_a_kept_one(admitted)
         self._refuse_an_undeclared_size()
-        listed = _list_hash(admitted)
-        self._check_policy(listed)
-        admitted.order_records.record_attempt(_fingerprint(listed, admitted.random_bytes(SALT)))
-        # from here on a refusal may tell something about the list: it counts as an attempt, which policies bound
-        self._ids = _normal_ids(admitted, self._half)
-        if len(self._ids) > self._half.capacity:
-            raise BadInput(
-                f"Party {admitted.party!r} has more ids than the capacity that the plan gives its list.",
-                remedy="Align with a larger capacity=.",
-            )
+        ids = _own_ids(admitted)
+        self._run = admitted.random_bytes(16)
+        self._attempt = _begin_attempt(admitted)
+        records.disclose(Attempt.telling(self._attempt), self._half.told)
         if self._half.matching.size == "public":
-            admitted.order_records.disclose_size()
+            records.disclose(Attempt.telling(self._attempt, "coordinator"), "size")
         if admitted.step.price is not None:
             self._reservation = admitted.reserve()
-        return self._ids
+        with among_rows():
+            self._own = comparable_ids(ids, self._half.rules)
+        return self._own.ids
+
+    def tell(self) -> None:
+        """Record durably that this run comes to the letters that tell peers something; refuse where another run has."""
+        self._admitted.order_records.tell(Attempt.telling(self._attempt), self._run)
 
     def places(self, common: int) -> int:
         """Return how many places the order has: the number of people, noisy if the plan says so, or all there could be."""
@@ -199,27 +207,16 @@ class MatchingPart:
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
         """Keep the order, durably, and then say so."""
-        ids = pa.array([one.decode() for one in self._ids], type=pa.large_string())
-        known = ids.take(pa.array(order, mask=order < 0)) if len(order) else ids.slice(0, 0)
-        return self._admitted.order_records.keep(RowOrder(identity, len(order), order, known, self._half.makes_union))
+        with among_rows():
+            ids = pa.array([one.decode() for one in self._own.ids], type=pa.large_string())
+            known = ids.take(pa.array(order, mask=order < 0)) if len(order) else ids.slice(0, 0)
+            rows = np.full(len(order), -1, dtype=np.int64)
+            rows[order >= 0] = self._own.rows[order[order >= 0]]
+        return self._admitted.order_records.keep(RowOrder(identity, len(order), rows, known, self._half.makes_union))
 
     def _refuse_an_undeclared_size(self) -> None:
         if self._half.matching.size == "declared" and not _declared(self._admitted):
             raise PlanMismatch("No number of people was declared public when this party was opened.")
-
-    def _check_policy(self, listed: bytes) -> None:
-        policy = self._admitted.policy
-        attempts = self._admitted.order_records.attempts(policy.alignment_period)
-        if len(attempts) >= policy.max_alignments:
-            raise PolicyRefusal(
-                f"This party has matched its list {len(attempts)} times in {policy.alignment_period:g} days. That is the limit.",
-                remedy="Use an alignment that is kept: repeated alignments tell who comes and goes.",
-            )
-        if any(attempt != _fingerprint(listed, attempt[:SALT]) for attempt in attempts):
-            raise PolicyRefusal(
-                f"This party's list has changed since it was matched, less than {policy.alignment_period:g} days ago.",
-                remedy="Use the alignment that is kept, or wait: comparing the two would tell who came or went.",
-            )
 
 
 class CohortPart:
@@ -229,14 +226,61 @@ class CohortPart:
         self._admitted = admitted
 
     def keep_cohort(self, identity: str, cohort: Sequence[str]) -> Described:
-        """Keep the order of a public list: −1 where this party has no such person."""
-        _refuse_a_kept_one(self._admitted)
-        half = cast("Cohort", self._admitted.half)
-        rows = {one: row for row, one in enumerate(_normal_ids(self._admitted, half))}
-        wanted = normal_ids(pa.array(cohort, type=pa.large_string()), half.rules, party="the list")
-        order = np.array([rows.get(one, -1) for one in wanted], dtype=np.int64)
-        ids = pa.array([one.decode() for one in wanted], type=pa.large_string())
-        return self._admitted.order_records.keep(RowOrder(identity, len(order), order, ids))
+        """Keep the order of a public list: −1 where this party has no such person, or cannot tell which row is meant."""
+        admitted, rules = self._admitted, cast("Cohort", self._admitted.half).rules
+        _refuse_a_kept_one(admitted)
+        listed, ids = _public_ids(cohort, rules), _own_ids(admitted)
+        _begin_attempt(admitted)
+        with among_rows():
+            own = comparable_ids(ids, rules)
+            rows = dict(zip(own.ids, own.rows.tolist(), strict=True))
+            order = np.array([rows.get(one.encode(), -1) for one in listed.to_pylist()], dtype=np.int64)
+        return admitted.order_records.keep(RowOrder(identity, len(order), order, listed))
+
+
+def _begin_attempt(admitted: "AdmittedStep") -> bytes:
+    """Count an attempt, durably, unless one that has told nothing yet is taken up again; refuse one too many. Return its name."""
+    attempts, version = admitted.order_records.attempts(), admitted.row_orders.first.terms.version
+    for attempt in attempts:
+        if attempt.body == admitted.body and not attempt.told:
+            return attempt.name
+    check_attempt(admitted.policy, cast("AligningStep", admitted.half), attempts, version)
+    return admitted.order_records.record_attempt()
+
+
+def check_attempt(policy: "Policy", step: AligningStep, earlier: Sequence[Attempt], version: int) -> None:
+    """Refuse one more attempt to align.
+
+    Parameters
+    ----------
+    policy, step
+        This party's rules, and what is asked.
+    earlier
+        The attempts, in any mode, within the policy's period.
+    version
+        The declared version of the data.
+    """
+    if len(earlier) >= policy.max_alignments:
+        raise PolicyRefusal(
+            f"This party's policy allows {policy.max_alignments} alignments in {policy.alignment_period:g} days.",
+            remedy="Use an alignment that is kept: repeated ones tell who comes and goes (max_alignments, alignment_period).",
+        )
+    if step.told and any(attempt.version != version for attempt in earlier):
+        raise PolicyRefusal(
+            f"This party was aligned under another data version, less than {policy.alignment_period:g} days ago.",
+            remedy='Wait, or align to a public list (mode="cohort"): two matchings would tell who came or went.',
+        )
+
+
+def _public_ids(cohort: Sequence[str], rules: IdRules) -> pa.Array:
+    """Return the ids of a public list in their normal form. What is refused here is the list that the coordinator sent."""
+    listed = normal_ids(pa.array(cohort, type=pa.large_string()), rules)
+    if listed.null_count or len(listed.unique()) != len(listed):
+        raise BadInput(
+            "The public list has ids that are empty, not whole numbers, or equal, once they are compared as the plan says.",
+            remedy="List every person once, or compare ids in another way (kind=, form=, strip=, case=).",
+        )
+    return listed
 
 
 def _refuse_a_kept_one(admitted: "AdmittedStep") -> None:
@@ -254,27 +298,6 @@ def _own_ids(admitted: "AdmittedStep") -> pa.Array:
     return ids
 
 
-def _normal_ids(admitted: "AdmittedStep", half: AligningStep) -> list[bytes]:
-    return normal_ids(_own_ids(admitted), half.rules, party=admitted.party)
-
-
 def _declared(admitted: "AdmittedStep") -> int:
     """How many people were declared public when this party was opened; not what a later alignment found."""
     return admitted.row_orders.first.terms.people
-
-
-def _list_hash(admitted: "AdmittedStep") -> bytes:
-    """Hash the list, whatever the order of its rows and the rules of the plan. Secret: it would confirm a guess."""
-    state = hashlib.sha256(b"colonnade list v2")
-    for one in sorted(_own_ids(admitted).cast(pa.large_string()).fill_null("").to_pylist()):
-        encoded = one.encode()
-        state.update(len(encoded).to_bytes(8, "big") + encoded)
-    return state.digest()
-
-
-def _fingerprint(listed: bytes, salt: bytes) -> bytes:
-    """Return a salt and what it makes of a list: the row's hash leaves this party in the head of its ledger.
-
-    Without a salt that stays here, somebody who knows a list but for one id could try both and see which gives that hash.
-    """
-    return salt + hmac.new(salt, listed, hashlib.sha256).digest()[: 32 - SALT]

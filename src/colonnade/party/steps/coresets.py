@@ -25,10 +25,11 @@ from sklearn.cluster import KMeans
 
 from colonnade.coding.columns import coded_block
 from colonnade.errors import BadInput, ProtocolError
+from colonnade.party.refusals import among_rows
 from colonnade.party.steps.importance import leverage_scores, local_clusters
 from colonnade.party.steps.parts import Arrays, SumPart, require_no_price
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.schema import Numeric
@@ -106,10 +107,18 @@ def _blocks(terms: CoresetTerms, table: PrivateTable) -> Iterator[Array]:
         yield coded
 
 
+def _accept_nothing(_: object, inputs: Arrays) -> None:
+    """Refuse inputs for a step of which the plan says everything."""
+    if inputs:
+        raise BadInput("This step takes no inputs.")
+
+
 class PrivateCoresetTotal(sums.CoresetTotal):
     """The sum of the rows' scores."""
 
-    def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
+    accept = _accept_nothing
+
+    def disclose(self, table: PrivateTable) -> Arrays:
         """Return G."""
         return {"value": np.array([row_scores(self.terms, table).sum()])}
 
@@ -117,7 +126,9 @@ class PrivateCoresetTotal(sums.CoresetTotal):
 class PrivateCoresetSample(sums.CoresetSample):
     """A public choice of rows."""
 
-    def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
+    accept = _accept_nothing
+
+    def disclose(self, table: PrivateTable) -> Arrays:  # noqa: ARG002
         """Return the rows."""
         return {"rows": self.sample}
 
@@ -125,16 +136,23 @@ class PrivateCoresetSample(sums.CoresetSample):
 class PrivateCoresetRows(sums.CoresetRows):
     """The values of the sampled rows."""
 
-    def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
+    _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def accept(self, inputs: Arrays) -> None:
+        """Take no inputs; find the sample."""
+        _accept_nothing(self, inputs)
+        self._sample = sampled_rows(self.earlier, self.terms.size, self.people)
+
+    def disclose(self, table: PrivateTable) -> Arrays:
         """Return one row per sampled person, in the order of the alignment."""
-        sample = sampled_rows(self.earlier, self.terms.size)
-        return {"value": np.ascontiguousarray(coded_columns(self.terms, table, self.columns, sample).T)}
+        return {"value": np.ascontiguousarray(coded_columns(self.terms, table, self.columns, self._sample).T)}
 
 
 class PrivateCoresetDraws(sums.CoresetDraws):
     """The rows that this party drew, at its own places of the sum."""
 
     _counts: tuple[int, ...] = ()
+    _key = b""
     _vector: NDArray[np.int64] | None = None
 
     def join(self, admitted: "AdmittedStep") -> SumPart:
@@ -149,6 +167,7 @@ class PrivateCoresetDraws(sums.CoresetDraws):
         if int(counts.sum()) != self.terms.size:
             raise BadInput("The draws of a coreset add up to its size.")
         self._counts = tuple(int(count) for count in counts)
+        self._key = bytes(self.earlier("key")["key"])
         return {"counts": counts}
 
     @property
@@ -165,7 +184,7 @@ class PrivateCoresetDraws(sums.CoresetDraws):
     def _placed(self, table: PrivateTable) -> NDArray[np.int64]:
         mine = self.owners.index(self.party)
         first = sum(self._counts[:mine])
-        places = _shuffled(bytes(self.earlier("key")["key"]), self.terms.size)[first : first + self._counts[mine]]
+        places = _shuffled(self._key, self.terms.size)[first : first + self._counts[mine]]
         vector = np.zeros(self.terms.size, dtype=np.int64)
         vector[places] = drawn_rows(row_scores(self.terms, table), len(places), self.question) + 1
         return vector
@@ -215,31 +234,44 @@ def _shuffled(key: bytes, count: int) -> NDArray[np.intp]:
     return np.asarray(np.argsort(KeyedRandomness(key).spawn("coreset places").words(count), kind="stable"))
 
 
-def sampled_rows(earlier: Earlier, size: int) -> NDArray[np.int64]:
+def sampled_rows(earlier: Earlier, size: int, people: int) -> NDArray[np.int64]:
     """Return the people of the study's sample, each once: from this party's own ledger, never from a request."""
     sample = earlier("sample").get("rows")
-    if sample is None or not 1 <= len(sample) <= size:
+    if sample is None or not 1 <= len(sample) <= size or sample.min() < 0 or sample.max() >= people:
         raise ProtocolError("The sample of this study was not fixed.")
     return np.unique(sample)
 
 
 MARGIN_SCALE = 2**32
 RESTARTS = 5
+LIGHTEST, HEAVIEST = 2.0**-40, 2.0**40
+"""Bounds on a coordinator's weights, far beyond any that follow from scores: sums and squares of them stay finite."""
 NULL = 1e-10
 
 
 class PrivateCoresetClusters(sums.CoresetClusters):
     """Local clusters of the sampled rows."""
 
-    def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:  # noqa: ARG002
-        """Return centres by columns, and labels, of the rows under the coordinator's ``weights``."""
-        sample = sampled_rows(self.earlier, self.terms.size)
-        weights = _weights(inputs, len(sample))
-        coded = coded_columns(self.terms, table, self.columns, sample).T
+    _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    _weights: Array = np.empty(0)
+
+    def accept(self, inputs: Arrays) -> None:
+        """Find the sample, and take the coordinator's ``weights`` of its rows."""
+        self._sample = sampled_rows(self.earlier, self.terms.size, self.people)
+        self._weights = _weights(inputs, len(self._sample))
+
+    def disclose(self, table: PrivateTable) -> Arrays:
+        """Return centres by columns, and labels, of the rows under the coordinator's weights.
+
+        There are as many centres as the plan says, so that the answer's size says nothing: where there are fewer different rows,
+        the last centre stands there again, and no label names it a second time.
+        """
+        coded = coded_columns(self.terms, table, self.columns, self._sample).T
         count = min(self.terms.clusters, len(np.unique(coded, axis=0)))
-        fitted = KMeans(count, n_init=RESTARTS, random_state=self.terms.seed).fit(coded, sample_weight=weights)
-        labels = fitted.labels_.astype(np.int32)
-        return {"centres": np.asarray(fitted.cluster_centers_, dtype=np.float64), "labels": labels}
+        fitted = KMeans(count, n_init=RESTARTS, random_state=self.terms.seed).fit(coded, sample_weight=self._weights)
+        centres = np.asarray(fitted.cluster_centers_, dtype=np.float64)
+        again = np.repeat(centres[-1:], self.terms.clusters - count, axis=0)
+        return {"centres": np.concatenate([centres, again]), "labels": fitted.labels_.astype(np.int32)}
 
 
 class PrivateCoresetGradient(sums.CoresetGradient):
@@ -249,10 +281,15 @@ class PrivateCoresetGradient(sums.CoresetGradient):
         """Return this party's part."""
         return SagaPart(admitted)
 
-    def begin(self, table: PrivateTable, inputs: Arrays) -> int:
-        """Whiten this party's block of the weighted sample; return how many rows it has."""
-        sample = sampled_rows(self.earlier, self.terms.size)
-        roots = np.sqrt(_weights(inputs, len(sample)) / self.people)
+    def accept(self, inputs: Arrays) -> int:
+        """Find the sample, and take the coordinator's ``weights`` of its rows; return how many there are."""
+        self._sample = sampled_rows(self.earlier, self.terms.size, self.people)
+        self._weights = _weights(inputs, len(self._sample))
+        return len(self._sample)
+
+    def begin(self, table: PrivateTable) -> None:
+        """Whiten this party's block of the weighted sample."""
+        sample, roots = self._sample, np.sqrt(self._weights / self.people)
         block = coded_columns(self.terms, table, self.terms.features, sample)
         penalty = np.full(len(block), self.ridge)
         self._label = np.zeros(len(sample))
@@ -267,7 +304,6 @@ class PrivateCoresetGradient(sums.CoresetGradient):
         self._phi = np.zeros(self._rows.shape[1])
         self._table = np.zeros(len(sample))
         self._average = np.zeros(len(self._phi))
-        return len(sample)
 
     def lengths(self) -> NDArray[np.int64]:
         """Return the squared lengths of the whitened rows, in whole units: the step length is made from their sums."""
@@ -297,18 +333,34 @@ class SagaPart:
         require_no_price(admitted)
         self._admitted = admitted
         self._half = cast("PrivateCoresetGradient", admitted.half)
-        self.lengths = self._half.lengths
-        self.margins = self._half.margins
-        self.learn = self._half.learn
-        self.coefficients = self._half.coefficients
 
     def begin(self, inputs: Mapping[str, Packed]) -> int:
-        """Prepare the block, record the release, and return how many rows the sample has."""
-        self._admitted.prepare()
-        arrays = {name: unpack(array) for name, array in inputs.items()}
-        rows = self._admitted.compute(self._half.begin, arrays)
+        """Record the release, prepare the block, and return how many rows the sample has."""
+        rows = self._half.accept({name: unpack(array) for name, array in inputs.items()})
         self._admitted.disclose(dict(inputs))
+        self._admitted.prepare()
+        self._admitted.compute(self._half.begin)
         return rows
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Return the squared lengths of the whitened rows."""
+        with among_rows():
+            return self._half.lengths()
+
+    def margins(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return this party's part of the residuals of a batch."""
+        with among_rows():
+            return self._half.margins(batch)
+
+    def learn(self, batch: NDArray[np.int64], residuals: Array, step: float) -> None:
+        """Take one step of SAGA."""
+        with among_rows():
+            self._half.learn(batch, residuals, step)
+
+    def coefficients(self) -> Array:
+        """Return this party's coefficients."""
+        with among_rows():
+            return self._half.coefficients()
 
 
 def _units(values: Array) -> NDArray[np.int64]:
@@ -324,6 +376,6 @@ def _inverse_root(gram: Array) -> Array:
 
 def _weights(inputs: Mapping[str, NDArray[Any]], count: int) -> Array:
     weights = inputs.get("weights")
-    if weights is None or weights.shape != (count,) or not np.all(np.isfinite(weights)) or not np.all(weights > 0):
-        raise BadInput("A coreset has one positive weight per row.")
+    if weights is None or weights.shape != (count,) or not np.all((weights >= LIGHTEST) & (weights <= HEAVIEST)):
+        raise BadInput("A coreset has one positive weight per row, of ordinary size.")
     return weights.astype(np.float64)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
+from colonnade.party.refusals import among_rows
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.secure.batches import Batches
@@ -82,7 +83,7 @@ class DescentPart:
 
     def begin(self) -> tuple[int, bytes]:
         """Pay for all steps, durably, once the batches have been checked; return where to go on, and which key this is."""
-        self._admitted.refuse_if_answered("This descent was concluded before.", remedy="Ask for what was kept of it.")
+        self._admitted.refuse_if_answered()
         key = self._admitted.kept_key(KEY)
         if key is None:
             raise ProtocolError("The parties have not agreed on the key of the batches.")
@@ -106,14 +107,23 @@ class DescentPart:
             raise ProtocolError("A step of a descent is shared once.")
         self._take_lease(position, weights)
         self._shared = position + 1
-        terms, people, party = self._half.terms, self._batches.members(position), self._half.party
-        noise = terms.noise.draw_share(terms.columns, self._admitted.sampler())
+        people = self._batches.members(position)
+        noise = self._half.terms.noise.draw_share(self._half.terms.columns, self._admitted.sampler())
+        with among_rows():
+            return self._batch(people, weights), noise
+
+    def _batch(self, people: NDArray[np.int64], weights: Integers) -> Integers:
+        """Return scores and rows of a batch, filled up to the plan's capacity; nothing after this can fail on a row."""
+        assert self._nonprivate_rows is not None  # the run begins first
+        terms, party = self._half.terms, self._half.party
         nonprivate = np.zeros((terms.widths[party] + 1, terms.capacity), dtype=np.int64)
         rows = self._nonprivate_rows[people].astype(np.int64)
         labels = None if self._nonprivate_labels is None else self._nonprivate_labels[people]
         nonprivate[0, : len(people)] = self._half.scores(rows, labels, weights[terms.places(party)])
         nonprivate[1:, : len(people)] = rows.T
-        return nonprivate, noise
+        if max(-int(nonprivate.min()), int(nonprivate.max())) > terms.largest:
+            raise ValueError("A coded row exceeds the bound of its step.")
+        return nonprivate
 
     def _checked_batches(self, key: bytes) -> Batches:
         """Look at every batch before the first step: what peers learn is accounted by how often a person takes part."""

@@ -44,6 +44,7 @@ __all__ = [
     "load",
     "perturbed",
     "prepare_category",
+    "require_centres",
     "rounded",
 ]
 
@@ -55,8 +56,12 @@ MISSING = -1
 class PrivateHistogram(local.Histogram):
     """A histogram of the rows."""
 
+    def require_earlier(self) -> None:
+        """Require the centres that memberships rest on."""
+        require_centres(self.category)
+
     def prepare(self, table: PrivateTable) -> None:
-        """Require whatever the category rests on, before anything is paid."""
+        """Read who has a record, before anything is paid."""
         prepare_category(self.category, table)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
@@ -73,8 +78,12 @@ class PrivateReports(local.Reports):
         """Who reports; ``None`` for everyone."""
         return None if self.sample == 1 else chosen(self.seed, self.sample, self.people)
 
+    def require_earlier(self) -> None:
+        """Require the centres that memberships rest on."""
+        require_centres(self.category)
+
     def prepare(self, table: PrivateTable) -> None:
-        """Require whatever the category rests on, before anything is paid."""
+        """Read who has a record, before anything is paid."""
         prepare_category(self.category, table)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
@@ -93,10 +102,15 @@ def chosen(seed: bytes, rate: float, people: int) -> NDArray[np.bool_]:
     return coins < np.uint64(int(rate * 2**64))
 
 
-def prepare_category(category: Combination | Membership, table: PrivateTable) -> None:
-    """Require the centres that memberships rest on, and read who has a record."""
+def require_centres(category: Combination | Membership) -> None:
+    """Refuse memberships of centres that were not released."""
     if isinstance(category, Membership):
         category.centres()
+
+
+def prepare_category(category: Combination | Membership, table: PrivateTable) -> None:
+    """Read who has a record, where memberships are counted."""
+    if isinstance(category, Membership):
         table.present(category.columns)
 
 
@@ -245,10 +259,14 @@ def _sketched(
 class PrivateMembershipSketches(MembershipSketches):
     """The memberships that are sketched."""
 
-    def prepare(self, table: PrivateTable) -> None:
-        """Require the centres and the key, before anything is paid."""
-        prepare_category(self.category, table)
+    def require_earlier(self) -> None:
+        """Require the centres and the key."""
+        require_centres(self.category)
         self.key()
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Read who has a record, before anything is paid."""
+        prepare_category(self.category, table)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Return everybody's local cluster."""

@@ -26,10 +26,9 @@ from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
-from colonnade.privacy.randomness import Randomness
 from colonnade.protocol.messages import Array, pack, unpack
 from colonnade.schema import Numeric
-from colonnade.steps.joint import JointStep
+from colonnade.steps.joint import Joint, JointStep
 from colonnade.steps.terms import BoundedScores, FixedPoint, ScoreWeights
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ __all__ = [
     "Local",
     "OpensJointly",
     "Prepared",
+    "RestsOnEarlier",
     "SumHalf",
     "SumPart",
     "add_products",
@@ -53,6 +53,7 @@ __all__ = [
     "folded_products",
     "partial_scores",
     "prepare",
+    "require_earlier",
     "require_no_price",
 ]
 
@@ -238,8 +239,11 @@ class Disclosed(Protocol):
 
     title: ClassVar[str]
 
-    def disclose(self, table: PrivateTable, inputs: Arrays, randomness: Randomness) -> Arrays:
-        """Return exact values. ``inputs`` are the coordinator's; with inputs, the answer must follow from data and inputs."""
+    def accept(self, inputs: Arrays) -> object:
+        """Check the coordinator's public inputs, and what the step rests on, before any row is read."""
+
+    def disclose(self, table: PrivateTable) -> Arrays:
+        """Return exact values. They follow from the data and from what was accepted."""
 
 
 @runtime_checkable
@@ -258,8 +262,20 @@ class Prepared(Protocol):
         """Read what will be needed."""
 
 
+@runtime_checkable
+class RestsOnEarlier(Protocol):
+    """A step that uses what this party has kept of earlier steps of its plan."""
+
+    def require_earlier(self) -> None:
+        """Refuse if it was not kept. No row is read, so the refusal may be said."""
+
+
 class JointHalf(Protocol):
     """A statistic that several parties open together."""
+
+    @property
+    def joint(self) -> Joint:
+        """The terms of the opening."""
 
     @property
     def loss(self) -> Loss:
@@ -273,6 +289,12 @@ class JointHalf(Protocol):
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64] | None:
         """Return the part of the release that concerns this party alone, noised by it alone."""
+
+
+def require_earlier(half: object) -> None:
+    """Refuse a step whose earlier steps were not released."""
+    if isinstance(half, RestsOnEarlier):
+        half.require_earlier()
 
 
 def prepare(half: object, table: PrivateTable) -> None:
@@ -315,17 +337,21 @@ class JointPart:
 
     def begin(self) -> bytes:
         """Pay, durably, and return the seed of this party's shares."""
-        self._admitted.refuse_if_answered(
-            "This step was opened before, and is opened once.",
-            remedy="Run the study again with the next repeat=; it is a new draw at a new price.",
-        )
+        self._admitted.refuse_if_answered()
         self._admitted.prepare()
         self._reservation = self._admitted.reserve()
         return self._reservation.secret()
 
     def rows(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's integer rows; they leave as shares only."""
-        return self._admitted.compute(self._half.rows, start, stop)
+        return self._admitted.compute(self._bounded_rows, start, stop)
+
+    def _bounded_rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Check here what sharing requires, so that nothing after this can fail on a row."""
+        rows = self._half.rows(table, start, stop)
+        if rows.size and max(-int(rows.min()), int(rows.max())) > self._half.joint.largest:
+            raise ValueError("A coded row exceeds the bound of its step.")
+        return rows
 
     def noise(self, entries: int) -> NDArray[np.int64]:
         """Return this party's share of the noise of the entries between parties."""
@@ -377,9 +403,8 @@ class SumPart:
     def begin(self, inputs: Mapping[str, Array]) -> int:
         """Fix what the sum is over, record it, and return how long the vectors are."""
         fixed = self._half.accept({name: unpack(array) for name, array in inputs.items()})
-        self._admitted.prepare()
-        self._admitted.compute(self._half.summand, 0, 1)  # whatever can fail fails here, before anything is recorded
         self._admitted.disclose({name: pack(value) for name, value in fixed.items()})
+        self._admitted.prepare()
         return self._half.length
 
     def values(self, start: int, stop: int) -> NDArray[np.int64]:

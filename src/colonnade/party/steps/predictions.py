@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.party.refusals import among_rows
 from colonnade.party.steps.parts import Arrays, SumPart, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.protocol.messages import Array
@@ -66,8 +67,9 @@ class PredictionPart(SumPart):
         self._arrived += len(sums)
         if self._arrived == len(self._sums):
             orders = self._admitted.row_orders
-            columns = self._predictions.read_sums(self._sums)
-            orders.deliveries.keep(self._admitted.request, orders.order(self._admitted.plan.alignment), columns)
+            with among_rows():  # other parties' rows, in scores that are this party's own now
+                columns = self._predictions.read_sums(self._sums)
+                orders.deliveries.keep(self._admitted.request, orders.order(self._admitted.plan.alignment), columns)
 
     @property
     def _predictions(self) -> PrivatePredictions:

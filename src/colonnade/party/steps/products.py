@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.steps.local import category_codes, prepare_category
+from colonnade.party.steps.local import category_codes, prepare_category, require_centres
 from colonnade.party.steps.parts import (
     JointPart,
     OpensJointly,
@@ -100,8 +100,12 @@ class PrivateUnionOwn(OpensJointly, UnionOwn):
 class PrivatePairTables(OpensJointly, PairTables):
     """Indicators of one party's category."""
 
+    def require_earlier(self) -> None:
+        """Require the centres that memberships rest on."""
+        require_centres(self.category)
+
     def prepare(self, table: PrivateTable) -> None:
-        """Require whatever the category rests on, before anything is paid."""
+        """Read who has a record, before anything is paid."""
         prepare_category(self.category, table)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:

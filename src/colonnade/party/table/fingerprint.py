@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from colonnade.coding.cells import flatten
+from colonnade.durable_file import replacing
 from colonnade.errors import BadInput
 from colonnade.party.table.row_order import text_bytes
 from colonnade.party.table.sources import Source
@@ -66,7 +67,7 @@ class KeptFingerprint:
         if kept.ids != _of_ids(ids, key) or any(kept.columns[name] != columns[name] for name in known):
             raise BadInput(
                 f"The table is not the one that was opened as data version {version}.",
-                remedy=f"Declare a new version: cn.Party(..., version={version + 1}). Or open the table as it was.",
+                remedy=f"Declare a new version (version={version + 1}), or open the table as it was.",
             )
         if known != columns.keys():
             self._write(msgspec.structs.replace(kept, columns={**kept.columns, **columns}))
@@ -83,12 +84,8 @@ class KeptFingerprint:
             ) from None
 
     def _write(self, kept: _Kept) -> None:
-        part = self._path.with_name(self._path.name + ".part")
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+        with replacing(self._path) as file:
             file.write(msgspec.json.encode(kept))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self._path)
 
 
 class _Hash:
@@ -127,8 +124,8 @@ def _of_ids(ids: Any, key: bytes) -> str:
 
 
 def _of_columns(source: Source, schema: Schema, key: bytes) -> dict[str, str]:
-    states = {name: _Hash(key) for name in schema}
-    for batch in source.batches(list(schema)):
+    states = {name: _Hash(key) for name in schema if name in source.columns}
+    for batch in source.batches(list(states)):
         for name, state in states.items():
             state.add(batch.column(name))
     return {name: state.hexdigest() for name, state in states.items()}

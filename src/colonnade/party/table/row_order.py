@@ -3,8 +3,12 @@
 *Normal form* (`normal_ids`), for a matching whose plan has rules for ids: what counts as the same person is part of the plan,
 which every party signs. ``"text"`` writes whole numbers as decimal digits, so that 17 at one party is "17" at another. Then,
 in this order: Unicode's form NFC (one way to write an accented letter), white space taken off both ends, and case folded
-where the rules say so. ``"whole"`` reads text as whole numbers, so that "007" is 7. Ids that are missing, or that become the
-same as another, are refused with their number and never quoted.
+where the rules say so. ``"whole"`` reads text as whole numbers, so that "007" is 7.
+
+*Rows without a place* (`comparable_ids`). The rules come from a coordinator, so a party must not refuse what they make of its
+list: the refusal would tell something about it. An id without a normal form has no place in the order. Ids that become equal
+have none either, all of them: the party cannot tell which of the rows is meant, and one more such person then changes the
+record of at most one other, from something to nothing, which every price covers (docs/proofs/alignment.md#rules).
 
 *Order in the clear* (`common_order`). Ids are whole numbers or text, of one kind at all parties, and are compared as they
 are: no trimming, no change of case, no Unicode normalisation. The canonical order is ascending, numbers by value and text by
@@ -28,10 +32,12 @@ from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
 
 __all__ = [
+    "ComparableIds",
     "RowOrder",
     "align",
     "common_ids",
     "common_order",
+    "comparable_ids",
     "normal_ids",
     "read_ids",
     "require_capacity",
@@ -43,27 +49,49 @@ __all__ = [
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 
 
-def normal_ids(ids: Any, rules: IdRules, *, party: str) -> list[bytes]:
-    """Return a party's ids in their normal form, as bytes, in the order of its rows.
+@dataclass(frozen=True)
+class ComparableIds:
+    """The ids of a list that can be compared with others: each in its normal form, once, with its row."""
+
+    ids: list[bytes] = field(repr=False)
+    rows: NDArray[np.int64] = field(repr=False)
+
+
+def comparable_ids(ids: Any, rules: IdRules) -> ComparableIds:
+    """Return the ids that have a normal form of their own, in the order of their rows. It never refuses a list.
 
     Parameters
     ----------
     ids
-        What `colonnade.party.table.row_order.read_ids` returned.
+        What `read_ids` returned.
     rules
         The plan's rules.
-    party
-        Whose ids these are, for the error messages.
 
     Examples
     --------
-    >>> normal_ids(pa.array([" Ann ", "bob"]), IdRules(case="fold"), party="bank")
-    [b'ann', b'bob']
+    >>> comparable_ids(pa.array([" Ann ", "bob", "BOB", "carl"]), IdRules(case="fold")).rows.tolist()
+    [0, 3]
+    """
+    normal = normal_ids(ids, rules)
+    codes = normal.dictionary_encode().indices  # one number per distinct id, null where there is none
+    counts = np.bincount(_numpy(codes.drop_null()))
+    alone = np.flatnonzero(_numpy(codes.is_valid()))
+    alone = alone[counts[_numpy(codes.drop_null())] == 1]
+    return ComparableIds([one.encode() for one in normal.take(pa.array(alone)).to_pylist()], alone.astype(np.int64))
+
+
+def normal_ids(ids: Any, rules: IdRules) -> Any:
+    """Return ids in their normal form, as text, null where an id has none.
+
+    Examples
+    --------
+    >>> normal_ids(pa.array([" Ann ", "bob", " "]), IdRules(case="fold")).to_pylist()
+    ['ann', 'bob', None]
     """
     text = ids.cast(pa.large_string())
-    normal = _whole(text, party) if rules.kind == "whole" else _text(text, rules)
-    _require_distinct(normal, party)
-    return [one.encode() for one in normal.to_pylist()]
+    normal = _whole(text) if rules.kind == "whole" else _text(text, rules)
+    nothing = pa.scalar(None, type=normal.type)
+    return pc.if_else(pc.equal(normal, pa.scalar("", type=normal.type)), nothing, normal)
 
 
 def _text(text: Any, rules: IdRules) -> Any:
@@ -77,26 +105,11 @@ def _text(text: Any, rules: IdRules) -> Any:
     return text
 
 
-def _whole(text: Any, party: str) -> Any:
+def _whole(text: Any) -> Any:
     trimmed = pc.utf8_trim_whitespace(text)
-    if not pc.all(pc.match_substring_regex(trimmed.fill_null("0"), WHOLE)).as_py():
-        # without a number: where none of them is, it would be the length of the list, and the coordinator chose the rules
-        raise BadInput(f"Party {party!r}: some ids are not whole numbers.", remedy='Compare ids as "text".')
-    unsigned = pc.replace_substring_regex(trimmed, pattern=r"^\+", replacement="")
+    written = pc.if_else(pc.match_substring_regex(trimmed, WHOLE), trimmed, pa.scalar(None, type=trimmed.type))
+    unsigned = pc.replace_substring_regex(written, pattern=r"^\+", replacement="")
     return unsigned.cast(pa.int64()).cast(pa.large_string())
-
-
-def _require_distinct(text: Any, party: str) -> None:
-    empty = pc.equal(text, pa.scalar("", type=text.type)).fill_null(True)
-    absent = int(np.count_nonzero(empty.to_numpy(zero_copy_only=False)))
-    present = text.filter(pc.invert(empty))
-    repeated = len(present) - len(pc.unique(present))
-    faults = [f"{count} {what}" for count, what in ((absent, "missing"), (repeated, "repeated")) if count]
-    if faults:
-        raise BadInput(
-            f"Party {party!r}: {' and '.join(faults)} ids once they are in their normal form.",
-            remedy="Every row needs an id of its own: drop or merge these rows first, or agree on other rules.",
-        )
 
 
 def require_capacity(ids: Any, capacity: int | None, *, party: str) -> None:

@@ -1,0 +1,621 @@
+"""What a party says about an alignment never depends on its list: attacks that once told, and neighbouring lists side by side.
+
+Each attack is a function that a coordinator could run. Its positive control runs it against the behaviour as it was, switched
+back on for the test alone (`AS_IT_WAS`): an attack that finds nothing there would show nothing here.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import colonnade as cn
+from colonnade.coordinator import alignment as coordinator
+from colonnade.errors import BadInput, ColonnadeError, PolicyRefusal, ProtocolError
+from colonnade.party import party as opening
+from colonnade.party.gate import OrderRecords
+from colonnade.party.handles import Attempt
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.policy import Policy
+from colonnade.party.steps import agreements
+from colonnade.party.steps.agreements import CohortPart, MatchingPart
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Blob, Described, Post, Posted, Refused
+from colonnade.steps.alignment import Cohort, ListMatching, UnionMatching
+
+SCHEMA = cn.Schema(value=cn.Numeric(0, 1))
+MODES = ("intersection", "cohort", "union")
+OPEN = cn.Policy(alignments=MODES, capacity=64)
+BANK = [f"p{k}" for k in range(40)]
+TELCO = [f"p{k}" for k in range(30, 50)]
+
+
+def simulated(
+    bank: Sequence[str],
+    telco: Sequence[str] = TELCO,
+    *,
+    policy: cn.Policy = OPEN,
+    version: int = 1,
+    folder: Path | None = None,
+    key: bytes | None = None,
+) -> cn.Federation:
+    """Two parties whose policies are the same; the bank's list is the one that is attacked."""
+    lists = {"bank": list(bank), "telco": list(telco)}
+    return cn.Federation.simulate(
+        {
+            name: cn.Party(
+                pd.DataFrame({"id": pd.Series(ids, dtype="string"), "value": np.linspace(0, 1, len(ids))}),
+                schema=SCHEMA,
+                version=version if name == "bank" else 1,
+            )
+            for name, ids in lists.items()
+        },
+        id="id",
+        budget=cn.Budget(epsilon=3.0, delta=1e-6),
+        aligned=False,
+        policies=dict.fromkeys(lists, policy),
+        ledger_dir=folder,
+        test_key=key,
+    )
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """What a coordinator hears."""
+    try:
+        call()
+    except ColonnadeError as error:
+        return f"{error.code}: {error.message} {error.remedy}"
+    return "answered"
+
+
+def rows_of(federation: cn.Federation, party: str = "bank") -> list:
+    return federation.transport._endpoints[party]._gate.ledger.entries()
+
+
+# The behaviour as it was, for positive controls -----------------------------------------------------------------------------
+
+
+def _capacity_from_the_plan(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Policy, "_check_capacity", lambda self, step, terms: None)
+    honest = MatchingPart.begin
+
+    def begin(self: MatchingPart) -> list[bytes]:
+        ids = honest(self)
+        if len(ids) > self._half.capacity:
+            raise BadInput("There are more ids than the capacity that the plan gives its list.")
+        return ids
+
+    patch.setattr(MatchingPart, "begin", begin)
+
+
+def _refuses_a_changed_list(patch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, set[bytes]] = {}
+    honest = MatchingPart.begin
+
+    def begin(self: MatchingPart) -> list[bytes]:
+        ids = honest(self)
+        if seen.setdefault(self._admitted.party, set(ids)) != set(ids):
+            raise PolicyRefusal("This party's list has changed since it was matched.")
+        return ids
+
+    patch.setattr(MatchingPart, "begin", begin)
+    patch.setattr(agreements, "check_attempt", lambda *_: None)
+
+
+def _cohorts_are_free_and_count_repeated_ids(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(agreements, "among_rows", nullcontext)
+    patch.setattr(agreements, "comparable_ids", _counting(agreements.comparable_ids))
+    honest = agreements._begin_attempt
+    patch.setattr(
+        agreements, "_begin_attempt", lambda admitted: b"" if isinstance(admitted.half, Cohort) else honest(admitted)
+    )
+
+
+def _counting(honest):
+    def refuses(ids, rules):
+        normal = [one for one in agreements.normal_ids(ids, rules).to_pylist() if one is not None]
+        if len(set(normal)) != len(normal):
+            raise BadInput(f"{len(normal) - len(set(normal))} repeated ids once they are in their normal form.")
+        return honest(ids, rules)
+
+    return refuses
+
+
+def _intersections_by_default_and_off_the_account(patch: pytest.MonkeyPatch) -> None:
+    honest = Policy._check_alignment
+
+    def check(self: Policy, kind, step, terms) -> None:
+        honest(dataclasses.replace(self, alignments=MODES), kind, step, terms)
+
+    patch.setattr(Policy, "_check_alignment", check)
+    patch.setattr(OrderRecords, "disclose", lambda *_: None)
+    patch.setattr(OrderRecords, "tell", lambda *_: None)
+
+
+@contextmanager
+def as_it_was(switch: Callable[[pytest.MonkeyPatch], None]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        switch(patch)
+        yield
+
+
+# How long is the list? ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def undeclared() -> Iterator[None]:
+    """As `colonnade party serve` opens a party whose policy declares no capacity; and a coordinator that asks nevertheless."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "_with_capacity", lambda policy, length: policy)
+        patch.setattr(coordinator, "_capacities", lambda parties, given, described: dict(given))
+        yield
+
+
+def length_found(bank: Sequence[str], policy: cn.Policy) -> tuple[int, int]:
+    """Bisect the length of the bank's list: is it longer than k? Return the bounds that are left."""
+    low, high = 0, 64
+    with undeclared(), simulated(bank, policy=policy) as federation:
+        for attempt in range(1, 11):
+            middle = (low + high) // 2
+            if high - low <= 1:
+                break
+            said = outcome(
+                lambda k=middle, repeat=attempt: federation.align(
+                    size="hidden", capacity={"bank": k, "telco": 64}, repeat=repeat
+                )
+            )
+            low, high = (middle, high) if said.startswith("bad-input") else (low, middle)
+    return low, high
+
+
+def test_the_length_of_a_list_was_found_in_seven_questions():
+    with as_it_was(_capacity_from_the_plan):
+        assert length_found(BANK, cn.Policy(alignments=MODES)) == (39, 40)
+        assert length_found([*BANK, "alice"], cn.Policy(alignments=MODES)) == (40, 41)
+
+
+@pytest.mark.parametrize("capacity", [None, 64])
+def test_no_question_about_the_length_of_a_list_is_answered(capacity):
+    policy = cn.Policy(alignments=MODES, capacity=capacity)
+    assert len({length_found(bank, policy) for bank in (BANK, [*BANK, "alice"], BANK[:3])}) == 1
+
+
+# Has anybody come or gone? --------------------------------------------------------------------------------------------------
+
+
+def heard_after_a_new_version(bank: Sequence[str], folder: Path) -> str:
+    """Match the list, wait until the owner declares a new version, and match it again."""
+    with simulated(BANK, folder=folder) as federation:
+        federation.align(size="hidden")
+    with simulated(bank, folder=folder, version=2) as federation:
+        return outcome(lambda: federation.align(size="hidden", repeat=2))
+
+
+def test_a_refusal_told_whether_anybody_had_come(tmp_path):
+    with as_it_was(_refuses_a_changed_list):
+        assert heard_after_a_new_version(BANK, tmp_path / "same") == "answered"
+        assert "has changed" in heard_after_a_new_version([*BANK, "alice"], tmp_path / "came")
+
+
+def test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come(tmp_path):
+    neighbours = {"same": BANK, "came": [*BANK, "alice"], "went": BANK[1:], "others": ["x", "y"]}
+    heard = {heard_after_a_new_version(bank, tmp_path / name) for name, bank in neighbours.items()}
+    assert len(heard) == 1
+    assert "another data version, less than 30 days ago" in heard.pop()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_new_version_closes_matching_for_the_period_and_leaves_public_lists_open(mode, tmp_path):
+    options = {"ids": ["p1"]} if mode == "cohort" else {"size": "hidden"}
+    with simulated(BANK, folder=tmp_path) as federation:
+        federation.align(size="hidden")
+    with simulated(BANK, folder=tmp_path, version=2) as federation:
+        said = outcome(lambda: federation.align(mode, **options, repeat=2))
+    assert said == "answered" if mode == "cohort" else "another data version" in said
+    later = dataclasses.replace(OPEN, alignment_period=0.0)
+    with simulated(BANK, folder=tmp_path, version=2, policy=later) as federation:
+        assert outcome(lambda: federation.align(mode, **options, repeat=3)) == "answered"
+
+
+def test_an_attempt_of_before_there_were_versions_counts_as_one_of_another_version():
+    before, now = (Attempt(b"a", b"b", version, told=True) for version in (None, 1))
+    agreements.check_attempt(OPEN, ListMatching, [now, now], 1)
+    for kind in (ListMatching, UnionMatching):
+        with pytest.raises(PolicyRefusal, match="another data version"):
+            agreements.check_attempt(OPEN, kind, [before], 1)
+    agreements.check_attempt(OPEN, Cohort, [before, now], 2)
+
+
+@pytest.mark.parametrize("bank", [BANK, [*BANK, "alice"]], ids=["nobody came", "alice came"])
+def test_a_kept_order_is_described_or_not_by_the_declared_version_alone(bank, tmp_path):
+    """A kept order vanished when somebody came, which was free to ask. It is an attempt on record, and ends with its version."""
+    with simulated(BANK, folder=tmp_path) as federation:
+        federation.align("cohort", ids=["x1"])
+        name = federation.alignment
+        assert [row.kind for row in rows_of(federation)] == ["genesis", "version", "list", "alignment"]
+    with simulated(bank, folder=tmp_path, version=2) as federation:
+        said = outcome(lambda: cn.Federation(federation.transport, parties=federation.parties, alignment=name))
+        assert "knows no alignment of that name" in said
+    with simulated(bank, folder=tmp_path, version=2) as federation:
+        assert outcome(lambda: federation.align("cohort", ids=["x1"])) == "answered"
+
+
+# Is there another Ann? ------------------------------------------------------------------------------------------------------
+
+
+def heard_of_cohorts(bank: Sequence[str]) -> tuple[list[str], int]:
+    """Ask five times for an order of people that nobody has; return what was heard and how many attempts the ledger has."""
+    with simulated(bank, policy=cn.Policy(max_alignments=2, capacity=64)) as federation:
+        heard = [outcome(lambda k=k: federation.align("cohort", ids=["zoe", f"y{k}"], case="fold")) for k in range(5)]
+        return heard, [row.kind for row in rows_of(federation)].count("list")
+
+
+def test_a_public_list_told_for_nothing_how_many_ids_repeat():
+    with as_it_was(_cohorts_are_free_and_count_repeated_ids):
+        assert heard_of_cohorts(["Ann", *BANK]) == (["answered"] * 5, 0)
+        heard, attempts = heard_of_cohorts(["Ann", "ann", *BANK])
+        assert all("1 repeated" in said for said in heard)
+        assert attempts == 0
+
+
+def test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts():
+    without, with_ann = heard_of_cohorts(["Ann", *BANK]), heard_of_cohorts(["Ann", "ann", *BANK])
+    assert without == with_ann
+    heard, attempts = without
+    assert heard[:2] == ["answered"] * 2
+    assert all("policy allows" in said for said in heard[2:])
+    assert attempts == 2
+
+
+# Whom does the bank have? ---------------------------------------------------------------------------------------------------
+
+CANDIDATES = ["p7", "p8", "zoe", "p39", "nobody"]
+
+
+def learned_by_telco(policy: cn.Policy) -> tuple[set[str], int]:
+    """A telco with an invented list; return whom it knows the bank to have, and what the bank's account shows."""
+    with simulated(BANK, CANDIDATES, policy=policy) as federation:
+        if outcome(lambda: federation.align(size="hidden")) != "answered":
+            return set(), int(federation.budget("bank")["nonprivate"])
+        order = federation.transport._endpoints["telco"]._row_orders.order(federation.alignment)
+        found = {one for one in order.ids.to_pylist() if one is not None}
+        return found, int(federation.budget("bank")["nonprivate"])
+
+
+def test_anybody_learned_whom_a_bank_has_and_its_account_was_empty():
+    with as_it_was(_intersections_by_default_and_off_the_account):
+        assert learned_by_telco(cn.Policy(capacity=64)) == ({"p7", "p8", "p39"}, 0)
+
+
+def test_nobody_learns_whom_a_bank_has_unless_it_says_so_and_then_its_account_shows_it():
+    assert learned_by_telco(cn.Policy(capacity=64)) == (set(), 0)
+    named = cn.Policy(capacity=64, alignments=("intersection",))
+    assert learned_by_telco(named) == ({"p7", "p8", "p39"}, 1)
+
+
+# Neighbouring lists, side by side -------------------------------------------------------------------------------------------
+
+
+class Seen:
+    """A transport that notes everything but the contents of sealed letters, and may spoil the letters of a turn."""
+
+    def __init__(self, inner, spoil: int | None = None) -> None:
+        self.inner, self.noted, self._spoil = inner, [], spoil
+
+    def exchange(self, requests):
+        requests = {party: self._spoiled(data) for party, data in requests.items()}
+        replies = self.inner.exchange(requests)
+        for party, data in requests.items():
+            request, reply = codec.decode_request(data), codec.decode_reply(replies[party])
+            told = reply if isinstance(reply, Described | Refused) else None
+            letters = {to: len(one) for to, one in reply.letters.items()} if isinstance(reply, Posted) else None
+            turn = request.turn if isinstance(request, Post) else None
+            self.noted.append(
+                (party, type(request).__name__, turn, type(reply).__name__, len(replies[party]), letters, told)
+            )
+        return replies
+
+    def _spoiled(self, data: bytes) -> bytes:
+        request = codec.decode_request(data)
+        if not isinstance(request, Post) or self._spoil is None or request.turn != self._spoil:
+            return data
+        letters = {sender: Blob(bytes(one.view)[:-1] + b"?") for sender, one in request.letters.items()}
+        return codec.encode(
+            Post(**{**{name: getattr(request, name) for name in request.__struct_fields__}, "letters": letters})
+        )
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+
+def facts(federation: cn.Federation) -> dict[str, list[tuple]]:
+    """All rows of every ledger, in order, but for their times."""
+    return {
+        party: [
+            (row.kind, row.label, row.request, row.body, row.loss, row.sealed, row.together, row.version)
+            for row in rows_of(federation, party)
+        ]
+        for party in ("bank", "telco")
+    }
+
+
+NEIGHBOURS = {
+    "as it is": BANK,
+    "somebody came": [*BANK, "alice"],
+    "somebody went": BANK[1:],
+    "somebody else": ["alice", *BANK[1:]],
+    "another who differs by case": [*BANK, "P3"],
+    "a blank": [*BANK, " "],
+    "another order": BANK[::-1],
+}
+OTHERS_IN_COMMON = {
+    "somebody in common went": BANK[:-1],
+    "nobody in common": BANK[:30],
+    "another who differs by case, in common": [*BANK, "P35"],
+    "everybody": [f"p{k}" for k in range(64)],
+    "one person": ["alice"],
+}
+ALIGNMENTS = {
+    "intersection hidden": {"size": "hidden"},
+    "intersection public": {"size": "public"},
+    "intersection noisy": {"epsilon": 0.5},
+    "union hidden": {"mode": "union"},
+    "cohort": {"mode": "cohort", "ids": ["p1", "p35", "nobody", "Alice"]},
+}
+HIDES_THE_NUMBER = ("intersection hidden", "union hidden", "cohort")
+RULES = {"fold": {"case": "fold"}, "whole": {"kind": "whole"}, "as it is": {"form": "", "strip": False}}
+
+
+def transcript(bank: Sequence[str], **options) -> tuple:
+    """Everything that a coordinator and the ledgers see of one alignment, under one test key."""
+    policy = dataclasses.replace(OPEN, nonprivate=("align",))
+    with simulated(bank, policy=policy, key=b"neighbours") as federation:
+        seen = federation.transport = Seen(federation.transport)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("colonnade.coordinator.protocols.relaying.os.urandom", lambda count: bytes(count))
+            said = outcome(lambda: federation.align(**options))
+        return said, federation.people, seen.noted, facts(federation)
+
+
+SOME = ("as it is", "somebody came", "a blank", "another who differs by case, in common")
+WHICH = [pytest.param(SOME, id="some lists"), pytest.param(None, id="all lists", marks=pytest.mark.full)]
+
+
+def among(lists: dict[str, list[str]], which: Sequence[str] | None) -> list[list[str]]:
+    return [bank for name, bank in lists.items() if which is None or name in which]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", ALIGNMENTS)
+@pytest.mark.parametrize("which", WHICH)
+def test_neighbouring_lists_leave_the_same_transcript_and_the_same_rows(name, rule, which):
+    """Where the change touches nobody in common, or where the number is hidden, nothing that is seen differs."""
+    options = {**ALIGNMENTS[name], **RULES[rule]}
+    if rule == "whole" and name == "cohort":
+        options["ids"] = ["1", "35", "99", "7"]
+    lists = {**NEIGHBOURS, **(OTHERS_IN_COMMON if name in HIDES_THE_NUMBER else {})}
+    first, *rest = (transcript(bank, **options) for bank in among(lists, which))
+    assert first[0] == "answered"
+    for found in rest:
+        assert found == first
+
+
+def test_the_comparison_would_notice_a_list_that_shows_its_length(monkeypatch):
+    """Positive control: without the filling, sizes differ."""
+    monkeypatch.setattr("colonnade.conversations.matching.padded", lambda digests, capacity, secret: digests)
+    assert transcript(BANK, size="hidden") != transcript([*BANK, "alice"], size="hidden")
+
+
+def _one_attempt_before(federation: cn.Federation) -> None:
+    federation.align("cohort", ids=["before"])
+
+
+FAULTS: dict[str, dict] = {
+    "the limit is reached": {"policy": {"max_alignments": 1}, "before": _one_attempt_before},
+    "the mode is not allowed": {"policy": {"alignments": ()}},
+    "the plan shows a shorter list": {"options": {"capacity": 8}, "modes": ("intersection", "union")},
+    "no capacity is declared": {"policy": {"capacity": None}, "modes": ("intersection", "union")},
+    "a public size is not allowed": {"options": {"size": "public"}, "modes": ("intersection", "union")},
+    "no number was declared": {"options": {"size": "declared"}, "modes": ("intersection",)},
+    "too dear": {"policy": {"max_epsilon": 0.1}, "options": {"epsilon": 0.5}, "modes": ("intersection",)},
+    "beyond the budget": {"options": {"epsilon": 50.0}, "modes": ("intersection",)},
+    "letters spoilt in turn 1": {"spoil": 1},
+    "letters spoilt in turn 2": {"spoil": 2, "modes": ("intersection", "union")},
+    "letters spoilt in the last turn": {"spoil": 5, "modes": ("intersection", "union")},
+    "a public list with an id twice": {"options": {"ids": ["p1", "P1"]}, "modes": ("cohort",)},
+    "a failure while the list is read": {"breaks": True},
+}
+
+
+def refused(bank: Sequence[str], mode: str, fault: dict) -> tuple:
+    policy = dataclasses.replace(OPEN, **fault.get("policy", {}))
+    defaults = {"ids": ["p1", "nobody"]} if mode == "cohort" else {"size": "hidden"}
+    options = {**defaults, **fault.get("options", {}), "case": "fold"}
+    if "epsilon" in options:
+        options.pop("size")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("colonnade.coordinator.protocols.relaying.os.urandom", lambda count: bytes(count))
+        if policy.capacity is None:
+            patch.setattr(opening, "_with_capacity", lambda policy, length: policy)
+        patch.setattr(coordinator, "_size_disclosure", lambda size, epsilon, people: size or "noisy")
+        patch.setattr(coordinator, "_capacities", lambda parties, given, described: dict.fromkeys(parties, given or 64))
+        with simulated(bank, policy=policy, key=b"neighbours") as federation:
+            fault.get("before", lambda _: None)(federation)
+            seen = federation.transport = Seen(federation.transport, fault.get("spoil"))
+            if fault.get("breaks"):
+                patch.setattr(agreements, "comparable_ids", _breaks_by_the_list)
+            said = outcome(lambda: federation.align(mode, **options))
+            return said, seen.noted, facts(federation)
+
+
+def _breaks_by_the_list(ids: pa.Array, rules: object) -> None:
+    raise RuntimeError(f"{len(ids)} ids, such as {ids[0]}, under {rules}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [(mode, name) for name, fault in FAULTS.items() for mode in fault.get("modes", MODES)],
+)
+@pytest.mark.parametrize("which", WHICH)
+def test_a_refusal_is_the_same_for_neighbouring_lists(mode, name, which):
+    lists = {**NEIGHBOURS, **OTHERS_IN_COMMON}
+    first, *rest = (refused(bank, mode, FAULTS[name]) for bank in among(lists, which))
+    assert first[0] != "answered"
+    for found in rest:
+        assert found == first
+
+
+def test_the_comparison_would_notice_a_refusal_that_depends_on_the_list():
+    """Positive control: each behaviour as it was gives itself away."""
+    options = {"options": {"ids": ["zoe"]}}
+    with as_it_was(_cohorts_are_free_and_count_repeated_ids):
+        assert refused(BANK, "cohort", options) != refused([*BANK, "P3"], "cohort", options)
+    short = FAULTS["the plan shows a shorter list"]
+    with as_it_was(_capacity_from_the_plan):
+        assert refused(BANK, "intersection", short) != refused(BANK[:8], "intersection", short)
+
+
+def test_an_empty_list_is_a_list_and_says_no_less_and_no_more():
+    """A list may come to hold nobody under the plan's rules: as if nobody were in common."""
+    blank = [" ", "  ", "\t"]
+    for name in HIDES_THE_NUMBER:
+        assert transcript(blank, **ALIGNMENTS[name]) == transcript(BANK, **ALIGNMENTS[name])
+
+
+# Attempts and runs ----------------------------------------------------------------------------------------------------------
+
+ONE = dataclasses.replace(OPEN, max_alignments=1)
+
+
+class Cut:
+    """A transport that loses everything from one turn on."""
+
+    def __init__(self, inner, turn: int) -> None:
+        self.inner, self._turn = inner, turn
+
+    def exchange(self, requests):
+        if any(getattr(codec.decode_request(data), "turn", 0) >= self._turn for data in requests.values()):
+            raise ProtocolError("The line is cut.")
+        return self.inner.exchange(requests)
+
+    def __getattr__(self, name: str):
+        return getattr(self.inner, name)
+
+
+def cut_short(folder: Path, mode: str, turn: int) -> str:
+    """Begin an alignment, lose the line in a turn, and restart everybody."""
+    with simulated(BANK, folder=folder, policy=ONE) as federation:
+        federation.transport = Cut(federation.transport, turn)
+        return outcome(lambda: federation.align(mode, size="hidden"))
+
+
+@pytest.mark.parametrize("mode", ["intersection", "union"])
+def test_runs_that_were_cut_short_before_they_told_anything_are_one_attempt(mode, tmp_path):
+    """Lists of one block: letters of turns 1 and 2 hold points under fresh multipliers, and turn 3 is the first that tells."""
+    for turn in (1, 2, 3, 2, 3):
+        assert "The line is cut" in cut_short(tmp_path, mode, turn)
+    with simulated(BANK, folder=tmp_path, policy=ONE) as federation:
+        assert outcome(lambda: federation.align(mode, size="hidden")) == "answered"
+        kinds = [row.kind for row in rows_of(federation)]
+        assert (kinds.count("list"), kinds.count("nonprivate")) == (1, 1)
+        assert "policy allows" in outcome(lambda: federation.align(mode, size="hidden", repeat=2))
+
+
+@pytest.mark.parametrize("mode", ["intersection", "union"])
+def test_a_run_after_one_that_came_to_tell_something_is_another_attempt(mode, tmp_path):
+    """A peer could have brought another list to it, under the very same request."""
+    assert "The line is cut" in cut_short(tmp_path, mode, 4)
+    assert "policy allows" in cut_short(tmp_path, mode, 9)
+    with simulated(BANK, folder=tmp_path, policy=dataclasses.replace(ONE, max_alignments=2)) as federation:
+        assert outcome(lambda: federation.align(mode, size="hidden")) == "answered"
+        kinds = [row.kind for row in rows_of(federation)]
+        assert (kinds.count("list"), kinds.count("nonprivate")) == (2, 2)
+
+
+def test_a_peer_with_a_new_list_for_each_run_of_one_request_is_stopped_by_the_limit(tmp_path):
+    """The telco starts the same request over and over, each time with other candidates, and ends it before anything is kept."""
+    found: set[str] = set()
+    honest = MatchingPart.keep
+
+    def spies(self: MatchingPart, identity: str, order: np.ndarray) -> Described:
+        if self._admitted.party == "telco":
+            found.update(self._own.ids[row].decode() for row in order if row >= 0)
+        raise RuntimeError
+
+    policy, tries = dataclasses.replace(OPEN, max_alignments=2), [["p1"], ["p2"], ["p3"], ["p4"]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MatchingPart, "keep", spies)
+        for candidates in tries:
+            with simulated(BANK, [*candidates, "x"], folder=tmp_path, policy=policy) as federation:
+                outcome(lambda f=federation: f.align(size="hidden"))
+            for left_behind in tmp_path.glob("telco*"):  # a peer gone bad forgets what it did
+                left_behind.unlink() if left_behind.is_file() else left_behind.rmdir()
+    assert found == {"p1", "p2"}
+    assert honest is not spies
+
+
+def test_a_second_run_of_an_attempt_beside_the_first_comes_no_further_than_the_first_telling_letter():
+    with simulated(BANK) as federation:
+        bank = federation.transport._endpoints["bank"]
+        _, plan, _ = coordinator.alignment_plan(
+            federation,
+            federation.descriptions(),
+            mode="intersection",
+            epsilon=None,
+            size="hidden",
+            capacity=None,
+            cohort=None,
+            rules=coordinator.IdRules(),
+            repeat=1,
+            announce=print,
+        )
+        one, other = (bank._gate.join(plan, coordinator.STEP) for _ in range(2))
+        assert one.begin() == other.begin()
+        one.tell()
+        with pytest.raises(ProtocolError):
+            other.tell()
+        third = bank._gate.join(plan, coordinator.STEP)
+        third.begin()
+        third.tell()
+        assert [row.kind for row in rows_of(federation)].count("list") == 2
+
+
+def test_a_public_list_that_is_asked_for_again_is_one_attempt(tmp_path, monkeypatch):
+    """All that enters stands in the plan, and nothing is told: running it again can show nothing else."""
+    honest = CohortPart.keep_cohort
+    with simulated(BANK, folder=tmp_path, policy=ONE) as federation:
+        monkeypatch.setattr(SqliteLedger, "record_alignment", lambda *_, **__: 1 / 0)
+        for _ in range(4):
+            assert "failed while answering" in outcome(lambda: federation.align("cohort", ids=["p1"]))
+        monkeypatch.undo()
+        assert CohortPart.keep_cohort is honest
+        assert outcome(lambda: federation.align("cohort", ids=["p1"])) == "answered"
+        assert [row.kind for row in rows_of(federation)].count("list") == 1
+        assert "policy allows" in outcome(lambda: federation.align("cohort", ids=["p2"]))
+
+
+def test_an_attempt_of_before_the_period_is_a_new_one(tmp_path):
+    assert "The line is cut" in cut_short(tmp_path, "intersection", 2)
+    with simulated(BANK, folder=tmp_path, policy=dataclasses.replace(ONE, alignment_period=0.0)) as federation:
+        assert outcome(lambda: federation.align(size="hidden")) == "answered"
+        assert [row.kind for row in rows_of(federation)].count("list") == 2
+
+
+def test_a_new_version_with_more_ids_than_declared_is_refused_to_the_owner_of_a_running_party():
+    with simulated(BANK) as federation:
+        guard = federation.transport._endpoints["bank"]
+        before = [row.kind for row in rows_of(federation)]
+        with pytest.raises(BadInput, match="more ids than the declared capacity of 64"):
+            guard.replace(
+                guard._gate._table,
+                guard._row_orders.order(guard._gate.terms.alignment),
+                version=2,
+                ids=pa.array([f"n{k}" for k in range(65)]),
+            )
+        assert [row.kind for row in rows_of(federation)] == before
+        assert guard._gate.terms.version == 1

@@ -1,0 +1,196 @@
+"""Attacks that read refusals: has a record changed, and whose? They fail here, and succeed on the behaviour they were found on.
+
+A coordinator has parties pay for a joint step and hangs up. Later, when the bank has a new table, it asks for the step again. The
+old party kept a hash of its columns with the reservation: it refused if and only if a value had changed. `as_it_was` brings that
+back, as a positive control: an attack that cannot succeed anywhere shows nothing.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import colonnade as cn
+from colonnade.errors import ColonnadeError, ProtocolError
+from colonnade.party.gate import AdmittedStep, Gate
+from colonnade.party.handles import Reservation
+from colonnade.party.table.fingerprint import KeptFingerprint
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Post
+
+EPSILON = 1e-6
+SCHEMAS = {
+    "bank": cn.Schema(default=cn.Category(["no", "yes"])),
+    "telco": cn.Schema(plan=cn.Category(["a", "b"])),
+    "insurer": cn.Schema(product=cn.Category(["a", "b"])),
+}
+COUNT = ["bank.default", "telco.plan"]
+
+
+def tables(people: int) -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    return {
+        name: pd.DataFrame(
+            {"id": [f"p{k}" for k in range(people)]}
+            | {column: rng.choice(kind.levels, people) for column, kind in schema.items()}
+        )
+        for name, schema in SCHEMAS.items()
+    }
+
+
+def changed(frames: dict[str, pd.DataFrame], people: list[str]) -> dict[str, pd.DataFrame]:
+    bank = frames["bank"].copy()
+    moved = bank["id"].isin(people)
+    bank.loc[moved, "default"] = bank.loc[moved, "default"].map({"no": "yes", "yes": "no"})
+    return {**frames, "bank": bank}
+
+
+def opened(
+    frames: Mapping[str, pd.DataFrame], folder: Path, *, version: int = 1, aligned: bool = True
+) -> cn.Federation:
+    return cn.Federation.simulate(
+        {name: cn.Party(frames[name], schema=SCHEMAS[name], version=version) for name in SCHEMAS},
+        id="id",
+        budget=cn.Budget(epsilon=1.0, delta=1e-6),
+        ledger_dir=folder,
+        aligned=aligned,
+        policies=dict.fromkeys(SCHEMAS, cn.Policy(alignments=("cohort",), max_alignments=100)),
+    )
+
+
+def study() -> cn.PatternCount:
+    return cn.PatternCount(COUNT, method="secure", epsilon=EPSILON)
+
+
+class HungUp(Exception):
+    """The coordinator goes away."""
+
+
+@contextmanager
+def hanging_up(f: cn.Federation) -> Iterator[None]:
+    """Let everybody pay and deal, and then go away."""
+    exchange = f.transport.exchange
+
+    def cut(requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        posts = [one for one in map(codec.decode_request, requests.values()) if isinstance(one, Post)]
+        if any(post.turn >= 2 and post.plan.task != "alignment" for post in posts):
+            raise HungUp
+        return exchange(requests)
+
+    f.transport.exchange = cut
+    with pytest.raises(HungUp):
+        yield
+    f.transport.exchange = exchange
+
+
+def reply_to(f: cn.Federation) -> str:
+    """Ask for the study, and return what the coordinator is told."""
+    try:
+        study().fit(f)
+    except ColonnadeError as error:
+        return f"{error.code}: {error.message}"
+    return "answered"
+
+
+def on(f: cn.Federation, alignment: str, versions: Mapping[str, int]) -> cn.Federation:
+    """Ask about a kept order and a data version, whatever the parties say about themselves now."""
+    other = cn.Federation(f.transport, parties=f.parties, compute_nodes=f.compute_nodes)
+    other.alignment, other.people, other.data_versions = alignment, 1_000, dict(versions)
+    return other
+
+
+# The old behaviour ------------------------------------------------------------------------------------------------------------
+
+
+def as_it_was(patch: pytest.MonkeyPatch) -> None:
+    """Keep a hash of the columns with a reservation, and refuse to resume it over others; let owners change data as they like."""
+    reserve = Gate.reserve
+
+    def hashed(gate: Gate, admitted: AdmittedStep, key: bytes) -> bytes:
+        cells = b"".join(gate._table.codes(name).tobytes() for name in admitted.step.columns)
+        return hashlib.sha256(key + cells).digest()[:8]
+
+    def reserved(gate: Gate, admitted: AdmittedStep, loss) -> Reservation:
+        kept = gate._ledger.seed_of(admitted.request)
+        if kept is None:
+            kept = (key := gate._randomness.bytes(24)) + hashed(gate, admitted, key)
+            with pytest.MonkeyPatch.context() as seed:
+                seed.setattr(gate, "_randomness", type("Given", (), {"bytes": staticmethod(lambda _: kept)}))
+                return reserve(gate, admitted, loss)
+        if hashed(gate, admitted, kept[:24]) != kept[24:]:
+            raise ProtocolError("The data has changed since this step was paid for.")
+        return reserve(gate, admitted, loss)
+
+    patch.setattr(Gate, "reserve", reserved)
+    patch.setattr(KeptFingerprint, "require_same", lambda *_, **__: None)
+
+
+# A change of one record -------------------------------------------------------------------------------------------------------
+
+
+def change_oracle(folder: Path, *, moved: bool, version: int) -> str:
+    """A pending joint step as a detector of change in one column."""
+    frames = tables(300)
+    with opened(frames, folder) as f, hanging_up(f):
+        study().fit(f)
+    with opened(changed(frames, ["p77"]) if moved else frames, folder, version=version) as f:
+        f.data_versions = dict.fromkeys(SCHEMAS, 1)  # the step that is pending
+        return reply_to(f)
+
+
+def test_a_pending_step_does_not_tell_whether_a_record_has_changed(tmp_path):
+    told = {moved: change_oracle(tmp_path / str(moved), moved=moved, version=2) for moved in (False, True)}
+    assert told[False] == told[True]
+    assert told[True].startswith("release-lost: ")
+
+
+def test_an_owner_cannot_take_up_a_pending_step_with_other_data_by_mistake(tmp_path):
+    assert change_oracle(tmp_path / "same", moved=False, version=1) == "answered"
+    with pytest.raises(cn.BadInput, match="data version 1"):
+        change_oracle(tmp_path / "other", moved=True, version=1)
+
+
+def test_the_detector_works_on_the_old_behaviour(tmp_path, monkeypatch):
+    as_it_was(monkeypatch)
+    assert change_oracle(tmp_path / "same", moved=False, version=1) == "answered"
+    assert "has changed" in change_oracle(tmp_path / "other", moved=True, version=1)
+
+
+# Whose record -----------------------------------------------------------------------------------------------------------------
+
+TARGETS = [f"p{k}" for k in range(100, 106)]
+MOVED = ["p101", "p104"]
+
+
+def change_per_person(folder: Path, *, version: int, moved: list[str]) -> dict[str, str]:
+    """One pending table per target, over a cohort of that person and 999 invented ones."""
+    frames, orders = tables(300), {}
+    with opened(frames, folder, aligned=False) as f:
+        for target in TARGETS:
+            f.align("cohort", ids=[target, *(f"invented {target} {k}" for k in range(999))])
+            orders[target] = f.alignment
+            with hanging_up(f):
+                study().fit(f)
+        assert float(f.budget("bank")["spent"]) < 1e-5
+    everybody_else = [f"p{k}" for k in range(200, 240)]  # the rest of a month's changes
+    after = changed(frames, [*moved, *everybody_else]) if moved else frames
+    with opened(after, folder, version=version, aligned=False) as f:
+        return {target: reply_to(on(f, order, dict.fromkeys(SCHEMAS, 1))) for target, order in orders.items()}
+
+
+@pytest.mark.parametrize("moved", [[], MOVED])
+def test_pending_steps_over_cohorts_of_one_do_not_tell_whose_record_has_changed(tmp_path, moved):
+    told = change_per_person(tmp_path, version=2, moved=moved)
+    assert set(told.values()) == {
+        "release-lost: Party 'bank': The plan asks about data version 1, and this party's owner has declared version 2."
+    }
+
+
+def test_the_attack_finds_exactly_whose_record_has_changed_on_the_old_behaviour(tmp_path, monkeypatch):
+    as_it_was(monkeypatch)
+    told = change_per_person(tmp_path, version=1, moved=MOVED)
+    assert [target for target, reply in told.items() if "has changed" in reply] == MOVED
