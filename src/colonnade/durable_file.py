@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         if disk_is_full(error):
-            raise DiskFull(f"{path.name} cannot be written: the disk is full.") from None
+            raise DiskFull("What has to be kept cannot be written: the disk is full.") from None
         raise
 
 

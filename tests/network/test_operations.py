@@ -256,7 +256,7 @@ def test_a_full_disk_is_reported_as_what_it_is_and_leaves_what_was_there(tmp_pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(DiskFull, match="heads cannot be written: the disk is full") as refused:
+    with pytest.raises(DiskFull, match="cannot be written: the disk is full") as refused:
         replace_file(tmp_path / "heads", b"after")
     assert "Make room" in refused.value.remedy
     assert "do not put a back-up in its place" in refused.value.remedy

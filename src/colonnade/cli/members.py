@@ -24,6 +24,7 @@ __all__ = [
     "party",
     "renew",
     "request",
+    "rotate",
     "serve",
     "sign",
     "status",
@@ -159,7 +160,26 @@ def _install(folder: Path, source: Path) -> None:
     papers, certificate = PartyFolder(folder).install(source)
     if papers:
         screen.line("papers       signed by all; a guard that runs reads them when it is restarted")
-    screen.line(f"certificate  {certificate.words(time.time())}; a relay that runs takes it over within seconds")
+    if certificate is not None:
+        screen.line(f"certificate  {certificate.words(time.time())}; a relay that runs takes it over within seconds")
+
+
+@party.command()
+def rotate(folder: Folder) -> None:
+    """Make a new identity key, signed with the present one. The ledger stays, and with it what was spent."""
+    from colonnade.private_files import lock_folder
+    from colonnade.service.party_folder import PartyFolder
+
+    member = PartyFolder(folder.resolve())
+    with lock_folder(member.path):
+        papers = member.rotate()
+    screen.line(
+        f"rotated: key {papers.rotations[member.name][-1].identity[:16]}… of {member.name}, signed with the old one"
+    )
+    screen.line(
+        f"next:    give {folder / 'federation.toml'} to every member (colonnade party install) and the coordinator"
+    )
+    screen.line(f"then:    restart the members, and delete {folder / 'identity.old'}")
 
 
 @party.command()
@@ -321,8 +341,9 @@ def check(papers: PapersPath) -> None:
     from colonnade.protocol.agreement import read_agreement
 
     found = read_agreement(papers).check()
+    pinned = found.pinned()
     rows = [
-        (name, member.role, "yes" if member.computes else "no", member.identity[:16], member.schema[:16])
+        (name, member.role, "yes" if member.computes else "no", pinned[name].key.hex()[:16], member.schema[:16])
         for name, member in found.members.items()
     ]
     screen.print_table(["member", "role", "computes", "identity", "schema"], rows)

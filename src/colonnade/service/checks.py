@@ -261,8 +261,8 @@ def identity(folder: Path) -> str:
     public = member.identity().public.hex()
     if not member.papers.exists():
         return f"{member.name}: identity.key is private and sound; there are no papers yet"
-    signatory = agreement.read_agreement(member.papers).members.get(member.name)
-    if signatory is None or signatory.identity != public:
+    pinned = agreement.read_agreement(member.papers).pinned().get(member.name)
+    if pinned is None or pinned.key.hex() != public:
         raise BadInput(
             "The papers name another key than identity.key.", remedy="Have new papers made with this member's card."
         )

@@ -248,26 +248,62 @@ class PartyFolder:
 
         return SiteRequest.made(self.name, self.kit.request(self.name, new_key=new_key), self.identity())
 
-    def install(self, source: Path) -> tuple[bool, Certificate]:
+    def install(self, source: Path) -> tuple[bool, Certificate | None]:
         """Put in place what a federation's folder has for this member; return whether there were papers, and the certificate.
 
         A relay that runs takes the certificate over by itself. Papers are read when a guard starts.
         """
-        papers = source / "federation.toml"
+        papers, kit = source / "federation.toml", source / "kits" / self.name
+        kit = kit if kit.is_dir() else source
+        certified = (kit / self.kit.certificate_file.name).is_file()
+        if not papers.is_file() and not certified:
+            raise BadInput(
+                f"{source} holds neither papers nor a certificate of {self.name}.",
+                remedy="Name the federation's folder, with federation.toml and kits/, or this member's kit.",
+            )
         if papers.is_file():
-            found = agreement.read_agreement(papers).check()
-            if found.pinned().get(self.name) != PublicIdentity(self.identity().public):
+            self._install_papers(agreement.read_agreement(papers).check())
+        return papers.is_file(), self.kit.install(kit, self.name) if certified else None
+
+    def _install_papers(self, found: agreement.FederationAgreement) -> None:
+        if found.pinned().get(self.name) != PublicIdentity(self.identity().public):
+            raise BadInput(
+                f"The papers do not name {self.name} with this member's key.",
+                remedy="Have new papers made with its own card: colonnade party card.",
+            )
+        if self.papers.exists():
+            present = agreement.read_agreement(self.papers)
+            older = [
+                name for name, keys in present.rotations.items() if found.rotations.get(name, [])[: len(keys)] != keys
+            ]
+            if found.identity == present.identity and older:
                 raise BadInput(
-                    f"The papers do not name {self.name} with this member's key.",
-                    remedy="Have new papers made with its own card: colonnade party card.",
+                    f"These papers have an older key of {', '.join(older)} than those in place.",
+                    remedy="Use the newest file; a key that was replaced does not come back.",
                 )
-            replace_file(self.papers, papers.read_bytes())
-        kit = source / "kits" / self.name
-        return papers.is_file(), self.kit.install(kit if kit.is_dir() else source, self.name)
+        replace_file(self.papers, found.text().encode())
+
+    def rotate(self) -> agreement.FederationAgreement:
+        """Make a new identity key, signed with the present one; return the papers with it. The ledger, and its budget, stay.
+
+        The present key is kept as ``identity.old``. After a crash on the way, doing it again finishes it.
+        """
+        following, present = self.path / "identity.next", self.path / "identity.key"
+        papers = agreement.read_agreement(self.papers).check()
+        if not following.exists():
+            write_new(following, f"{SystemRandomness().bytes(32).hex()}\n".encode())
+        new = PublicIdentity(Identity.from_seed(read_hex(following)).public)
+        if papers.pinned().get(self.name) != new:
+            papers = papers.rotated(self.name, self.identity(), new)
+            replace_file(self.papers, papers.text().encode())
+        replace_file(self.path / "identity.old", present.read_bytes())
+        following.replace(present)
+        return papers
 
     def require_safe(self) -> None:
         """Refuse a folder, key or policy that other users of this machine can read or change, by the command to type."""
-        for path in (self.path, self.path / "identity.key", self.path / "test.key", self.kit.folder, self.kit.key_file):
+        secrets = ("identity.key", "identity.old", "identity.next", "test.key")
+        for path in (self.path, *(self.path / name for name in secrets), self.kit.folder, self.kit.key_file):
             require_private(path)
         for name in ("member.toml", "policy.toml", "schema.toml", "federation.toml"):
             require_unchangeable(self.path / name)
