@@ -20,7 +20,11 @@ def counts(**options) -> cn.PatternCount:
 
 @pytest.fixture
 def lost(tmp_path):
-    """A site whose bank has a back-up after one study, has run another since, and has lost its ledger and its memory."""
+    return a_loss(tmp_path)
+
+
+def a_loss(tmp_path) -> Site:
+    """A site whose bank has a back-up after one study, has run two since, and has lost its ledger and its memory."""
     site = Site(tmp_path)
     with opened(site) as federation:
         counts().fit(federation)

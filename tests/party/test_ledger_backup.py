@@ -33,6 +33,10 @@ def grown(path, *losses: Loss, version: int | None = None) -> None:
 
 @pytest.fixture
 def path(tmp_path):
+    return a_ledger(tmp_path)
+
+
+def a_ledger(tmp_path):
     place = tmp_path / "bank" / "ledger.sqlite"
     place.parent.mkdir()
     with SqliteLedger.create(place, party="bank", budget=Budget(epsilon=4.0, delta=DELTA)) as ledger:
