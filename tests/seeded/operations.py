@@ -49,7 +49,7 @@ def _bugs() -> list[Bug]:
     from colonnade.secure.keys import PublicIdentity
     from colonnade.service import attestation, federation_setup
     from colonnade.service.authority import CertificateAuthority, SiteRequest
-    from colonnade.transport.kit import Certificate
+    from colonnade.transport.kit import Certificate, Kit
     from tests.network import test_certificates as certificates
     from tests.network import test_operations as operations
     from tests.network import test_restoring as restoring
@@ -64,13 +64,7 @@ def _bugs() -> list[Bug]:
     return [
         Bug(
             "renewing hands out what there was",
-            replaced(
-                federation_setup,
-                "_certify",
-                lambda authority, papers, keys, kits, *_: {
-                    name: kits / name for name in ("coordinator", *papers.sites)
-                },
-            ),
+            replaced(federation_setup, "renew", lambda folder, _: Kit(folder / "kits" / "bank").certificates()),
             _with(certificates.test_renewing_makes_new_certificates_to_the_keys_in_use_and_leaves_the_papers),
         ),
         Bug(
