@@ -69,31 +69,49 @@ def init_party(
         typer.Option("--data", exists=True, help="A .parquet or .csv file: only its column names and types are read."),
     ] = None,
     id: Annotated[str, typer.Option("--id", help="The column by which people are known.")] = "person_id",  # noqa: A002
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", exists=True, dir_okay=False, help="A schema.toml that is filled in; needs --policy."),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy", exists=True, dir_okay=False, help="A policy.toml; with --schema the table is loaded too."
+        ),
+    ] = None,
     node: Annotated[bool, typer.Option("--node", help="A compute node: no data, no policy, no ledger.")] = False,
     test_key: Annotated[
         str | None,
         typer.Option("--test-key", hidden=True, help="64 hexadecimal digits: noise that anybody can repeat."),
     ] = None,
 ) -> None:
-    """Make keys, a policy with safe defaults, and a schema to be filled in from the data's column names and types."""
+    """Make keys, a policy with safe defaults, and a schema to be filled in from the data's column names and types.
+
+    With --schema and --policy, which somebody has filled in, the table is loaded and the card is written too.
+    """
     from colonnade.service.party_folder import PartyFolder
 
-    if node == (data is not None):
+    if node == (data is not None) or (schema is None) != (policy is None) or (node and schema is not None):
         raise BadInput(
-            "A party needs --data, and a compute node has none.",
+            "A party needs --data, with --schema and --policy or without either; a compute node has none of them.",
             remedy="Give --data FILE for a party, or --node for a compute node.",
         )
     key = None if test_key is None else _key(test_key)
     made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key)
-    if data is not None:
+    if data is not None and schema is not None and policy is not None:
+        made.fill_in(schema, policy)
+        loaded = made.load([data.resolve()])
+        screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
+    elif data is not None:
         made.write_templates(data.resolve(), id)
         screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
         screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
     screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
-    if data is not None:
+    if data is not None and schema is None:
         screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
-    else:
-        screen.line(f"next:    colonnade party card {folder} > {name}.card.toml, for the federation's papers")
+        return
+    (folder / "card.toml").write_text(made.card_text() + "\n", encoding="utf-8")
+    screen.line(f"written: {folder / 'card.toml'} (public: for the federation's papers)")
 
 
 @party.command()
