@@ -157,6 +157,25 @@ def test_a_ledger_is_not_exchanged_under_a_party_that_runs(lost):
     assert "[already-running]" in shown.output
 
 
+def test_a_memory_from_a_back_up_is_no_memory(tmp_path):
+    """Ledger and memory of the same old day agree with each other; what the peers have seen shows that both are old."""
+    site = Site(tmp_path)
+    with opened(site) as federation:
+        counts().fit(federation)
+    bank = site.members["bank"].path
+    call("ledger", "backup", str(bank), str(tmp_path / "copy.sqlite"))
+    old = (bank / "ledger.head").read_bytes()
+    with opened(site) as federation:
+        counts().fit(federation, repeat=2)
+        counts().fit(federation, repeat=3)
+    (bank / "ledger.sqlite").unlink()
+    (bank / "ledger.head").write_bytes(old)
+    assert restored(site, *said(site, "telco")).exit_code == 1
+    assert restored(site, *said(site, "telco"), "--forfeit").exit_code == 0
+    with site.members["bank"].ledger() as ledger:
+        assert ledger.remaining() == pytest.approx(0.0, abs=1e-6)
+
+
 def test_what_the_party_itself_remembers_is_enough(tmp_path):
     site = Site(tmp_path)
     with opened(site) as federation:

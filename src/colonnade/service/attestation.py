@@ -119,7 +119,9 @@ def restore_ledger(
         own = HeadMemory(path).read()
         said = [_read(one, folder.name, papers).head for one in attested]
         heads = [head for head in (own, *said) if head is not None]
-        total = spent if own is None else max(own.nano / NANO, spent or 0.0)
+        newest = own is not None and all(head.sequence <= own.sequence for head in heads)
+        # a memory that others have seen more than was put back from somewhere, and says nothing of what came after it
+        total = max(own.nano / NANO, spent or 0.0) if own is not None and newest else spent
         evidence = Evidence(heads, total, folder.budget().delta)
         return restore(backup, path, party=folder.name, evidence=evidence, forfeit=forfeit)
 

@@ -156,8 +156,8 @@ def _forgotten(copy: SqliteLedger, evidence: Evidence, behind: bool) -> LedgerCo
         )
     return LedgerCorrupt(
         "Nobody can say how far this ledger had come after the back-up was made.",
-        remedy="Put its ledger.head back too, which this party wrote. If it is lost, --forfeit charges the whole cap, or the "
-        "total that your own records show: --spent EPSILON.",
+        remedy="The ledger.head that this party wrote is gone too; one from a back-up says nothing. --forfeit charges the whole "
+        "cap, or the total that your own records show: --spent EPSILON.",
     )
 
 
