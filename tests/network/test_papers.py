@@ -17,6 +17,7 @@ from colonnade.coordinator.opening import _own_node
 from colonnade.errors import (
     BadInput,
     LedgerCorrupt,
+    LoosePermissions,
     NotEnoughComputeNodes,
     PlanMismatch,
     PolicyRefusal,
@@ -530,7 +531,7 @@ def test_a_schema_template_is_made_from_names_and_types_and_never_from_values(tm
         made.ledger().close()
         assert (made.path / name).stat().st_mode & 0o077 == 0
     (made.path / "identity.key").chmod(0o644)
-    with pytest.raises(BadInput, match="read by other users"):
+    with pytest.raises(LoosePermissions, match="read by other users"):
         made.identity()
 
 

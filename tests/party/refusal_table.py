@@ -57,6 +57,7 @@ MESSAGE, COINS, CONSTANT = "message", "coins", "nothing"
 DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
     "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
+    "colonnade.durable_file": (CONSTANT,),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
     "colonnade.party.ledger": (LEDGER,),

@@ -11,8 +11,9 @@ from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import LedgerHeads, Openings
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.event_log import Log, write_status
+from colonnade.event_log import Log, LogFile, write_status
 from colonnade.privacy.accounting import Budget
+from colonnade.private_files import read_hex
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Described
@@ -91,7 +92,7 @@ def open_connection(
     kit = _kit(path.parent) if kit is None else Path(kit)
     state = path.parent / "coordinator-state" if state is None else Path(state)
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
+    notes = Log(LogFile(state / "coordinator.log"), COORDINATOR, COORDINATOR)
     journal = StudyJournal(state / "studies.sqlite", agreement, log=notes)
     where = agreement.coordinator
     try:
@@ -106,6 +107,7 @@ def open_connection(
             changed=lambda connected: write_status(
                 state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
             ),
+            memory=state / "certificates.status",
         )
     except BaseException:
         journal.close()
@@ -140,8 +142,8 @@ def _kit(folder: Path) -> Path:
 
 def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
     try:
-        seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
-    except (OSError, ValueError):
+        seed = read_hex(kit / "identity.key")
+    except BadInput:
         raise BadInput(
             "The coordinator is a compute node of this federation, and its kit has no identity.key.",
             remedy="Use the kit that `colonnade federation init` made for the coordinator.",

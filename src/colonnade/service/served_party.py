@@ -30,7 +30,7 @@ from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service.snapshots import Snapshots
 from colonnade.steps.joint import SharingFloor
 
@@ -298,7 +298,7 @@ def _least(*caps: float | None) -> float | None:
 def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Identity) -> Signatory:
     papers.check()
     mine = papers.members.get(name)
-    if mine is None or mine.role != role or mine.identity != identity.public.hex():
+    if mine is None or mine.role != role or papers.pinned()[name] != PublicIdentity(identity.public):
         raise ProtocolError(
             "The papers do not name this member, with this role and this key.",
             remedy="Have new papers made with this member's own card: colonnade party card.",
