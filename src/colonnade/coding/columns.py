@@ -4,9 +4,10 @@ A name is ``"party.column"``, read and written in one place. It may arrive as an
 leaves is plain ``str``, because messages, plans and files hold nothing else.
 
 A *feature* is one coded column: a number mapped from its bounds to [−1, 1], or the indicator of one level. The order is that of
-the columns given: parties as in the federation, then schema order, all levels of a category. A missing number is the midpoint of
-its bounds, so it is coded as 0; a missing level is 0 in every indicator. A category of two levels may be coded as one *sign*
-instead: −1 for the first level, +1 for the second, 0 if missing.
+the columns given: parties as in the federation, then schema order, all levels of a category. A null record has the midpoint of
+every number, so it is coded as 0, and is 0 in every indicator. A missing number is what the schema declares. A missing level is
+0 in every indicator, unless the schema makes it a level of its own. A category of two levels may be coded as one *sign* instead:
+−1 for the first level, +1 for the second, 0 for none.
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.schema import Category, Column, Numeric
+from colonnade.schema import Category, Column, Number, Numeric
 
 __all__ = [
     "INTERCEPT",
@@ -145,7 +146,7 @@ class Feature:
         The column it codes.
     kind
         ``"intercept"`` (always 1), ``"numeric"``, ``"level"`` (an indicator) or ``"sign"`` (−1 for the first of two
-        levels, +1 for the second, 0 for a missing value).
+        levels, +1 for the second, 0 for none).
     low, high
         The public bounds of a numeric column; what is no number has one coded unit in its own unit.
     levels
@@ -185,7 +186,7 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
     Parameters
     ----------
     columns
-        ``"party.column"`` to its `Numeric` or `Category`, in the order of the federation.
+        ``"party.column"`` to its public description, in the order of the federation.
     signed
         Two-level categories to code as one ±1 column, such as the target of a binary logistic regression.
 
@@ -207,7 +208,7 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
 
 
 def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
-    if isinstance(column, Numeric):
+    if isinstance(column, Number):
         if signed:
             raise BadInput(
                 f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.",
@@ -259,7 +260,7 @@ def places_beside_constant(parties: Sequence[str], widths: Sequence[int]) -> dic
 # Values ----------------------------------------------------------------------------------------------------------------------
 
 
-def to_unit_range(values: NDArray[Any], column: Numeric) -> Array:
+def to_unit_range(values: NDArray[Any], column: Number) -> Array:
     """Map numbers from their bounds to [−1, 1]."""
     return np.asarray((values - column.midpoint) / column.half_range)
 
@@ -274,7 +275,7 @@ def coded_block(cells: NDArray[Any], column: Column) -> Array:
     column
         Which of the two, and its public description.
     """
-    if isinstance(column, Numeric):
+    if isinstance(column, Number):
         return to_unit_range(cells, column)[None]
     return np.asarray(cells == np.arange(column.size)[:, None], dtype=np.float64)
 

@@ -29,7 +29,7 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.second_moments import MomentStudy, expected_regression
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Category, Column, Numeric
+from colonnade.schema import Category, Column, Number
 
 __all__ = ["LinearRegression", "LogisticRegression"]
 
@@ -211,7 +211,7 @@ class LinearRegression(MomentStudy):
         return (self.target,)
 
     def _check(self, columns: Mapping[str, Column]) -> None:
-        if not isinstance(columns[self.target], Numeric):
+        if not isinstance(columns[self.target], Number):
             raise SchemaMismatch(
                 f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
             )

@@ -21,7 +21,7 @@ from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws._clustering_cells import Nearest
 from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.schema import Numeric
+from colonnade.schema import Number
 from colonnade.secure.signs import PEOPLE, Signs
 from colonnade.steps import local
 from colonnade.steps.keys import MembershipSketches
@@ -223,7 +223,7 @@ class PrivateSquaredLength(local.SquaredLength):
         nonprivate = np.zeros(stop - start)
         for name in self.scores.columns:
             column = self.scores.schema[name]
-            if isinstance(column, Numeric):
+            if isinstance(column, Number):
                 nonprivate += to_unit_range(table.values(name)[start:stop], column) ** 2
             else:
                 nonprivate += table.codes(name)[start:stop] >= 0

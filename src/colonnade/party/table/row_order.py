@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten, is_text
+from colonnade.coding.arrays import flatten, is_text, texts_of
 from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
@@ -158,7 +158,7 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
 def _piece(column: Any, party: str) -> Any:
     """Return ids as int64 or text, null where missing."""
     array = flatten(column)
-    array = flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
+    array = texts_of(flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array)
     kind = array.type
     if pa.types.is_floating(kind):
         return _whole_column(array.cast(pa.float64()), party)
