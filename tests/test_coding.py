@@ -66,8 +66,8 @@ COLUMNS |= {
     for name in ("filled", "whole, filled", "English", "German", "day, filled")
 }
 TEXTS = (
-    "1,234.50", "1.234,5", "1,23", "1.567", "12,34,567", "1 234", "1\u2019234", "-3", "-3.0", "missing", "else", " ? ", "2020-02-01",
-    "2021-02-30", " 2020-02-29 ", "2020-02-01T05:06", "2020-02-01 23:59:59.123+02:00", "1969-12-31", "2020-2-1", "20200201",
+    "1,234.50", "1.234,5", "1,23", "1.567", "12,34,567", "1 234", "1\u2019234", "-3", "-3.0", "missing", "else", " ? ",
+    "2020-02-01", "2021-02-30", " 2020-02-29 ", "2020-02-01T05:06", "2020-02-01 23:59:59.123+02:00", "1969-12-31", "2020-2-1", "20200201",
     "true", " TRUE ", "tRue\n", "False", " 5 ", "1e3", "1E+2", "?", "nan", "", "None", "inf", "-Infinity", "+5", "-.5", "5.",
     "1_000", "0x10", "٣", "１", "1 2", "++5", "1e", "\u00a05", "gold", "Gold", "7", "7.0", "0.5", "-0.0", "1e16", "1e+16", "x",
 )  # fmt: skip
@@ -103,7 +103,9 @@ TYPED = st.one_of(
     st.builds(
         pd.Series,
         st.lists(st.datetimes(dt.datetime(1930, 1, 1), dt.datetime(2030, 1, 1)) | st.none(), min_size=1, max_size=8),
-        dtype=st.sampled_from(["datetime64[us]", "datetime64[ns]", "datetime64[s]", "datetime64[us, Asia/Tokyo]", "date32[pyarrow]"]),
+        dtype=st.sampled_from(
+            ["datetime64[us]", "datetime64[ns]", "datetime64[s]", "datetime64[us, Asia/Tokyo]", "date32[pyarrow]"]
+        ),
     ),
 )
 

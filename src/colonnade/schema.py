@@ -137,9 +137,13 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
     def _check_text(self) -> None:
         given: object = self.na_values
         if isinstance(given, str) or not isinstance(given, Sequence):
-            raise BadInput("na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].')
+            raise BadInput(
+                "na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].'
+            )
         if any(not isinstance(value, str) and not _is_finite(value) for value in given):
-            raise BadInput("na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].')
+            raise BadInput(
+                "na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].'
+            )
         kept = tuple(str(value) if isinstance(value, str) else _plain_number(value) for value in self.na_values)
         msgspec.structs.force_setattr(self, "na_values", kept)
         if self.decimal not in (".", ","):
@@ -385,7 +389,9 @@ class Schema(Mapping[str, Column]):
     """
 
     def __init__(self, mapping: Mapping[str, Column] | None = None, /, **columns: Column) -> None:
-        given = {str(name) if isinstance(name, str) else name: one for name, one in {**(mapping or {}), **columns}.items()}
+        given = {
+            str(name) if isinstance(name, str) else name: one for name, one in {**(mapping or {}), **columns}.items()
+        }
         if not given:
             raise BadInput(
                 "A schema needs at least one column.", remedy="For example cn.Schema(age=cn.Numeric(0, 120))."
@@ -464,7 +470,7 @@ def _plain_number(value: object) -> float | int:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
 
 
 def _iso_date(value: object) -> str:

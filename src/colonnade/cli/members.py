@@ -12,7 +12,19 @@ import typer
 from colonnade.cli import screen
 from colonnade.errors import BadInput
 
-__all__ = ["card", "check", "federation", "init_federation", "init_party", "party", "renew", "serve", "sign", "status"]
+__all__ = [
+    "card",
+    "check",
+    "check_table",
+    "federation",
+    "init_federation",
+    "init_party",
+    "party",
+    "renew",
+    "serve",
+    "sign",
+    "status",
+]
 
 party = typer.Typer(
     help="One member of a federation: make its folder, serve it, show its status.", no_args_is_help=True
@@ -62,6 +74,26 @@ def card(folder: Folder) -> None:
     from colonnade.service.party_folder import PartyFolder
 
     screen.line(PartyFolder(folder).card_text())
+
+
+@party.command("check")
+def check_table(
+    folder: Folder,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Another table, that would take its place."),
+    ] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Also write the table to this file, as a page.")] = None,
+) -> None:
+    """Show what in the table does not fit schema.toml: for its owner alone. Exit 1 if the table would be refused."""
+    from colonnade.service.party_folder import PartyFolder
+
+    found = PartyFolder(folder).check(file)
+    screen.line(str(found))
+    if page is not None:
+        page.write_text(found.to_html(), encoding="utf-8")
+        screen.line(f"written: {page} (exact counts: keep it to yourself)")
+    raise typer.Exit(0 if found.fits else 1)
 
 
 @party.command()

@@ -69,7 +69,7 @@ def spelling(value: object) -> str | None:
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, dt.date):
-        return None if value is pd.NaT else value.isoformat()
+        return None if pd.isna(value) else value.isoformat()  # NaT is a date too
     try:
         return spelled_number(value)
     except (ArithmeticError, ValueError):  # a signalling NaN, or more digits than Python will write

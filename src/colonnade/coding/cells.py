@@ -113,6 +113,7 @@ class CategoryEncoder:
         self._spellings = found | nothing
         self._floats = spelled_floats(self._spellings)
         self._whole = spelled_wholes(self._spellings)
+        self._declared = column.missing is not None
         self._missing = column.missing_code
         self._other = column.missing_code if column.other_code is None else column.other_code
 
@@ -129,8 +130,8 @@ class CategoryEncoder:
         return CategoryReading(codes, codes == EMPTY)
 
     def present(self, column: Any) -> NDArray[np.bool_]:
-        """Return where there is a level."""
-        return np.asarray(self(column) != MISSING)
+        """Return where there is a level, or a rule for its absence."""
+        return np.asarray((self(column) != MISSING) | self._declared)
 
     def _look_up(self, array: Any) -> NDArray[np.int32]:
         kind = array.type

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.schema import Category, Column, Number, Numeric
+from colonnade.schema import Category, Column, Indicator, Number, Numeric
 
 __all__ = [
     "INTERCEPT",
@@ -34,13 +34,16 @@ __all__ = [
     "consecutive_places",
     "features_of",
     "half_widths",
+    "indicated",
     "parties_of",
     "places_beside_constant",
     "plain_name",
     "plain_names",
+    "shares_of_present",
     "to_coded_units",
     "to_own_units",
     "to_unit_range",
+    "with_indicators",
 ]
 
 
@@ -128,6 +131,33 @@ def columns_at(party: str, names: Iterable[str]) -> tuple[str, ...]:
     ('age', 'income')
     """
     return tuple(name.column for name in map(ColumnName.of, names) if name.party == party)
+
+
+def with_indicators(names: Sequence[str] | None, available: Mapping[str, Column]) -> list[str]:
+    """Return columns with their indicators: one whose schema says ``indicator=True`` brings its indicator along.
+
+    Parameters
+    ----------
+    names
+        The columns that a study names; ``None`` for all.
+    available
+        All columns, by ``"party.column"``.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Schema
+    >>> schema = Schema(age=Numeric(18, 95, missing=40, indicator=True))
+    >>> with_indicators(["bank.age"], {f"bank.{name}": column for name, column in schema.items()})
+    ['bank.age', 'bank.age_missing']
+    """
+    named = list(available) if names is None else plain_names(names)
+    found = {name: indicated(name, column) for name, column in available.items()}
+    return [*named, *(name for name, of in found.items() if of in named and name not in named)]
+
+
+def indicated(name: str, column: Column) -> str | None:
+    """Return the column that an indicator is about; ``None`` for any other column."""
+    return str(ColumnName(ColumnName.of(name).party, column.of)) if isinstance(column, Indicator) else None
 
 
 Array = NDArray[np.float64]
@@ -288,6 +318,20 @@ def to_own_units(coded: Array, features: Sequence[Feature]) -> Array:
 def to_coded_units(own: Array, features: Sequence[Feature]) -> Array:
     """Map values in own units to [−1, 1], one feature per column; an indicator stays a share between 0 and 1."""
     return np.asarray((own - centres(features)) / half_widths(features))
+
+
+def shares_of_present(means: Array, features: Sequence[Feature], columns: Mapping[str, Column]) -> Array:
+    """Return means in own units, with the levels of a category that leaves people out as shares of those who have one.
+
+    How many these are is private. The sum over its levels estimates it, and the shares are divided by that.
+    """
+    shares = np.array(means)
+    for name, column in columns.items():
+        places = [place for place, feature in enumerate(features) if feature.column == name]
+        if isinstance(column, Category) and column.excludes and len(places) == column.size:
+            present = float(shares[places].sum())
+            shares[places] /= present if present > 0 else 1.0
+    return shares
 
 
 def centres(features: Sequence[Feature]) -> Array:

@@ -252,7 +252,9 @@ def _dates(words: Any, column: Date) -> Floats:
 
 def days_of(written: pd.Series, column: Date) -> pd.Series:
     """Return days since the first date, of texts such as ``2024-02-29``; NaN for a day that no calendar has."""
-    return (pd.to_datetime(written, format="%Y-%m-%d", errors="coerce") - pd.Timestamp(column.first)) / pd.Timedelta(days=1)
+    return (pd.to_datetime(written, format="%Y-%m-%d", errors="coerce") - pd.Timestamp(column.first)) / pd.Timedelta(
+        days=1
+    )
 
 
 def _since_epoch(column: Date) -> int:

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from colonnade.coding.cells import encoded, spelled_floats, spelled_wholes, spellings
-from colonnade.coding.columns import ColumnName, Feature, coded_block
+from colonnade.coding.columns import Feature, coded_block, indicated
 from colonnade.coding.numbers import DAY, NUMBER, na_numbers, number_bounds, number_pattern
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric
@@ -63,7 +63,7 @@ def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping
 
 def stored_name(name: str, column: Column) -> str:
     """Return the column of a frame that a column of the model is read from: for an indicator, the column that it is about."""
-    return str(ColumnName(ColumnName.of(name).party, column.of)) if isinstance(column, Indicator) else name
+    return indicated(name, column) or name
 
 
 def _block(values: pd.Series, name: str, column: Column, *, coded: bool) -> Array:
@@ -166,7 +166,7 @@ def _number(column: Number, *, coded: bool) -> Pipeline:
     """Read cells as numbers, then clip them; or say which have none, for an indicator."""
     if isinstance(column, Indicator):
         steps = _reading(column.described)
-        steps.append(("missing", _step(pd.DataFrame.isna)))
+        steps.append(("missing", _step(pd.isna)))
         steps.append(("indicator", _step(pd.DataFrame.astype, dtype=np.float64)))
     else:
         assert isinstance(column, Numeric | Date)  # there is no other kind of number
@@ -233,7 +233,7 @@ def _dates(column: Date) -> list[tuple[str, Any]]:
         ("days", _step(pd.DataFrame.replace, to_replace=DATE, regex=True)),
         ("dates", _step(pd.DataFrame.apply, func=pd.to_datetime, errors="coerce", format="%Y-%m-%d")),
         ("since", _step(pd.DataFrame.sub, other=pd.Timestamp(column.first))),
-        ("number", _step(pd.DataFrame.div, other=pd.Timedelta(days=1))),
+        ("number", _step(pd.DataFrame.truediv, other=pd.Timedelta(days=1))),
     ]
 
 
@@ -287,7 +287,8 @@ def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
     for name, column in columns.items():
         described = column.described if isinstance(column, Indicator) else column
         table[stored_name(name, column)] = pd.Series(
-            [_public_cell(described, row) for row in range(rows)], dtype=float if isinstance(described, Numeric) else object
+            [_public_cell(described, row) for row in range(rows)],
+            dtype=float if isinstance(described, Numeric) else object,
         )
     return pd.DataFrame(table)
 

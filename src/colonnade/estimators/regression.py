@@ -26,7 +26,7 @@ from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, requ
 from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
 from colonnade.estimators.methods import coresets, moments
 from colonnade.estimators.methods.method import Expectation, GivenMethod
-from colonnade.estimators.second_moments import MomentStudy, expected_regression
+from colonnade.estimators.second_moments import MomentStudy, category_target, expected_regression
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Number
@@ -455,12 +455,7 @@ class LogisticRegression(MomentStudy):
         return (self.target,) if self._category(columns).size == 2 else ()
 
     def _category(self, columns: Mapping[str, Column]) -> Category:
-        target = columns[self.target]
-        if not isinstance(target, Category):
-            raise SchemaMismatch(
-                f"The target {self.target!r} is numeric.", remedy="Use cn.LinearRegression for numbers."
-            )
-        return target
+        return category_target(self.target, columns[self.target])
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
         repaired = self.method.repaired(self, moments)

@@ -11,7 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import Feature, coefficients_to_own_units, features_of
+from colonnade.coding.columns import (
+    Feature,
+    coefficients_to_own_units,
+    features_of,
+    indicated,
+    shares_of_present,
+    with_indicators,
+)
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
@@ -26,9 +33,9 @@ from colonnade.estimators.methods.method import Expectation, ExpectedError, Give
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Column
+from colonnade.schema import Category, Column
 
-__all__ = ["PCA", "MomentStudy", "expected_deviations", "expected_regression"]
+__all__ = ["PCA", "MomentStudy", "category_target", "expected_deviations", "expected_regression"]
 
 
 Array = NDArray[np.float64]
@@ -100,7 +107,11 @@ class MomentStudy(Study):
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns in the federation's order, including the target."""
         targets = self._targets()
-        features = [name for name in available if name not in targets] if self.columns is None else self.columns
+        if self.columns is None:
+            kept = [name for name, column in available.items() if indicated(name, column) not in targets]
+            features = [name for name in kept if name not in targets]
+        else:
+            features = with_indicators(self.columns, available)
         wanted = [*features, *targets]
         unknown = [name for name in wanted if name not in available]
         if unknown:
@@ -116,6 +127,22 @@ class MomentStudy(Study):
 
     def _features(self, columns: Mapping[str, Column]) -> list[str]:
         return [name for name in columns if name not in self._targets()]
+
+
+def category_target(name: str, column: Column) -> Category:
+    """Return the description of a target with classes; refuse one without, and one that leaves people out."""
+    if not isinstance(column, Category):
+        raise SchemaMismatch(f"The target {name!r} is numeric.", remedy="Use cn.LinearRegression for numbers.")
+    if column.excludes:
+        raise SchemaMismatch(
+            f"The target {name!r} leaves out people without a value, and a model is fitted to everybody.",
+            remedy='Declare it with missing="level", or leave these people out of the table.',
+        )
+    if column.size < 2:
+        raise SchemaMismatch(
+            f"The target {name!r} has one level only.", remedy="Choose a target with two levels or more."
+        )
+    return column
 
 
 def expected_deviations(
@@ -210,7 +237,8 @@ class PCA(MomentStudy):
     explained_variance_, explained_variance_stderr_ : arrays
         Variance along each component, after scaling and corrected for the noise; and the standard error that the noise causes.
     mean_ : array
-        Column means in own units; shares of people, for levels.
+        Column means in own units; shares of people, for levels. Those of a category with ``missing="excluded"`` are shares of
+        the people who have a value, whose number is noisy.
     feature_names_in_ : array
         What the columns of ``components_`` belong to.
     n_significant_ : int
@@ -337,7 +365,7 @@ class PCA(MomentStudy):
             "components_": fit.components,
             "explained_variance_": fit.explained_variance,
             "explained_variance_stderr_": fit.explained_variance_error,
-            "mean_": fit.means,
+            "mean_": shares_of_present(fit.means, moments.select(list(columns)).features[1:], columns),
             "feature_names_in_": np.array(fit.names, dtype=object),
             "n_significant_": fit.significant,
             "noise_floor_": float(fit.noise_floor),

@@ -17,7 +17,8 @@ from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
+from colonnade.party.table.checking import TableCheck, check_table
+from colonnade.party.table.private_table import PrivateTable, require_schema
 from colonnade.party.table.row_order import align, common_ids, read_ids, unaligned
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Budget
@@ -43,6 +44,8 @@ class Party:
         A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, or a list of these (shards by rows).
     schema
         Bounds and levels of every column that may be read. Required: they are public, so they are never taken from the data.
+    separator, encoding
+        How CSV files are written: what stands between columns, and how letters are stored.
 
     Examples
     --------
@@ -52,19 +55,34 @@ class Party:
     Party(1 column)
     """
 
-    def __init__(self, data: Any, *, schema: Schema) -> None:
+    def __init__(self, data: Any, *, schema: Schema, separator: str = ",", encoding: str = "utf-8") -> None:
         if not isinstance(schema, Schema):
             raise BoundsRequired(
                 "A party needs a schema: bounds and levels of its columns (cn.Schema).",
                 remedy="cn.Party(frame, schema=cn.Schema(age=cn.Numeric(18, 95)))",
             )
-        self.source = Source(data)
+        self.source = Source(data, separator=separator, encoding=encoding)
         self.schema = schema
         require_schema(self.source, schema)
-        require_plausible(self.source, schema)
 
     def __repr__(self) -> str:
         return f"Party({len(self.schema)} column{'s' if len(self.schema) != 1 else ''})"
+
+    def check(self, id: str | None = None) -> TableCheck:  # noqa: A002  # the public name is part of the contract
+        """Read the table once and return what its owner should know: values that do not fit the schema, and what to declare.
+
+        It is exact, so it is for the owner alone. Nothing sends it.
+
+        Parameters
+        ----------
+        id
+            The id column, to count repeated ids and rows per person too.
+        """
+        return check_table(self.source, self.schema, id=id)
+
+    def validate(self, name: str) -> None:
+        """Refuse a table with values that its schema has no rule for, before it is opened. The error is for the owner alone."""
+        self.check().refuse(name)
 
     def open(
         self,
@@ -101,6 +119,7 @@ class Party:
         folder
             Where it keeps the row orders that it agrees to later; by default in memory.
         """
+        self.validate(name)
         alignment = unaligned() if common is None else align(ids, common, party=name)
         terms = Terms(
             party=name,

@@ -35,17 +35,25 @@ if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
     from colonnade.party.guard import Guard
     from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.party.table.checking import TableCheck
 
 __all__ = ["PartyFolder"]
 
 SCHEMA = """\
 # What is public about the columns of {name}. Only a column that is described here is ever read.
 #
-# Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A value outside
-# is clipped (numbers) or counted as missing (categories).
+# Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A number outside
+# is clipped. What becomes of a missing value, and of a level that is not listed, is declared too; otherwise a table that has some
+# is refused:
+#   income  = {{ lower = 0, upper = 250000, missing = 30000, indicator = true, na_values = ["?"], thousands = ",", decimal = "." }}
+#   segment = {{ levels = ["basic", "gold"], missing = "excluded", other = "other" }}    # or missing = "level"
+#   opened  = {{ first = 2000-01-01, last = 2030-12-31, missing = 2010-01-01 }}
+# `colonnade party check` shows which columns need one.
 
 data = {data}
 id = {id}              # the column by which people are known; the same at every party
+# separator = ";"        # what stands between the columns of a CSV file, if it is no comma
+# encoding = "cp1252"    # how its letters are stored, if it is not UTF-8
 # cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
 
 [columns]
@@ -168,7 +176,7 @@ class PartyFolder:
 
     def _schema_file(self) -> toml_parts.Table:
         document = toml_parts.parse(self.path / "schema.toml")
-        toml_parts.refuse_unknown(document, ("data", "id", "cohort", "columns"), "schema.toml")
+        toml_parts.refuse_unknown(document, ("data", "id", "cohort", "columns", *toml_parts.READING), "schema.toml")
         return document
 
     def schema(self) -> cn.Schema:
@@ -178,6 +186,19 @@ class PartyFolder:
             name: toml_parts.column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()
         }
         return toml_parts.within("schema.toml", lambda: cn.Schema(described))
+
+    def party(self, data: Path | None = None) -> "cn.Party":
+        """Return the table and its schema, not opened: that of schema.toml, or another file that would take its place."""
+        settings = self._schema_file()
+        named = settings.get("data")
+        paths = [self.path / path for path in ([named] if isinstance(named, str) else named or [])]
+        files = [data] if data is not None else paths
+        reading = toml_parts.reading_of(settings, "schema.toml")
+        return cn.Party(files[0] if len(files) == 1 else files, schema=self.schema(), **reading)
+
+    def check(self, data: Path | None = None) -> "TableCheck":
+        """Return what the owner should know about the table; for the owner alone."""
+        return self.party(data).check(toml_parts.text_of(self._schema_file(), "id", "schema.toml"))
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
@@ -230,9 +251,7 @@ class PartyFolder:
             )
         settings = self._schema_file()
         column = toml_parts.text_of(settings, "id", "schema.toml")
-        data = settings.get("data")
-        paths = [self.path / path for path in ([data] if isinstance(data, str) else data or [])]
-        party = cn.Party(paths[0] if len(paths) == 1 else paths, schema=self.schema())
+        party = self.party()
         return served_party.serve_party(
             self.name,
             party,
@@ -258,7 +277,9 @@ def _template(column: str, kinds: Iterable[object]) -> str:
     if kind in ("", "bool") or "string" in kind or "dictionary" in kind:
         declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
         return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
-    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text or a truth value"
+    if kind.startswith(("date", "timestamp")):
+        return f"# {name} = {{ first = , last =  }}  # {kind.split('[')[0]}"
+    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"
 
 
 def _write_secret(path: Path, text: str) -> None:

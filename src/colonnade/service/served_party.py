@@ -70,6 +70,7 @@ def serve_party(
         )
     if mine.ledger != ledger.identity:
         raise LedgerCorrupt("The papers name another ledger than this party's.", remedy="Open the ledger they name.")
+    party.validate(name)
     ids = read_ids(party.source, id, party=name)
     alignment = _in_order(ids, cohort, name, papers)
     terms = Terms(

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,12 @@ __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "
 
 @dataclass(frozen=True)
 class PartyEntry:
-    """One party: its data, its public schema, its policy if it has one of its own."""
+    """One party: its data, its public schema, its policy if it has one of its own, and how its CSV files are written."""
 
     data: tuple[Path, ...]
     schema: Schema
     policy: "cn.Policy | None" = None
+    reading: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,10 @@ class StudyFile:
             Whether ledgers that exist may be given the file's budget as their new cap; otherwise another cap is
             refused, so that a typing error cannot raise it.
         """
-        parties = {name: cn.Party(_paths(member.data), schema=member.schema) for name, member in self.members.items()}
+        parties = {
+            name: cn.Party(_paths(member.data), schema=member.schema, **member.reading)
+            for name, member in self.members.items()
+        }
         policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
         if not change_cap:
             self._refuse_another_cap()
@@ -240,7 +244,7 @@ def _align(entry: toml_parts.Table) -> dict[str, Any]:
 
 def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
-    toml_parts.refuse_unknown(entry, ("data", "columns", "policy"), where)
+    toml_parts.refuse_unknown(entry, ("data", "columns", "policy", *toml_parts.READING), where)
     paths = entry.get("data")
     paths = [paths] if isinstance(paths, str) else paths
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
@@ -250,7 +254,8 @@ def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
         column: toml_parts.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
     }
     policy = toml_parts.policy_of(toml_parts.as_table(entry["policy"], where), where) if "policy" in entry else None
-    return PartyEntry(tuple(folder / path for path in paths), toml_parts.within(where, lambda: Schema(schema)), policy)
+    described = toml_parts.within(where, lambda: Schema(schema))
+    return PartyEntry(tuple(folder / path for path in paths), described, policy, toml_parts.reading_of(entry, where))
 
 
 def _studies(document: toml_parts.Table) -> tuple[StudyEntry, ...]:

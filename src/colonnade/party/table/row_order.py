@@ -27,7 +27,7 @@ from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
 
-__all__ = ["RowOrder", "align", "common_ids", "common_order", "normal_ids", "read_ids", "unaligned"]
+__all__ = ["RowOrder", "align", "common_ids", "common_order", "ids_of", "normal_ids", "read_ids", "unaligned"]
 
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
@@ -143,6 +143,13 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
     pyarrow.Array
         64-bit integers or text, one for each row.
     """
+    ids = ids_of(source, column, party=party)
+    _require_complete(ids, party)
+    return ids
+
+
+def ids_of(source: Source, column: str, *, party: str) -> Any:
+    """Read a party's ids as they are, null where one is missing; `read_ids` has the parameters."""
     if column not in source.columns:
         raise BadInput(
             f"Party {party!r} has no id column {column!r}.",
@@ -150,9 +157,7 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
         )
     undeclared = all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
     pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
-    ids = _joined(pieces, party, undeclared=undeclared)
-    _require_complete(ids, party)
-    return ids
+    return _joined(pieces, party, undeclared=undeclared)
 
 
 def _piece(column: Any, party: str) -> Any:

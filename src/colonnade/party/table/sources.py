@@ -211,10 +211,11 @@ class _Csv(_File):
             codecs.getincrementaldecoder(self._encoding)().decode(start)
         except UnicodeDecodeError:
             found.append(f"{self.label} is not valid {self._encoding.removesuffix('-sig')} text: encoding='cp1252'?")
-        for sign in SEPARATORS:
-            if sign != self._separator and len(self.names) == 1 and sign in self.names[0]:
-                found.append(f"{self.label} has one column, whose name contains {sign!r}: separator={sign!r}?")
-        return found
+        others = [sign for sign in SEPARATORS if sign != self._separator and len(self.names) == 1]
+        signs = [sign for sign in others if sign in self.names[0]]
+        return found + [
+            f"{self.label} has one column, whose name contains {sign!r}: separator={sign!r}?" for sign in signs
+        ]
 
     def kind(self, name: str, *, look: bool) -> Any:  # noqa: ARG002  # no column of a CSV file has a type
         return None

@@ -19,7 +19,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.additive import DiscreteLaplace
-from colonnade.schema import Column, Number, Numeric
+from colonnade.schema import Column, Number
 
 __all__ = ["Carrier", "Change", "PerturbedValues", "WholeValues", "valid_change"]
 
@@ -88,6 +88,7 @@ class WholeValues:
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> WholeValues.of(Numeric(0, 20, integer=True), "visits", 1)
     WholeValues(low=0, high=20, sensitivity=1)
     """
