@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from colonnade.estimators.second_moments import PCA
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
+    from colonnade.party.table.checking import TableCheck
     from colonnade.privacy.accounting import Budget
     from colonnade.result import PrivacyStatement
-    from colonnade.schema import Category, Numeric, Schema
+    from colonnade.schema import Category, Date, Numeric, Schema
 
 __all__ = [
     "PCA",
@@ -56,6 +57,7 @@ __all__ = [
     "Category",
     "ColonnadeError",
     "Coreset",
+    "Date",
     "Federation",
     "KMeans",
     "KMedian",
@@ -79,6 +81,7 @@ __all__ = [
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "TableCheck",
     "__version__",
     "datasets",
     "load",
@@ -111,9 +114,10 @@ _HOMES = {
     "estimators.second_moments": ("PCA",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
+    "party.table.checking": ("TableCheck",),
     "privacy.accounting": ("Budget",),
     "result": ("PrivacyStatement",),
-    "schema": ("Category", "Numeric", "Schema"),
+    "schema": ("Category", "Date", "Numeric", "Schema"),
 }
 _HOME_OF = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 

@@ -118,7 +118,7 @@ def test_a_column_without_bounds_is_refused_by_name(tmp_path: Path, column: str)
         ('data = "bank.csv"', "data = []"),
         ("upper = 95", "upper = 17"),
         ("integer = true", "integer = 1"),
-        ('levels = ["basic", "gold"]', 'levels = ["basic"]'),
+        ('levels = ["basic", "gold"]', 'levels = []'),
         ('levels = ["basic", "gold"]', 'levels = "basic"'),
         ('estimator = "PatternCount"', 'estimator = "PaternCount"'),
         ('estimator = "PatternCount"\n', ""),

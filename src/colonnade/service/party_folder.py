@@ -45,7 +45,7 @@ SCHEMA = """\
 # Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A number outside
 # is clipped. What becomes of a missing value, and of a level that is not listed, is declared too; otherwise a table that has some
 # is refused:
-#   income  = {{ lower = 0, upper = 250000, missing = 30000, indicator = true, na_values = ["?"], thousands = ",", decimal = "." }}
+#   income  = {{ lower = 0, upper = 250000, missing = 30000, indicator = true, na_values = ["?"], thousands = "," }}
 #   segment = {{ levels = ["basic", "gold"], missing = "excluded", other = "other" }}    # or missing = "level"
 #   opened  = {{ first = 2000-01-01, last = 2030-12-31, missing = 2010-01-01 }}
 # `colonnade party check` shows which columns need one.
