@@ -101,14 +101,13 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
     decimal: str = "."
 
     def __post_init__(self) -> None:
-        bounds: tuple[object, ...] = (self.lower, self.upper)
-        for bound in bounds:
+        for name in ("lower", "upper"):
+            bound = getattr(self, name)
             if bound is None:
                 raise BoundsRequired("A numeric column needs a public lower and upper bound.")
             if not _is_finite(bound):
                 raise BoundsRequired("The bounds of a numeric column must be finite numbers.")
-        for name in ("lower", "upper"):
-            msgspec.structs.force_setattr(self, name, _plain_number(getattr(self, name)))
+            msgspec.structs.force_setattr(self, name, _plain_number(bound))
         if not self.low < self.high:
             raise BadInput(
                 f"The lower bound of a column must be below its upper bound: {self.lower!r} is not below {self.upper!r}.",
@@ -136,11 +135,8 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
 
     def _check_text(self) -> None:
         given: object = self.na_values
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise BadInput(
-                "na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].'
-            )
-        if any(not isinstance(value, str) and not _is_finite(value) for value in given):
+        is_list = isinstance(given, Sequence) and not isinstance(given, str)
+        if not is_list or any(not isinstance(value, str) and not _is_finite(value) for value in self.na_values):
             raise BadInput(
                 "na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].'
             )
@@ -248,15 +244,8 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
 
     Parameters
     ----------
-    of
-        The other column.
-    described
-        Its description.
-
-    Examples
-    --------
-    >>> Schema(age=Numeric(18, 95, missing=40, indicator=True))["age_missing"].of
-    'age'
+    of, described
+        The other column, and its description.
     """
 
     of: str
@@ -334,10 +323,10 @@ class Category(msgspec.Struct, frozen=True, tag="category", forbid_unknown_field
 
     def _check_rules(self) -> None:
         if self.missing not in (None, "excluded", "level"):
-            raise BadInput(
-                'missing= of a category is "excluded" or "level".',
-                remedy='"excluded" leaves people without a value out of counts; "level" counts them as a level of their own.',
+            rules = (
+                '"excluded" leaves people without a value out of counts; "level" counts them as a level of their own.'
             )
+            raise BadInput('missing= of a category is "excluded" or "level".', remedy=rules)
         _require_texts(self.na_values)
         msgspec.structs.force_setattr(self, "na_values", tuple(map(str, self.na_values)))
         if self.other is not None:

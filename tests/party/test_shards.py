@@ -14,8 +14,8 @@ from colonnade.privacy.laws.values import PerturbedValues
 from tests.federations import TEST_KEY
 
 SCHEMA = cn.Schema(
-    kind=cn.Category(["a", "b", "c"]),
-    many=cn.Category(list(range(40))),
+    kind=cn.Category(["a", "b", "c"], missing="excluded"),
+    many=cn.Category(list(range(39)), other=39),
     visits=cn.Numeric(0, 20, integer=True),
 )
 STUDIES = {

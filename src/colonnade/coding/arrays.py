@@ -134,10 +134,16 @@ def _objects(values: pd.Series) -> Any:
     """Python objects, each spelled by itself; the fast way is taken only where it gives the same."""
     if _all_text(values):
         return pa.array(values, type=pa.large_string(), from_pandas=True)
-    pairs = list(zip(values, values.isna(), strict=True))
-    texts = pa.array([None if gone else _text(value) for value, gone in pairs], type=pa.large_string())
-    numbers = pa.array([None if gone else _number(value) for value, gone in pairs], type=pa.float64())
+    cells = [None if _is_null(value) else value for value in values]
+    texts = pa.array([None if cell is None else _text(cell) for cell in cells], type=pa.large_string())
+    numbers = pa.array([_number(cell) for cell in cells], type=pa.float64())
     return pa.StructArray.from_arrays([texts, numbers], names=["text", "number"])
+
+
+def _is_null(value: object) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_nan()  # to ask whether a signalling NaN is itself is an error
+    return value is None or value is pd.NA or (isinstance(value, float | np.generic | dt.date) and bool(pd.isna(value)))
 
 
 def _text(value: object) -> str:
@@ -148,7 +154,7 @@ def _number(value: object) -> float | None:
     """Return an object that is a number; ``None`` for texts and for anything else."""
     if isinstance(value, bool | np.bool_):
         return float(value)
-    if isinstance(value, str) or not isinstance(value, int | float | Decimal | Real):
+    if value is None or isinstance(value, str) or not isinstance(value, int | float | Decimal | Real):
         return None
     try:
         return float(value)

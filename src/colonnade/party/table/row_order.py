@@ -6,10 +6,10 @@ in this order: Unicode's form NFC (one way to write an accented letter), white s
 where the rules say so. ``"whole"`` reads text as whole numbers, so that "007" is 7. Ids that are missing, or that become the
 same as another, are refused with their number and never quoted.
 
-*Order in the clear* (`common_order`). Ids are whole numbers or text, of one kind at all parties, and are compared as they
-are: no trimming, no change of case, no Unicode normalisation. The canonical order is ascending, numbers by value and text by
-its UTF-8 bytes. An alignment is named by a hash of the sorted ids, so that a plan can say which rows it means. Anybody who
-can guess the whole list can recognise the name, so it is as public as the list: here, in the clear among the parties.
+*Order in the clear* (`common_order`). Ids are compared by the usual rules of a matching (`IdRules`): as text in normal form.
+Where all of them are whole numbers that is the same as comparing numbers. The canonical order is ascending, numbers by value
+and text by its UTF-8 bytes. An alignment is named by a hash of the sorted ids, so that a plan can say which rows it means.
+Anybody who can guess the whole list can recognise the name, so it is as public as the list: here, in the clear among the parties.
 """
 
 import hashlib
@@ -246,14 +246,8 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
     """
     if not ids_by_party:
         raise BadInput("An alignment needs at least one party.")
-    if len({is_text(ids.type) for ids in ids_by_party.values()}) > 1:
-        kinds = ", ".join(
-            f"{party!r}: {'text' if is_text(ids.type) else 'whole numbers'}" for party, ids in ids_by_party.items()
-        )
-        raise BadInput(
-            f"The parties' ids are of different kinds ({kinds}).",
-            remedy="Give the id column one type at every party, for example text throughout.",
-        )
+    if any(is_text(ids.type) for ids in ids_by_party.values()):
+        ids_by_party = {party: _normal_text(ids, party) for party, ids in ids_by_party.items()}
     common, *others = sorted(ids_by_party.values(), key=len)
     for ids in others:
         common = common.filter(pc.is_in(common, value_set=ids))
@@ -278,13 +272,24 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> R
     """
     if mode not in {"intersection", "cohort"}:
         raise BadInput(f"There is no alignment mode {mode!r}.", remedy='Use "intersection" or "cohort".')
-    if not len(common) or common.type != ids.type or not _ascending(common):
-        raise BadInput("The common ids are not an ascending list of the kind of this party's ids.")
-    rows = _numpy(pc.index_in(common, value_set=ids).fill_null(-1)).astype(np.int64)
+    if not len(common) or not _ascending(common):
+        raise BadInput("The common ids are not an ascending list.")
+    wanted, own = common, ids
+    if is_text(common.type) or is_text(ids.type):
+        wanted, own = _normal_text(common, "the list"), _normal_text(ids, party)
+    rows = _numpy(pc.index_in(wanted, value_set=own).fill_null(-1)).astype(np.int64)
     lacking = int(np.count_nonzero(rows < 0))
     if lacking and mode == "intersection":
         raise BadInput(f"Party {party!r} lacks {lacking} of the {len(rows)} common ids.", remedy="Align again.")
     return RowOrder(_identity(common, mode), len(rows), rows, common)
+
+
+def _normal_text(ids: Any, party: str) -> Any:
+    """Return ids as a matching compares them by default: whole numbers as their digits, text in one form."""
+    text = _text(ids.cast(pa.large_string()), IdRules())
+    normal = pc.if_else(pc.equal(text, pa.scalar("", type=text.type)), pa.scalar(None, type=text.type), text)
+    _require_complete(normal, party)
+    return normal
 
 
 def common_order(ids_by_party: Mapping[str, Any]) -> dict[str, RowOrder]:
