@@ -11,6 +11,7 @@ import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Released
 from colonnade.transport.direct import Recorded
+from tests import kit
 from tests.federations import federation, frames
 
 STUDIES = {
@@ -51,7 +52,7 @@ def record(study, tables, monkeypatch):
             return nonprivate
 
         monkeypatch.setattr(statistic, "compute", watched)
-    with federation(tables=tables) as f:
+    with kit.zeroed_out(), federation(tables=tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         study.fit(f)
     monkeypatch.undo()

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from colonnade.estimators.second_moments import PCA
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
+    from colonnade.party.table.checking import TableCheck
     from colonnade.privacy.accounting import Budget
     from colonnade.result import PrivacyStatement
-    from colonnade.schema import Category, Numeric, Schema
+    from colonnade.schema import Category, Date, Numeric, Schema
 
 __all__ = [
     "PCA",
@@ -64,6 +65,7 @@ __all__ = [
     "CertificateExpired",
     "ColonnadeError",
     "Coreset",
+    "Date",
     "DiskFull",
     "Federation",
     "KMeans",
@@ -89,6 +91,7 @@ __all__ = [
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "TableCheck",
     "__version__",
     "datasets",
     "load",
@@ -126,9 +129,10 @@ _HOMES = {
     "estimators.second_moments": ("PCA",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
+    "party.table.checking": ("TableCheck",),
     "privacy.accounting": ("Budget",),
     "result": ("PrivacyStatement",),
-    "schema": ("Category", "Numeric", "Schema"),
+    "schema": ("Category", "Date", "Numeric", "Schema"),
 }
 _HOME_OF = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 

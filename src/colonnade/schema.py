@@ -1,7 +1,8 @@
-"""What is public about a column: bounds of a number, levels of a category.
+"""What is public about a column: bounds of a number or a date, levels of a category, and what a missing value counts as.
 
-A schema is declared, never inferred. Data outside it is clipped (numbers) or counted as missing (categories), because what a
-table really contains is private.
+A schema is declared, never inferred. A number outside its bounds is clipped. Whatever else does not fit has a rule in the
+schema, or the table is refused when its owner opens it (`colonnade.party.table.checking`): what a table really contains is
+private, so no rule may follow from it.
 
 Examples
 --------
@@ -9,22 +10,61 @@ Examples
 Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 """
 
+import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
+from typing import Literal
 
 import msgspec
 
 from colonnade.errors import BadInput, BoundsRequired
 
-__all__ = ["Category", "Column", "Level", "Numeric", "Schema"]
+__all__ = ["Category", "Column", "Date", "Indicator", "Level", "Number", "Numeric", "Schema"]
 
 Level = str | bool | int
 LARGEST_DOMAIN = 4096
+MISSING_LEVEL = "missing"
+THOUSANDS = (",", ".", "'", "_", " ", "\u00a0", "\u202f", "\u2019")
+"""What may stand between groups of digits: comma, point, apostrophe, underscore, the spaces, and the typographic apostrophe."""
 
 
-class Numeric(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=True):
-    """A number with public bounds. A value outside them is clipped; a missing one becomes the midpoint.
+class Number(msgspec.Struct, frozen=True):
+    """A column that is coded as one number between public bounds: `Numeric`, `Date` or `Indicator`."""
+
+    @property
+    def low(self) -> float:
+        """The lower bound."""
+        raise NotImplementedError
+
+    @property
+    def high(self) -> float:
+        """The upper bound."""
+        raise NotImplementedError
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are whole numbers."""
+        return True
+
+    @property
+    def fill(self) -> float | None:
+        """The number that a missing value counts as; ``None`` where the schema has no rule for it."""
+        return None
+
+    @property
+    def midpoint(self) -> float:
+        """What a null record has: a person of whom this party has no row."""
+        return self.low / 2 + self.high / 2
+
+    @property
+    def half_range(self) -> float:
+        """How far each bound is from the midpoint: one unit once the bounds are mapped to [−1, 1]."""
+        return self.high / 2 - self.low / 2
+
+
+class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, omit_defaults=True):
+    """A number with public bounds. A value outside them is clipped.
 
     Parameters
     ----------
@@ -32,31 +72,82 @@ class Numeric(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=
         Finite bounds that hold for any data whatever, not the extremes of this table.
     integer
         Whether values are whole numbers (moments need that); others are then rounded.
+    missing
+        The public number that a missing value counts as. Choose it without looking at this table. Without it a table with
+        missing values is refused.
+    indicator
+        Whether a second column goes wherever this one goes: 1 where the value is missing, else 0. Its name is this column's
+        with ``_missing`` after it.
+    na_values
+        What else counts as missing, besides an empty cell: texts such as ``"?"``, numbers such as −999.
+    thousands, decimal
+        How numbers are written as text: what stands between groups of digits (nothing by default), and before the fraction.
 
     Examples
     --------
     >>> Numeric(0, 120).midpoint
     60.0
+    >>> Numeric(0, 1_000_000, missing=0, na_values=["?"], thousands=",")
+    Numeric(0, 1000000, missing=0, na_values=('?',), thousands=',')
     """
 
     lower: float | int | None = None
     upper: float | int | None = None
-    integer: bool = False
+    integer: bool = msgspec.field(default_factory=bool)  # always written: the names of schemas are hashes with it
+    missing: float | int | None = None
+    indicator: bool = False
+    na_values: Sequence[str | float | int] = ()  # kept as a tuple
+    thousands: str | None = None
+    decimal: str = "."
 
     def __post_init__(self) -> None:
-        bounds: tuple[object, ...] = (self.lower, self.upper)
-        for bound in bounds:
+        for name in ("lower", "upper"):
+            bound = getattr(self, name)
             if bound is None:
                 raise BoundsRequired("A numeric column needs a public lower and upper bound.")
-            if isinstance(bound, bool) or not isinstance(bound, Real) or not math.isfinite(float(bound)):
+            if not _is_finite(bound):
                 raise BoundsRequired("The bounds of a numeric column must be finite numbers.")
-        for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if type(bound) not in (int, float):  # a numpy number would not travel
-                msgspec.structs.force_setattr(self, name, int(bound) if isinstance(bound, Integral) else float(bound))  # type: ignore[arg-type]  # checked above
+            msgspec.structs.force_setattr(self, name, _plain_number(bound))
         if not self.low < self.high:
             raise BadInput(
                 f"The lower bound of a column must be below its upper bound: {self.lower!r} is not below {self.upper!r}.",
                 remedy="For example cn.Numeric(0, 120).",
+            )
+        self._check_fill()
+        self._check_text()
+
+    def _check_fill(self) -> None:
+        _require_flags(integer=self.integer, indicator=self.indicator)
+        if self.missing is None:
+            _refuse_lonely_indicator(self.indicator)
+            return
+        if not _is_finite(self.missing) or not self.low <= self.missing <= self.high:
+            raise BadInput(
+                "missing= is the number that a missing value counts as, and lies between the bounds.",
+                remedy=f"For example cn.Numeric({self.lower!r}, {self.upper!r}, missing={self.lower!r}).",
+            )
+        if self.integer and float(self.missing) != math.floor(self.missing):
+            raise BadInput(
+                "missing= of a column of whole numbers is a whole number.",
+                remedy="Choose a whole number between the bounds.",
+            )
+        msgspec.structs.force_setattr(self, "missing", _plain_number(self.missing))
+
+    def _check_text(self) -> None:
+        given: object = self.na_values
+        is_list = isinstance(given, Sequence) and not isinstance(given, str)
+        if not is_list or any(not isinstance(value, str) and not _is_finite(value) for value in self.na_values):
+            raise BadInput(
+                "na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].'
+            )
+        kept = tuple(str(value) if isinstance(value, str) else _plain_number(value) for value in self.na_values)
+        msgspec.structs.force_setattr(self, "na_values", kept)
+        if self.decimal not in (".", ","):
+            raise BadInput('decimal is "." or ",".', remedy='For example decimal="," for 3,50.')
+        if self.thousands is not None and (self.thousands not in THOUSANDS or self.thousands == self.decimal):
+            raise BadInput(
+                "thousands is one sign that stands between groups of digits, and another one than decimal.",
+                remedy='For example thousands="," for 1,234.00, or thousands=".", decimal="," for 1.234,00.',
             )
 
     @property
@@ -70,65 +161,205 @@ class Numeric(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=
         return float(self.upper)  # type: ignore[arg-type]  # checked above
 
     @property
-    def midpoint(self) -> float:
-        """What a missing value becomes."""
-        return self.low / 2 + self.high / 2
+    def whole(self) -> bool:
+        """Whether values are whole numbers."""
+        return self.integer
 
     @property
-    def half_range(self) -> float:
-        """How far each bound is from the midpoint: one unit once the bounds are mapped to [−1, 1]."""
-        return self.high / 2 - self.low / 2
+    def fill(self) -> float | None:
+        """The number that a missing value counts as; ``None`` where the schema has no rule for it."""
+        return None if self.missing is None else float(self.missing)
 
     def __repr__(self) -> str:
-        return f"Numeric({self.lower!r}, {self.upper!r}{', integer=True' if self.integer else ''})"
+        return _written(self, [repr(self.lower), repr(self.upper)], skip=("lower", "upper"))
 
 
-class Category(msgspec.Struct, frozen=True, tag="category", forbid_unknown_fields=True):
-    """One of a public list of levels. A value outside the list is no category at all.
+class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_defaults=True):
+    """A date between two public dates, as the number of days since the first. A date outside is clipped.
+
+    Texts are read as ISO 8601 (``2024-02-29``, also with a time of day, which is dropped). Columns of dates or of time stamps
+    are read as they are.
+
+    Parameters
+    ----------
+    first, last
+        The public bounds, as ISO texts or `datetime.date` objects.
+    missing
+        The public date that a missing one counts as. Without it a table with missing dates is refused.
+    indicator, na_values
+        As in `Numeric`.
+
+    Examples
+    --------
+    >>> Date("2020-01-01", "2024-12-31").high
+    1826.0
+    """
+
+    first: str
+    last: str
+    missing: str | None = None
+    indicator: bool = False
+    na_values: Sequence[str] = ()  # kept as a tuple
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last"):
+            msgspec.structs.force_setattr(self, name, _iso_date(getattr(self, name)))
+        if not self.first < self.last:
+            raise BadInput("The first date of a column must be before its last.", remedy=_DATE_EXAMPLE)
+        _require_flags(indicator=self.indicator)
+        _require_texts(self.na_values)
+        msgspec.structs.force_setattr(self, "na_values", tuple(map(str, self.na_values)))
+        if self.missing is None:
+            _refuse_lonely_indicator(self.indicator)
+            return
+        msgspec.structs.force_setattr(self, "missing", _iso_date(self.missing))
+        if not self.first <= self.missing <= self.last:
+            raise BadInput("missing= is a date between the first and the last.", remedy=f"For example {self.first!r}.")
+
+    @property
+    def low(self) -> float:
+        """Day 0, the first date."""
+        return 0.0
+
+    @property
+    def high(self) -> float:
+        """The number of days from the first date to the last."""
+        return float(self.days(self.last))
+
+    @property
+    def fill(self) -> float | None:
+        """The day that a missing date counts as; ``None`` where the schema has no rule for it."""
+        return None if self.missing is None else float(self.days(self.missing))
+
+    def days(self, day: str) -> int:
+        """Return how many days a date, in ISO form, is after the first."""
+        return (dt.date.fromisoformat(day) - dt.date.fromisoformat(self.first)).days
+
+    def __repr__(self) -> str:
+        return _written(self, [repr(self.first), repr(self.last)], skip=("first", "last"))
+
+
+class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True):
+    """1 where the value of another column is missing, else 0. A schema adds it for a column with ``indicator=True``.
+
+    Parameters
+    ----------
+    of, described
+        The other column, and its description.
+    """
+
+    of: str
+    described: Numeric | Date
+
+    @property
+    def low(self) -> float:
+        """0: the value is there."""
+        return 0.0
+
+    @property
+    def high(self) -> float:
+        """1: it is missing."""
+        return 1.0
+
+    def __repr__(self) -> str:
+        return f"Indicator({self.of!r})"
+
+
+class Category(msgspec.Struct, frozen=True, tag="category", forbid_unknown_fields=True, omit_defaults=True):
+    """One of a public list of levels.
+
+    Parameters
+    ----------
+    levels
+        Texts, whole numbers or booleans: every value that the column may have in any data whatever.
+    missing
+        ``"excluded"``: a person without a value has no level, and is left out of what is counted by this column. ``"level"``: a
+        missing value counts as a further level, ``"missing"``. Without a rule a table with missing values is refused.
+    other
+        The level that a value outside the list counts as: one of the list, or a further one. Without it a table with such
+        values is refused.
+    na_values
+        What else counts as missing, besides an empty cell: texts such as ``"?"``.
 
     Examples
     --------
     >>> Category(["basic", "gold", "platinum"]).size
     3
+    >>> Category(["basic", "gold"], missing="level", other="other").levels
+    ('basic', 'gold', 'other', 'missing')
     """
 
-    levels: Sequence[Level]  # kept as a tuple
+    levels: Sequence[Level]  # kept as a tuple, with the levels that the rules add
+    missing: Literal["excluded", "level"] | None = None
+    other: Level | None = None
+    na_values: Sequence[str] = ()  # kept as a tuple
 
     def __post_init__(self) -> None:
         if isinstance(self.levels, str) or not isinstance(self.levels, Sequence):
             raise BadInput("A category takes a list of levels.", remedy='For example cn.Category(["no", "yes"]).')
-        msgspec.structs.force_setattr(self, "levels", tuple(_plain_level(level) for level in self.levels))
-        if any(not isinstance(level, str | bool | int) for level in self.levels):
+        self._check_rules()
+        named = [_plain_level(level) for level in self.levels]
+        added = [*([] if self.other is None else [self.other]), *([MISSING_LEVEL] if self.missing == "level" else [])]
+        known = {str(level) for level in named}
+        levels = (*named, *(level for level in added if str(level) not in known))
+        msgspec.structs.force_setattr(self, "levels", levels)
+        if any(not isinstance(level, str | bool | int) for level in levels):
             raise BadInput(
                 "The levels of a category are strings, whole numbers or booleans.",
                 remedy='For example cn.Category(["no", "yes"]) or cn.Category([1, 2, 3]).',
             )
-        if not 2 <= len(self.levels) <= LARGEST_DOMAIN:
+        if not 1 <= len(levels) <= LARGEST_DOMAIN:
             raise BadInput(
-                f"A category has between 2 and {LARGEST_DOMAIN} levels, not {len(self.levels)}.",
+                f"A category has between 1 and {LARGEST_DOMAIN} levels, not {len(levels)}.",
                 remedy="Group rare levels together, or describe a number by its bounds: cn.Numeric(0, 120).",
             )
-        if len({str(level) for level in self.levels}) != len(self.levels):
+        if len({str(level) for level in levels}) != len(levels):
             raise BadInput(
                 "The levels of a category must differ, also when written as text.",
                 remedy="Name each level once; 1 and '1' are the same level.",
             )
+        if {str(level) for level in levels} & set(self.na_values):
+            raise BadInput("A level of a category is also among its na_values.", remedy="Leave it out of one of them.")
+
+    def _check_rules(self) -> None:
+        if self.missing not in (None, "excluded", "level"):
+            rules = (
+                '"excluded" leaves people without a value out of counts; "level" counts them as a level of their own.'
+            )
+            raise BadInput('missing= of a category is "excluded" or "level".', remedy=rules)
+        _require_texts(self.na_values)
+        msgspec.structs.force_setattr(self, "na_values", tuple(map(str, self.na_values)))
+        if self.other is not None:
+            msgspec.structs.force_setattr(self, "other", _plain_level(self.other))
 
     @property
     def size(self) -> int:
         """How many levels there are."""
         return len(self.levels)
 
+    @property
+    def excludes(self) -> bool:
+        """Whether a person may have no level here, and is then left out of counts."""
+        return self.missing == "excluded"
+
+    @property
+    def missing_code(self) -> int:
+        """The place of the level that a missing value counts as; −1 for none."""
+        return self._code(MISSING_LEVEL) if self.missing == "level" else -1
+
+    @property
+    def other_code(self) -> int | None:
+        """The place of the level that a value outside the list counts as; ``None`` where the schema has no rule for it."""
+        return None if self.other is None else self._code(str(self.other))
+
+    def _code(self, level: str) -> int:
+        return [str(one) for one in self.levels].index(level)
+
     def __repr__(self) -> str:
-        return f"Category({list(self.levels)!r})"
+        return _written(self, [repr(list(self.levels))], skip=("levels",))
 
 
-def _plain_level(level: Level) -> Level:
-    """Return text as plain text: a numpy string would not travel."""
-    return str(level) if isinstance(level, str) else level
-
-
-Column = Numeric | Category
+Column = Numeric | Category | Date | Indicator
 
 
 class Schema(Mapping[str, Column]):
@@ -137,33 +368,56 @@ class Schema(Mapping[str, Column]):
     Parameters
     ----------
     **columns
-        A `Numeric` or a `Category` for each column that may ever be read; also a single mapping, for names that are not
-        identifiers.
+        A `Numeric`, a `Category` or a `Date` for each column that may ever be read; also a single mapping, for names that are
+        not identifiers. Behind a column with ``indicator=True`` stands its indicator, ``NAME_missing``.
 
     Examples
     --------
-    >>> list(Schema({"zip code": Category(["north", "south"])}, age=Numeric(0, 120)))
-    ['zip code', 'age']
+    >>> list(Schema({"zip code": Category(["north", "south"])}, age=Numeric(0, 120, missing=40, indicator=True)))
+    ['zip code', 'age', 'age_missing']
     """
 
     def __init__(self, mapping: Mapping[str, Column] | None = None, /, **columns: Column) -> None:
-        given = {**(mapping or {}), **columns}
-        self._columns: dict[str, Column] = {
-            str(name) if isinstance(name, str) else name: column for name, column in given.items()
+        given = {
+            str(name) if isinstance(name, str) else name: one for name, one in {**(mapping or {}), **columns}.items()
         }
-        if not self._columns:
+        if not given:
             raise BadInput(
                 "A schema needs at least one column.", remedy="For example cn.Schema(age=cn.Numeric(0, 120))."
             )
-        for name, column in self._columns.items():
+        self._columns: dict[str, Column] = {}
+        for name, column in given.items():
             if not isinstance(name, str) or not name or "=" in name or not name.isprintable():
                 raise BadInput(
                     "A column name is a non-empty printable string without '='.",
                     remedy="Rename the column in the data source, and in the schema.",
                 )
-            if not isinstance(column, Numeric | Category):
+            if not isinstance(column, Numeric | Category | Date | Indicator):
                 raise BoundsRequired(
-                    f"Column {name!r} is described by {type(column).__name__}, not by cn.Numeric or cn.Category."
+                    f"Column {name!r} is described by {type(column).__name__}, not by cn.Numeric, cn.Category or cn.Date."
+                )
+            self._columns.setdefault(name, column)
+            if isinstance(column, Numeric | Date) and column.indicator:
+                self._columns[_indicator_of(name)] = Indicator(name, column)
+        self._check_indicators(given)
+
+    def _check_indicators(self, given: Mapping[str, Column]) -> None:
+        """Refuse a column that has the name of an indicator, and an indicator of no column here."""
+        clash = [name for name, column in given.items() if self._columns[name] != column]
+        if clash:
+            raise BadInput(
+                f"Column {clash[0]!r} has the name of the indicator that another column adds.",
+                remedy="Rename the column in the data source, and in the schema.",
+            )
+        for name, column in self._columns.items():
+            if isinstance(column, Indicator) and (
+                self._columns.get(column.of) != column.described
+                or not column.described.indicator
+                or name != _indicator_of(column.of)
+            ):
+                raise BadInput(
+                    f"Column {name!r} is the indicator of no column here.",
+                    remedy="Describe the other column with indicator=True; its indicator is then added.",
                 )
 
     def __getitem__(self, name: str) -> Column:
@@ -176,4 +430,70 @@ class Schema(Mapping[str, Column]):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        return "Schema(" + ", ".join(f"{name}={column!r}" for name, column in self.items()) + ")"
+        declared = ((name, column) for name, column in self.items() if not isinstance(column, Indicator))
+        return "Schema(" + ", ".join(f"{name}={column!r}" for name, column in declared) + ")"
+
+    def stored(self, name: str) -> str:
+        """Return the column of the data source that a column is read from."""
+        column = self._columns[name]
+        return column.of if isinstance(column, Indicator) else name
+
+
+_DATE_EXAMPLE = 'For example cn.Date("2020-01-01", "2024-12-31").'
+
+
+def _indicator_of(name: str) -> str:
+    return f"{name}_missing"
+
+
+def _plain_level(level: Level) -> Level:
+    """Return text as plain text: a numpy string would not travel."""
+    return str(level) if isinstance(level, str) else level
+
+
+def _plain_number(value: object) -> float | int:
+    """Return a number as Python's own: a numpy number would not travel."""
+    if type(value) is int or type(value) is float:
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)  # type: ignore[arg-type]  # checked to be a number
+
+
+def _is_finite(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
+
+
+def _iso_date(value: object) -> str:
+    """Return a date in ISO form, from a text or a date."""
+    if isinstance(value, dt.datetime):
+        value = value.date()
+    try:
+        return value.isoformat() if isinstance(value, dt.date) else dt.date.fromisoformat(str(value)).isoformat()
+    except ValueError:
+        raise BoundsRequired("A column of dates needs a public first and last date.", remedy=_DATE_EXAMPLE) from None
+
+
+def _require_flags(**flags: object) -> None:
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise BadInput(f"{name} is True or False.", remedy=f"Write {name}=True, or leave it out.")
+
+
+def _require_texts(values: object) -> None:
+    if isinstance(values, str) or not isinstance(values, Sequence) or any(not isinstance(one, str) for one in values):
+        raise BadInput("na_values is a list of texts.", remedy='For example na_values=["?", "NA"].')
+
+
+def _refuse_lonely_indicator(indicator: bool) -> None:
+    if indicator:
+        raise BadInput(
+            "indicator=True needs missing=: the public value that stands where the indicator is 1.",
+            remedy="For example cn.Numeric(0, 120, missing=40, indicator=True).",
+        )
+
+
+def _written(column: msgspec.Struct, first: list[str], *, skip: tuple[str, ...]) -> str:
+    """Return a description as code: its first arguments, and those options that are not the default."""
+    usual = {field.name: field.default for field in msgspec.structs.fields(column)} | {"integer": False}
+    given = [(name, getattr(column, name)) for name in column.__struct_fields__ if name not in skip]
+    options = [f"{name}={value!r}" for name, value in given if value != usual[name]]
+    return f"{type(column).__name__}({', '.join([*first, *options])})"

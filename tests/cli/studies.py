@@ -24,7 +24,7 @@ delta = 1e-6
 data = "bank.csv"
 [parties.bank.columns]
 age = { lower = 18, upper = 95, integer = true }
-segment = { levels = ["basic", "gold"] }
+segment = { levels = ["basic", "gold"], other = "basic" }
 
 [parties.telco]
 data = "telco.parquet"

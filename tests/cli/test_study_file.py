@@ -18,7 +18,7 @@ def test_a_study_file_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert list(study.members) == ["bank", "telco"]
     assert dict(study.members["bank"].schema) == {
         "age": Numeric(18, 95, integer=True),
-        "segment": Category(["basic", "gold"]),
+        "segment": Category(["basic", "gold"], other="basic"),
     }
     (asked,) = study.studies
     assert asked.title == "Segments and plans"
@@ -118,7 +118,7 @@ def test_a_column_without_bounds_is_refused_by_name(tmp_path: Path, column: str)
         ('data = "bank.csv"', "data = []"),
         ("upper = 95", "upper = 17"),
         ("integer = true", "integer = 1"),
-        ('levels = ["basic", "gold"]', 'levels = ["basic"]'),
+        ('levels = ["basic", "gold"]', 'levels = ["basic", "basic"]'),
         ('levels = ["basic", "gold"]', 'levels = "basic"'),
         ('estimator = "PatternCount"', 'estimator = "PaternCount"'),
         ('estimator = "PatternCount"\n', ""),

@@ -8,7 +8,8 @@ from sklearn.metrics import roc_auc_score
 
 from colonnade.datasets.synthetic import Federated, gaussian_mixture, public_generator, three_organisations
 from colonnade.errors import BadInput
-from colonnade.party.table.private_table import PrivateTable, require_plausible
+from colonnade.party.table.checking import check_table
+from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import common_order, read_ids
 from colonnade.party.table.sources import Source
 from colonnade.schema import Category, Numeric
@@ -49,7 +50,7 @@ def test_the_schemas_describe_the_columns(data: Federated) -> None:
         frame, schema = organisation.frame, organisation.schema
         assert list(frame.columns) == ["person_id", *schema]
         assert not frame.isna().any().any()
-        require_plausible(Source(frame), schema)
+        check_table(Source(frame), schema).refuse()
         for name, column in schema.items():
             if isinstance(column, Category):
                 assert set(frame[name]) == set(column.levels)

@@ -63,7 +63,8 @@ def test_missing_values_and_levels_of_two_are_the_parties_business():
     tables = frames(400)
     tables["telco"] = tables["telco"].astype(object)
     tables["telco"].loc[:50, ["plan", "bill"]] = None
-    with federation(tables) as f:
+    telco = cn.Schema(plan=cn.Category(["prepaid", "standard"], missing="excluded"), bill=cn.Numeric(0, 200, missing=0))
+    with federation(tables, {**SCHEMAS, "telco": telco}) as f:
         model = cn.LinearRegression("bank.age", method="functional", epsilon=5_000.0).fit(f)
     names = list(model.feature_names_in_)
     one, other = (model.coef_[names.index(f"telco.plan={level}")] for level in ("prepaid", "standard"))

@@ -13,6 +13,7 @@ from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.transport.direct import Recorded
+from tests import kit
 from tests.estimators.clustering_samples import coded, federated, groups, joined, loss, split
 from tests.federations import federation, frames
 
@@ -269,7 +270,7 @@ def record(tables, method, released, monkeypatch):
 
         monkeypatch.setattr(statistic, "compute", watched)
     monkeypatch.setattr(LocalClustering, "release", fixed)
-    with federated(tables) as f:
+    with kit.zeroed_out(), federated(tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         cn.KMeans(3, method=method, n_local_clusters=3, epsilon=2.0).fit(f)
     monkeypatch.undo()
@@ -298,12 +299,12 @@ def test_a_person_removed_changes_one_category_given_the_same_centres(method, pe
             assert after[columns][person] == -1
 
 
-def test_people_whose_values_are_all_missing_are_in_no_cell_and_half_missing_ones_are():
+def test_people_without_a_record_at_a_party_are_in_no_cell_and_half_missing_ones_are():
     points = groups("missing", people=400, width=4)
     tables = split(points, 2)
     tables["party0"].loc[:99, ["x0", "x2"]] = np.nan
     tables["party1"].loc[50:149, "x1"] = np.nan
-    with federated(tables, epsilon=1_000) as f:
+    with kit.zeroed_out(), federated(tables, epsilon=1_000) as f:
         study = cn.KMeans(2, n_local_clusters=3, epsilon=500.0).fit(f)
     assert study.grid_weights_.sum() == pytest.approx(300, abs=2)
 

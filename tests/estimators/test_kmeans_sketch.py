@@ -9,6 +9,7 @@ import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Conclude, Posted, Refused, Released
 from colonnade.transport.direct import Recorded
+from tests import kit
 from tests.estimators.clustering_samples import federated, groups, joined, loss, split
 from tests.estimators.test_kmeans import best_loss, blank, exchange, neighbours
 
@@ -60,7 +61,7 @@ def test_eight_parties_with_eight_local_clusters_work():
 def test_people_without_a_record_at_a_party_are_in_no_cell():
     tables = split(groups("missing", people=6_000, width=4), 2)
     tables["party0"].loc[:1_999, ["x0", "x2"]] = np.nan
-    with federated(tables, epsilon=1_000) as f:
+    with kit.zeroed_out(), federated(tables, epsilon=1_000) as f:
         study = cn.KMeans(2, method="sketch", n_local_clusters=3, epsilon=50.0, delta=1e-5).fit(f)
     assert study.grid_weights_.sum() == pytest.approx(4_000, abs=500)
 
@@ -198,7 +199,7 @@ def record(tables, released, monkeypatch):
 
     monkeypatch.setattr(PrivateMembershipSketches, "compute", watched)
     monkeypatch.setattr(LocalClustering, "release", fixed)
-    with federated(tables) as f:
+    with kit.zeroed_out(), federated(tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         cn.KMeans(3, n_local_clusters=3, **SKETCH).fit(f)
     monkeypatch.undo()

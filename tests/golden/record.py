@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests import kit
 from tests.golden import recorder
 from tests.golden.studies import STUDIES
 from tests.golden.summary import differences, learned
@@ -26,7 +27,7 @@ def run(name: str, *, freeze: bool) -> dict[str, Any]:
         with recorder.frozen(name):
             return run(name, freeze=False)
     open_, study = STUDIES[name]
-    with recorder.seeded(), open_() as federation:
+    with recorder.seeded(), kit.zeroed_out(), open_() as federation:  # recorded when missing values needed no rule
         watching = recorder.watch(federation)
         results = study(federation)
     return {

@@ -16,8 +16,8 @@ from tests.federations import TEST_KEY
 from tests.party.test_gate import gate_of
 
 SCHEMA = cn.Schema(
-    kind=cn.Category(["a", "b", "c"]),
-    many=cn.Category(list(range(40))),
+    kind=cn.Category(["a", "b", "c"], missing="excluded"),
+    many=cn.Category(list(range(39)), other=39),
     visits=cn.Numeric(0, 20, integer=True),
 )
 STUDIES = {

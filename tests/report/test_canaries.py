@@ -53,7 +53,9 @@ def _tables() -> dict[str, pd.DataFrame]:
 
 SCHEMAS = {
     "bank": cn.Schema(
-        age=cn.Numeric(18, 95), segment=cn.Category(["basic", "gold", "top"]), default=cn.Category(["no", "yes"])
+        age=cn.Numeric(18, 95, missing=40),
+        segment=cn.Category(["basic", "gold", "top"], other="top"),
+        default=cn.Category(["no", "yes"]),
     ),
     "telco": cn.Schema(bill=cn.Numeric(0, 200), plan=cn.Category(["pre", "post"])),
     "insurer": cn.Schema(claims=cn.Numeric(0, 12, integer=True), late=cn.Numeric(0, 12, integer=True)),
@@ -62,7 +64,8 @@ SCHEMAS = {
 
 def _federation(tables: dict[str, pd.DataFrame] | None = None, **options: Any) -> cn.Federation:
     tables = tables or _tables()
-    parties = {name: cn.Party(tables[name], schema=SCHEMAS[name]) for name in SCHEMAS}
+    schemas = SCHEMAS | options.pop("schemas", {})
+    parties = {name: cn.Party(tables[name], schema=schemas[name]) for name in schemas}
     budget = options.pop("budget", cn.Budget(epsilon=200.0, delta=1e-5))
     return cn.Federation.simulate(
         parties, id="person", budget=budget, test_key=b"canary key " * 2 + b"0123456789", **options
@@ -182,14 +185,17 @@ def _twice(frame: pd.DataFrame) -> pd.DataFrame:
 
 REFUSALS: dict[str, Callable[[], object]] = {
     "two rows of one person": lambda: _federation(_with("bank", _twice)),
+    "values without a rule": lambda: _federation(
+        schemas={"bank": cn.Schema(age=cn.Numeric(18, 95), segment=cn.Category(["basic", "gold", "top"]))}
+    ),
     "text in a column of numbers": lambda: cn.PCA(1, columns=COLUMNS, **GAUSSIAN).fit(
         _federation(_with("bank", lambda frame: frame.assign(age=WORD)))
     ),
     "numbers in a column of levels": lambda: cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(
-        _federation(_with("bank", lambda frame: frame.assign(segment=float(NUMBERS[0]))))
+        _federation(_with("bank", lambda frame: frame.assign(default=float(NUMBERS[0]))))
     ),
     "lists in a column": lambda: cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(
-        _federation(_with("bank", lambda frame: frame.assign(segment=[[WORD]] * PEOPLE)))
+        _federation(_with("bank", lambda frame: frame.assign(default=[[WORD]] * PEOPLE)))
     ),
     "a missing id column": lambda: _federation(_with("telco", lambda frame: frame.drop(columns="person"))),
     "a missing column": lambda: _federation(_with("telco", lambda frame: frame.drop(columns="bill"))),

@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coding.cells import CategoryEncoder, NumericEncoder, flatten, numbers_in
+from colonnade.coding.cells import CategoryEncoder
+from colonnade.coding.numbers import NumericEncoder
 from colonnade.party.steps import parts as coding
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 from colonnade.party.table import row_order as alignment
@@ -37,7 +38,7 @@ def _drops_the_missing(honest, self, table):
 
 
 def _passes_nan(self, column):
-    return self._bounded(np.array(numbers_in(flatten(column)), dtype=np.float64))
+    return self._bounded(np.array(self.read(column).numbers, dtype=np.float64))
 
 
 def _scales_by_the_data(honest, self, column):

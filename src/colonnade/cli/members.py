@@ -16,6 +16,7 @@ from colonnade.errors import BadInput
 __all__ = [
     "card",
     "check",
+    "check_table",
     "federation",
     "init_federation",
     "init_party",
@@ -120,6 +121,26 @@ def card(folder: Folder) -> None:
     from colonnade.service.party_folder import PartyFolder
 
     screen.line(PartyFolder(folder).card_text())
+
+
+@party.command("check")
+def check_table(
+    folder: Folder,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Another table, that would take its place."),
+    ] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Also write the table to this file, as a page.")] = None,
+) -> None:
+    """Show what in the table does not fit schema.toml: for its owner alone. Exit 1 if the table would be refused."""
+    from colonnade.service.party_folder import PartyFolder
+
+    found = PartyFolder(folder).check(files or ())
+    screen.line(str(found))
+    if page is not None:
+        page.write_text(found.to_html(), encoding="utf-8")
+        screen.line(f"written: {page} (exact counts: keep it to yourself)")
+    raise typer.Exit(0 if found.fits else 1)
 
 
 @party.command()

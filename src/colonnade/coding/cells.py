@@ -2,18 +2,18 @@
 
 A party's table and `predict` call these functions; an exported model follows the same spellings and patterns. Every function maps
 a value by itself: what one person's cell becomes never depends on another person's cell. That bounds one person's influence on a
-statistic, so it is the one rule of this module. A category is found by how a value is *spelled* (`spelling`), because the same
-level arrives as text from a CSV file, as a float where pandas met a null, and as a boolean from parquet. Text in a column of
-numbers is read as a number, ``"true"`` as 1 and ``"false"`` as 0. A cell that matches nothing is missing, never an error.
+statistic, so it is the one rule of this package. A category is found by how a value is *spelled* (`colonnade.coding.arrays`),
+because the same level arrives as text from a CSV file, as a float where pandas met a null, and as a boolean from parquet. Numbers
+and dates are read in `colonnade.coding.numbers`.
+
+A cell that is empty, or cannot be read, counts as missing, and the schema says what that means. Where the schema has no rule, it
+is coded like a null record. A party whose table has such cells refuses it when its owner opens it
+(`colonnade.party.table.checking`); a frame that is scored has nobody to ask.
 """
 
-import datetime as dt
-import math
 import re
-from collections.abc import Callable, Iterable
-from decimal import Decimal
-from numbers import Integral, Real
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -21,74 +21,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Category, Column, Level, Numeric
+from colonnade.coding.arrays import flatten, is_text, pandas_kind, pandas_reader, places_of, spelled_number, texts_of
+from colonnade.coding.numbers import NUMBER, DateEncoder, IndicatorEncoder, NumericEncoder
+from colonnade.errors import SchemaMismatch
+from colonnade.schema import Category, Column, Date, Indicator, Level, Numeric
 
 __all__ = [
     "MISSING",
-    "NUMBER",
     "CategoryEncoder",
+    "CategoryReading",
     "Encoder",
-    "NumericEncoder",
     "encoded",
     "encoder_for",
-    "flatten",
-    "is_text",
-    "number_bounds",
-    "numbers_in",
-    "pandas_kind",
-    "pandas_reader",
     "require_type",
     "spelled_floats",
     "spelled_wholes",
-    "spelling",
     "spellings",
 ]
 
 MISSING = -1
+"""The code of a person without a level."""
 
-NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)(\.0)?")
 TRUTH = {"false": ("False", "false", "FALSE"), "true": ("True", "true", "TRUE")}
-
-
-def flatten(column: Any) -> Any:
-    """Return a column as one array of a type that the compute functions know."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    # Views are a young type that few compute functions accept; the class is absent from older releases of Arrow.
-    return array.cast(pa.large_string()) if str(array.type) == "string_view" else array
-
-
-def spelling(value: object) -> str | None:
-    """Write one value as text, the same for 1, 1.0 and Decimal(1); ``None`` when it is missing or cannot be spelled.
-
-    Examples
-    --------
-    >>> [spelling(value) for value in (1, 1.0, True, "gold", float("nan"), [])]
-    ['1', '1', 'True', 'gold', None, None]
-    """
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
-        return value.isoformat()
-    try:
-        return _spelled_number(value)
-    except (ArithmeticError, ValueError):  # a signalling NaN, or more digits than Python will write
-        return None
-
-
-def _spelled_number(value: object) -> str | None:
-    # Plain int and float first: asking the abstract classes takes ten times as long.
-    if isinstance(value, int) or (not isinstance(value, float) and isinstance(value, Integral)):
-        return str(int(value))
-    if not isinstance(value, float | Decimal | Real):
-        return None
-    number = float(value)
-    if math.isnan(number):
-        return None
-    return str(int(number)) if number.is_integer() else repr(number)
+UNKNOWN, EMPTY = -1, -2
+"""What the cells of a category say besides their levels: a value outside the list, or nothing."""
 
 
 def _other_spellings(level: Level) -> Iterable[str]:
@@ -121,7 +78,7 @@ def spellings(column: Category) -> dict[str, int]:
 def spelled_floats(codes: dict[str, int]) -> dict[float, int]:
     """Return the spellings that are exactly how a float would be spelled: a float column matches these, as numbers."""
     numbers = {text: float(text) for text in codes if re.fullmatch(NUMBER, text, re.ASCII)}
-    return {number: codes[text] for text, number in numbers.items() if _spelled_number(number) == text}
+    return {number: codes[text] for text, number in numbers.items() if spelled_number(number) == text}
 
 
 def spelled_wholes(codes: dict[str, int]) -> dict[int, int]:
@@ -129,37 +86,74 @@ def spelled_wholes(codes: dict[str, int]) -> dict[int, int]:
     return {int(text): code for text, code in codes.items() if _is_whole(text)}
 
 
+class CategoryReading(NamedTuple):
+    """What the cells of a category say.
+
+    Parameters
+    ----------
+    codes
+        The places of their levels; negative where there is none.
+    empty
+        Where a cell says nothing: it is null, or an empty text, or one of the column's ``na_values``.
+    """
+
+    codes: NDArray[np.int32]
+    empty: NDArray[np.bool_]
+
+
 class CategoryEncoder:
-    """Codes 0, 1, … for the levels of a category; −1 for a missing value and for one outside the schema."""
+    """Codes 0, 1, … for the levels of a category; −1 for a person without one."""
 
     dtype = np.dtype(np.int32)
-    missing: float = MISSING
+    null: float = MISSING
 
     def __init__(self, column: Category) -> None:
-        self._spellings = spellings(column)
+        found = spellings(column)
+        nothing = {text: EMPTY for text in ("", *column.na_values) if text not in found}
+        self._spellings = found | nothing
         self._floats = spelled_floats(self._spellings)
         self._whole = spelled_wholes(self._spellings)
+        self._declared = column.missing is not None
+        self._missing = column.missing_code
+        self._other = column.missing_code if column.other_code is None else column.other_code
 
     def __call__(self, column: Any) -> NDArray[np.int32]:
         """Encode one array."""
-        array = flatten(column)
+        codes = self._look_up(flatten(column))
+        codes[codes == UNKNOWN] = self._other
+        codes[codes == EMPTY] = self._missing
+        return codes
+
+    def read(self, column: Any) -> CategoryReading:
+        """Return what the cells of one array say."""
+        codes = self._look_up(flatten(column))
+        return CategoryReading(codes, codes == EMPTY)
+
+    def present(self, column: Any) -> NDArray[np.bool_]:
+        """Return where there is a level, or a rule for its absence."""
+        return np.asarray((self(column) != MISSING) | self._declared)
+
+    def _look_up(self, array: Any) -> NDArray[np.int32]:
         kind = array.type
         if pa.types.is_dictionary(kind):
             return self._by_index(flatten(array.dictionary), array.indices)
         if pa.types.is_null(kind):
-            return np.full(len(array), MISSING, dtype=np.int32)
+            return np.full(len(array), EMPTY, dtype=np.int32)
         if pa.types.is_boolean(kind):
             return self._by_index(pa.array(["False", "True"]), array.cast(pa.uint8()))
         if pa.types.is_integer(kind):
             return _look_up(array, _within(self._whole, kind))
         if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             # Adding zero turns −0.0 into 0.0, which a hash table would otherwise take for another number.
-            return _look_up(pc.add(array.cast(pa.float64(), safe=False), 0.0), self._floats)
-        return _look_up(array.cast(pa.string()) if pa.types.is_date(kind) else array, self._spellings)
+            numbers = pc.add(array.cast(pa.float64(), safe=False), 0.0)
+            codes = _look_up(numbers, self._floats)
+            codes[np.isnan(numbers.to_numpy(zero_copy_only=False))] = EMPTY
+            return codes
+        return _look_up(array.cast(pa.string()) if pa.types.is_date(kind) else texts_of(array), self._spellings)
 
     def _by_index(self, values: Any, indices: Any) -> NDArray[np.int32]:
-        codes = np.append(self(values), np.int32(MISSING))
-        return codes[_filled(indices, len(values))]
+        codes = np.append(self._look_up(values), np.int32(EMPTY))
+        return codes[places_of(indices, len(values))]
 
 
 def _is_whole(text: str) -> bool:
@@ -172,154 +166,56 @@ def _within(codes: dict[int, int], kind: Any) -> dict[int, int]:
     return {number: code for number, code in codes.items() if limits.min <= number <= limits.max}
 
 
-def _filled(indices: Any, missing: int) -> NDArray[np.int64]:
-    return cast("NDArray[np.int64]", indices.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False))
-
-
 def _look_up(array: Any, codes: dict[Any, int]) -> NDArray[np.int32]:
     found = pc.index_in(array, value_set=pa.array(list(codes), type=array.type))
-    table = np.array([*codes.values(), MISSING], dtype=np.int32)
-    return cast("NDArray[np.int32]", table[found.fill_null(len(codes)).to_numpy(zero_copy_only=False)])
+    table = np.array([*codes.values(), UNKNOWN], dtype=np.int32)
+    looked_up = table[found.fill_null(len(codes)).to_numpy(zero_copy_only=False)]
+    looked_up[array.is_null().to_numpy(zero_copy_only=False)] = EMPTY
+    return cast("NDArray[np.int32]", looked_up)
 
 
-def number_bounds(column: Numeric) -> tuple[float, float]:
-    """Return what a number is clipped to: the public bounds, or the whole numbers next to them inside."""
-    if not column.integer:
-        return column.low, column.high
-    low, high = float(math.ceil(column.low)), float(math.floor(column.high))
-    if low > high:
-        raise BadInput(
-            "There is no whole number between the bounds of an integer column.",
-            remedy="Widen the bounds, or leave integer=True out of cn.Numeric.",
-        )
-    return low, high
-
-
-class NumericEncoder:
-    """Numbers within the bounds: clipped, whole where the schema says so, and the exact midpoint where missing."""
-
-    dtype = np.dtype(np.float64)
-
-    def __init__(self, column: Numeric) -> None:
-        self._integer = column.integer
-        self._low, self._high = number_bounds(column)
-        # Not rounded, also where the numbers are whole: a null record is coded as exactly 0, the midpoint, or it would
-        # contribute to sums and products and cost more than accounting for zero-out says.
-        self.missing = column.midpoint
-
-    def __call__(self, column: Any) -> NDArray[np.float64]:
-        """Encode one array."""
-        numbers = np.array(numbers_in(flatten(column)), dtype=np.float64)
-        absent = np.isnan(numbers)
-        bounded = self._bounded(numbers)
-        bounded[absent] = self.missing
-        return bounded
-
-    def _bounded(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self._integer:
-            np.rint(numbers, out=numbers)
-        return np.clip(numbers, self._low, self._high, out=numbers)
-
-
-def numbers_in(array: Any) -> NDArray[np.float64]:
-    """Return an array as float64, NaN where there is no number."""
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        values = np.append(numbers_in(flatten(array.dictionary)), np.nan)
-        return cast("NDArray[np.float64]", values[_filled(array.indices, len(values) - 1)])
-    if pa.types.is_null(kind):
-        return np.full(len(array), np.nan)
-    if is_text(kind):
-        array = _parsed(array)
-    elif pa.types.is_boolean(kind):
-        array = array.cast(pa.uint8())
-    # safe=False: a whole number beyond 2**53 is rounded to a float, not refused because of its value.
-    return cast("NDArray[np.float64]", array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-
-
-def _parsed(text: Any) -> Any:
-    """Numbers written as text. A pattern is checked cell by cell first: one failed cast would fail the whole column."""
-    trimmed = pc.ascii_trim_whitespace(text)
-    written = pc.if_else(pc.match_substring_regex(trimmed, pattern=NUMBER), trimmed, pa.scalar(None, type=text.type))
-    numbers = pc.ascii_ltrim(written, characters="+").cast(pa.float64())
-    truth = pc.index_in(pc.ascii_lower(trimmed), value_set=pa.array(["false", "true"], type=text.type))
-    return pc.coalesce(numbers, truth.cast(pa.float64()))
-
-
-Encoder = CategoryEncoder | NumericEncoder
+Encoder = CategoryEncoder | NumericEncoder | IndicatorEncoder
 
 
 def encoder_for(column: Column) -> Encoder:
     """Return what encodes a column of this public description."""
-    return CategoryEncoder(column) if isinstance(column, Category) else NumericEncoder(column)
-
-
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type holds text, or a dictionary of texts."""
-    return str(_plain(kind)) in {"string", "large_string", "string_view"}
-
-
-def _plain(kind: Any) -> Any:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    if isinstance(column, Category):
+        return CategoryEncoder(column)
+    if isinstance(column, Indicator):
+        return IndicatorEncoder(column)
+    return DateEncoder(column) if isinstance(column, Date) else NumericEncoder(column)
 
 
 def _is_number(kind: Any) -> bool:
-    tests: tuple[Callable[[Any], bool], ...] = (
-        pa.types.is_boolean,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_null,
-    )
+    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     return any(test(kind) for test in tests)
 
 
 def require_type(name: str, column: Column, kind: Any) -> None:
     """Refuse a column whose stored type cannot be what its schema says; ``None`` is text of no declared type."""
-    if kind is None:
+    described = column.described if isinstance(column, Indicator) else column
+    plain = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
+    if plain is None or is_text(plain) or pa.types.is_null(plain):
         return
-    plain = _plain(kind)
-    if _is_number(plain) or (isinstance(column, Category) and (is_text(plain) or pa.types.is_date(plain))):
+    is_date = pa.types.is_date(plain)
+    fits = {
+        Numeric: _is_number(plain),
+        Category: _is_number(plain) or is_date,
+        Date: is_date or pa.types.is_timestamp(plain),
+    }
+    if fits[type(described)]:
         return
-    expected = "cn.Numeric needs numbers" if isinstance(column, Numeric) else "cn.Category needs text or whole numbers"
+    expected = {
+        Numeric: "cn.Numeric needs numbers",
+        Category: "cn.Category needs text or whole numbers",
+        Date: "cn.Date needs dates",
+    }[type(described)]
     # The head of the type's name is enough: the whole may spell out the names of nested fields.
-    stored = "text" if is_text(plain) else "the type " + re.split(r"[<\[(]", str(plain))[0]
+    stored = re.split(r"[<\[(]", str(plain))[0]
     raise SchemaMismatch(
-        f"Column {name!r} holds {stored}, but {expected}.",
+        f"Column {name!r} holds the type {stored}, but {expected}.",
         remedy="Convert the column in the data source, or describe it as what it is.",
     )
-
-
-# Columns of a pandas frame --------------------------------------------------------------------------------------------------
-
-
-def pandas_kind(values: pd.Series, *, look: bool) -> Any:
-    """Return the Arrow type of a column; ``None`` for Python objects, which are text of no declared type.
-
-    Parameters
-    ----------
-    values
-        The column.
-    look
-        Whether Python objects that are all text count as text.
-    """
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return pandas_kind(values.cat.categories.to_series(), look=look)
-    if values.dtype == object:
-        return pa.large_string() if look and _all_text(values) else None
-    return pa.array(values.iloc[:0], from_pandas=True).type
-
-
-def pandas_reader(values: pd.Series) -> Callable[[int, int], Any]:
-    """Return what turns rows ``start`` to ``stop`` of a column into an Arrow array."""
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        categories = values.cat.categories.to_series()
-        levels = flatten(pandas_reader(categories)(0, len(categories)))
-        codes = values.cat.codes.to_numpy()
-        return lambda start, stop: _dictionary(codes[start:stop], levels)
-    if values.dtype == object:
-        return lambda start, stop: _objects(values.iloc[start:stop])
-    return lambda start, stop: flatten(pa.array(values.iloc[start:stop], from_pandas=True))
 
 
 def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
@@ -332,22 +228,5 @@ def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
         kind, cells = pandas_kind(dense, look=False), pandas_reader(dense)(0, len(dense))
     except (pa.ArrowException, TypeError, ValueError):
         raise SchemaMismatch(f"Column {name!r} of the frame cannot be read.") from None
-    if kind is not None and not is_text(kind):
-        require_type(name, column, kind)
+    require_type(name, column, kind)
     return encoder_for(column)(cells)
-
-
-def _all_text(values: pd.Series) -> bool:
-    return pd.api.types.infer_dtype(values, skipna=True) == "string"
-
-
-def _dictionary(codes: NDArray[Any], levels: Any) -> Any:
-    indices: Any = pa.array(codes, mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, levels)
-
-
-def _objects(values: pd.Series) -> Any:
-    """Python objects as text, each spelled by itself; the fast way is taken only where it gives the same text."""
-    if _all_text(values):
-        return pa.array(values, type=pa.large_string(), from_pandas=True)
-    return pa.array([spelling(value) for value in values], type=pa.large_string())

@@ -4,9 +4,10 @@ A name is ``"party.column"``, read and written in one place. It may arrive as an
 leaves is plain ``str``, because messages, plans and files hold nothing else.
 
 A *feature* is one coded column: a number mapped from its bounds to [−1, 1], or the indicator of one level. The order is that of
-the columns given: parties as in the federation, then schema order, all levels of a category. A missing number is the midpoint of
-its bounds, so it is coded as 0; a missing level is 0 in every indicator. A category of two levels may be coded as one *sign*
-instead: −1 for the first level, +1 for the second, 0 if missing.
+the columns given: parties as in the federation, then schema order, all levels of a category. A null record has the midpoint of
+every number, so it is coded as 0, and is 0 in every indicator. A missing number is what the schema declares. A missing level is
+0 in every indicator, unless the schema makes it a level of its own. A category of two levels may be coded as one *sign* instead:
+−1 for the first level, +1 for the second, 0 for none.
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.schema import Category, Column, Numeric
+from colonnade.schema import Category, Column, Indicator, Number, Numeric
 
 __all__ = [
     "INTERCEPT",
@@ -33,13 +34,16 @@ __all__ = [
     "consecutive_places",
     "features_of",
     "half_widths",
+    "indicated",
     "parties_of",
     "places_beside_constant",
     "plain_name",
     "plain_names",
+    "shares_of_present",
     "to_coded_units",
     "to_own_units",
     "to_unit_range",
+    "with_indicators",
 ]
 
 
@@ -129,6 +133,33 @@ def columns_at(party: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.column for name in map(ColumnName.of, names) if name.party == party)
 
 
+def with_indicators(names: Sequence[str] | None, available: Mapping[str, Column]) -> list[str]:
+    """Return columns with their indicators: one whose schema says ``indicator=True`` brings its indicator along.
+
+    Parameters
+    ----------
+    names
+        The columns that a study names; ``None`` for all.
+    available
+        All columns, by ``"party.column"``.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Schema
+    >>> schema = Schema(age=Numeric(18, 95, missing=40, indicator=True))
+    >>> with_indicators(["bank.age"], {f"bank.{name}": column for name, column in schema.items()})
+    ['bank.age', 'bank.age_missing']
+    """
+    named = list(available) if names is None else plain_names(names)
+    found = {name: indicated(name, column) for name, column in available.items()}
+    return [*named, *(name for name, of in found.items() if of in named and name not in named)]
+
+
+def indicated(name: str, column: Column) -> str | None:
+    """Return the column that an indicator is about; ``None`` for any other column."""
+    return str(ColumnName(ColumnName.of(name).party, column.of)) if isinstance(column, Indicator) else None
+
+
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
@@ -145,7 +176,7 @@ class Feature:
         The column it codes.
     kind
         ``"intercept"`` (always 1), ``"numeric"``, ``"level"`` (an indicator) or ``"sign"`` (−1 for the first of two
-        levels, +1 for the second, 0 for a missing value).
+        levels, +1 for the second, 0 for none).
     low, high
         The public bounds of a numeric column; what is no number has one coded unit in its own unit.
     levels
@@ -185,7 +216,7 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
     Parameters
     ----------
     columns
-        ``"party.column"`` to its `Numeric` or `Category`, in the order of the federation.
+        ``"party.column"`` to its public description, in the order of the federation.
     signed
         Two-level categories to code as one ±1 column, such as the target of a binary logistic regression.
 
@@ -207,7 +238,7 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
 
 
 def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
-    if isinstance(column, Numeric):
+    if isinstance(column, Number):
         if signed:
             raise BadInput(
                 f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.",
@@ -259,7 +290,7 @@ def places_beside_constant(parties: Sequence[str], widths: Sequence[int]) -> dic
 # Values ----------------------------------------------------------------------------------------------------------------------
 
 
-def to_unit_range(values: NDArray[Any], column: Numeric) -> Array:
+def to_unit_range(values: NDArray[Any], column: Number) -> Array:
     """Map numbers from their bounds to [−1, 1]."""
     return np.asarray((values - column.midpoint) / column.half_range)
 
@@ -274,7 +305,7 @@ def coded_block(cells: NDArray[Any], column: Column) -> Array:
     column
         Which of the two, and its public description.
     """
-    if isinstance(column, Numeric):
+    if isinstance(column, Number):
         return to_unit_range(cells, column)[None]
     return np.asarray(cells == np.arange(column.size)[:, None], dtype=np.float64)
 
@@ -287,6 +318,20 @@ def to_own_units(coded: Array, features: Sequence[Feature]) -> Array:
 def to_coded_units(own: Array, features: Sequence[Feature]) -> Array:
     """Map values in own units to [−1, 1], one feature per column; an indicator stays a share between 0 and 1."""
     return np.asarray((own - centres(features)) / half_widths(features))
+
+
+def shares_of_present(means: Array, features: Sequence[Feature], columns: Mapping[str, Column]) -> Array:
+    """Return means in own units, with the levels of a category that leaves people out as shares of those who have one.
+
+    How many these are is private. The sum over its levels estimates it, and the shares are divided by that.
+    """
+    shares = np.array(means)
+    for name, column in columns.items():
+        places = [place for place, feature in enumerate(features) if feature.column == name]
+        if isinstance(column, Category) and column.excludes and len(places) == column.size:
+            present = float(shares[places].sum())
+            shares[places] /= present if present > 0 else 1.0
+    return shares
 
 
 def centres(features: Sequence[Feature]) -> Array:

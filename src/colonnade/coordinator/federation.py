@@ -8,7 +8,7 @@ from typing import Literal, Self, TypeVar, cast, overload
 
 import pandas as pd
 
-from colonnade.coding.columns import ColumnName, plain_names
+from colonnade.coding.columns import ColumnName, plain_names, with_indicators
 from colonnade.coordinator import driver
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
@@ -441,7 +441,7 @@ class Federation:
         repeat
             A higher number is a new draw at a new price.
         """
-        described = self.describe(columns)
+        described = self.describe(with_indicators(columns, self.describe()))
         kind = UnionRelease if self.union else GramRelease
         algorithm = kind(described, Price.of(epsilon, delta), tuple(signed), noise, scale, row_norms)
         plan = self.plan(

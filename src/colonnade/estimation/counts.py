@@ -4,9 +4,10 @@
 (1[k in report] - q_j)/(p_j - q_j)`` has mean 1 for the true category and 0 for every other. The parties' coins are
 independent, so the product over parties has mean 1 in the person's true cell and 0 elsewhere, and its sum over people is an
 unbiased table of counts. Where a report can only take few values, people are tabulated by their reports first and the table
-is decoded along each axis; otherwise rows are multiplied in blocks. A null record reports as a uniformly random category, so
-it adds 1/K to each category in expectation and the total stays the number of people. The variance is that of the reports,
-given which category was drawn for it.
+is decoded along each axis; otherwise rows are multiplied in blocks. A category that leaves people out has one more cell here,
+for them (`colonnade.steps.local.report_cells`); the caller cuts it off. Where there is none, a null record reports as a
+uniformly random category, so it adds 1/K to each category in expectation and the total stays the number of people. The
+variance is that of the reports, given which category was drawn for it.
 
 *Projection.* The paper clips at zero, which inflates the total. The Euclidean projection treats all directions alike,
 although the noise does not: a margin of the table is known far better than a cell (for v parties by a factor of about
@@ -261,8 +262,17 @@ def shrink_interactions(estimate: Floats, total: int, channels: Sequence[Channel
     return baseline + _components(excess)
 
 
-def independent_counts(margins: Sequence[Floats], total: float) -> Floats:
-    """Return the table of counts that has these margins, each projected onto the total first, and no interaction.
+def independent_counts(margins: Sequence[Floats], total: float, present: Sequence[float] | None = None) -> Floats:
+    """Return the table of counts that has these margins, each projected onto its own total first, and no interaction.
+
+    Parameters
+    ----------
+    margins
+        Noisy counts, one vector per party.
+    total
+        The number of people.
+    present
+        How many of them each margin counts; all of them by default. Who is left out is taken to be independent too.
 
     Examples
     --------
@@ -272,8 +282,8 @@ def independent_counts(margins: Sequence[Floats], total: float) -> Floats:
     if not margins:
         raise BadInput("A table has at least one margin.")
     table = np.asarray(float(total))
-    for margin in margins:
-        share = project_to_simplex(np.asarray(margin, dtype=np.float64), total) / (total or 1)
+    for margin, own in zip(margins, present or [total] * len(margins), strict=True):
+        share = project_to_simplex(np.asarray(margin, dtype=np.float64), own) / (total or 1)
         table = np.multiply.outer(table, share)
     return table
 

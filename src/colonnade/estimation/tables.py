@@ -81,17 +81,27 @@ def consistent_tables(tables: NoisyTables, total: float) -> NoisyTables:
     return NoisyTables(tables.sizes, projected, tables.variances)
 
 
-def plausible_total(tables: NoisyTables, people: int) -> float:
-    """Return the number of people, or the tables' own total where they contradict it.
+def plausible_total(tables: NoisyTables, people: int, *, leaves_out: bool = False) -> float:
+    """Return the number of people that the tables count.
 
-    A person with a missing value is in no cell, so tables may add up to less than the public number of people. The
-    noise decides: a shortfall of more than 4 standard errors is believed.
+    Parameters
+    ----------
+    tables
+        As they were opened.
+    people
+        The public number of people.
+    leaves_out
+        Whether a category leaves people out. Their number is private then, and so is the number of the others: the tables' own
+        total estimates it. Otherwise only null records are in no cell, and the noise decides: a shortfall of more than 4
+        standard errors is believed.
     """
     sums = np.array([table.sum() for table in tables.tables.values()])
     spreads = np.array([tables.variances[pair] * table.size for pair, table in tables.tables.items()])
     weights = _inverse(spreads)
     estimate = float(weights @ sums / weights.sum())
     doubt = SURPRISE * float(np.sqrt(weights**2 @ spreads)) / float(weights.sum())
+    if leaves_out:
+        return min(max(estimate, 0.0), float(people))
     return float(people) if estimate > people - doubt - 1e-6 * people else max(estimate, 0.0)
 
 

@@ -2,10 +2,11 @@
 
 A pipeline has the same coding of columns, then the same model, and none of our classes. The coding is public, so its steps
 are fitted on a small table made from the schema: bounds, and levels as the schema writes them. The rules are those of
-`colonnade.coding.cells`. A pipeline may use plain functions only, so they stand in it as patterns and as a list of every
-spelling. A `Fraction` is missing here, and in a category so is a `Decimal` with a decimal point.
+`colonnade.coding`. A pipeline may use plain functions only, so they stand in it as patterns and as a list of every
+spelling. A `Fraction` cannot be read here, nor, in a category, a `Decimal` with a decimal point.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,10 +19,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from colonnade.coding.cells import NUMBER, encoded, number_bounds, spelled_floats, spelled_wholes, spellings
-from colonnade.coding.columns import Feature, coded_block
+from colonnade.coding.cells import encoded, spelled_floats, spelled_wholes, spellings
+from colonnade.coding.columns import Feature, coded_block, indicated
+from colonnade.coding.numbers import DAY, NUMBER, na_numbers, number_bounds, number_pattern
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Category, Column, Numeric
+from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric
 
 __all__ = ["components_pipeline", "design_matrix", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
 
@@ -47,20 +49,26 @@ def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping
             "Predictions take a pandas frame, not a value of another type.",
             remedy="Give a frame with the federation's column names, 'party.column'.",
         )
-    missing = [name for name in columns if name not in X.columns]
+    stored = {name: stored_name(name, column) for name, column in columns.items()}
+    missing = [name for name in stored.values() if name not in X.columns]
     if missing:
         raise SchemaMismatch(f"The frame lacks the column {missing[0]!r}.", remedy="Name columns 'party.column'.")
-    doubled = [name for name in columns if isinstance(X[name], pd.DataFrame)]
+    doubled = [name for name in stored.values() if isinstance(X[name], pd.DataFrame)]
     if doubled:
         raise SchemaMismatch(f"The frame has more than one column {doubled[0]!r}.", remedy="Keep one of them.")
     names = dict.fromkeys(feature.column for feature in features)
-    blocks = [_block(X[name], name, columns[name], coded=coded) for name in names]
+    blocks = [_block(X[stored[name]], name, columns[name], coded=coded) for name in names]
     return np.ascontiguousarray(np.concatenate(blocks).T)
+
+
+def stored_name(name: str, column: Column) -> str:
+    """Return the column of a frame that a column of the model is read from: for an indicator, the column that it is about."""
+    return indicated(name, column) or name
 
 
 def _block(values: pd.Series, name: str, column: Column, *, coded: bool) -> Array:
     cells = encoded(values, name, column)
-    return cells[None] if isinstance(column, Numeric) and not coded else coded_block(cells, column)
+    return cells[None] if isinstance(column, Number) and not coded else coded_block(cells, column)
 
 
 Vector = NDArray[Any]
@@ -72,6 +80,12 @@ WORDS = {
 }
 """Replacements in text before it is read as numbers: true, false, and an empty text for anything that is no number."""
 
+NO_DATE = {rf"(?as)\A(?!\s*{DAY.removeprefix('^').removesuffix('$')}\s*\Z).*\Z": ""}
+DATE = {r"(?as)\A\s*(\d{4}-\d{2}-\d{2}).*\Z": r"\1"}
+"""Replacements in text before it is read as dates: an empty text for anything that is no date, then the day alone."""
+
+POINT = "\x1f"
+NOTHING = "\x1f"
 TYPED = "{0.__class__.__name__} {0}".format
 TEXTS = ("str", "str_", "date")
 BOOLEANS = ("bool", "bool_")
@@ -132,47 +146,114 @@ def nearest_pipeline(columns: Mapping[str, Column], centres: Vector) -> Pipeline
 
 def _coding(columns: Mapping[str, Column], *, coded: bool) -> ColumnTransformer:
     steps = [
-        (name, _levels(column) if isinstance(column, Category) else _number(column, coded=coded), [name])
+        (
+            name,
+            _levels(column) if isinstance(column, Category) else _number(column, coded=coded),
+            [stored_name(name, column)],
+        )
         for name, column in columns.items()
     ]
     coding = ColumnTransformer(steps, sparse_threshold=0.0).fit(_public_table(columns))
     for name, column in columns.items():
-        if coded and isinstance(column, Numeric):  # bounds of whole numbers need not be whole
+        if coded and isinstance(column, Number):  # bounds of whole numbers need not be whole
             scaler = coding.named_transformers_[name].named_steps["map"]
             scaler.mean_, scaler.scale_ = np.array([column.midpoint]), np.array([column.half_range])
             scaler.var_ = scaler.scale_**2
     return coding
 
 
-def _number(column: Numeric, *, coded: bool) -> Pipeline:
-    """Read cells as numbers, then clip them. They become text first, because one column may hold several types."""
-    low, high = number_bounds(column)
-    steps = [
-        ("plain", _step(pd.DataFrame.astype, dtype=object)),
-        ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
-        ("objects", _step(pd.DataFrame.astype, dtype=object)),
-        ("words", _step(pd.DataFrame.replace, to_replace=WORDS, regex=True)),
-        ("numbers", _step(pd.DataFrame.apply, func=pd.to_numeric, errors="coerce")),
-        ("floats", _step(pd.DataFrame.astype, dtype=np.float64)),
-    ]
-    if column.integer:
-        steps.append(("round", _step(np.rint)))
-    steps.append(("clip", _step(np.clip, a_min=low, a_max=high)))
-    steps.append(("missing", SimpleImputer(strategy="constant", fill_value=column.midpoint)))
+def _number(column: Number, *, coded: bool) -> Pipeline:
+    """Read cells as numbers, then clip them; or say which have none, for an indicator."""
+    if isinstance(column, Indicator):
+        steps = _reading(column.described)
+        steps.append(("missing", _step(pd.isna)))
+        steps.append(("indicator", _step(pd.DataFrame.astype, dtype=np.float64)))
+    else:
+        assert isinstance(column, Numeric | Date)  # there is no other kind of number
+        low, high = number_bounds(column)
+        steps = _reading(column)
+        if column.whole:
+            steps.append(("round", _step(np.rint)))
+        steps.append(("clip", _step(np.clip, a_min=low, a_max=high)))
+        fill = column.midpoint if column.fill is None else column.fill
+        steps.append(("missing", SimpleImputer(strategy="constant", fill_value=fill)))
     if coded:
         steps.append(("map", StandardScaler()))
     return Pipeline(steps)
 
 
+def _reading(column: Numeric | Date) -> list[tuple[str, Any]]:
+    """Read cells as numbers, NaN where there is none. They become text first, because one column may hold several types."""
+    steps = [("plain", _step(pd.DataFrame.astype, dtype=object))]
+    if isinstance(column, Date):
+        steps += _dates(column)
+    elif number_pattern(column) == NUMBER:
+        steps += [
+            ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
+            ("objects", _step(pd.DataFrame.astype, dtype=object)),
+            ("words", _step(pd.DataFrame.replace, to_replace=WORDS, regex=True)),
+        ]
+    else:
+        steps += _written_numbers(column)
+    if not isinstance(column, Date):
+        steps.append(("numbers", _step(pd.DataFrame.apply, func=pd.to_numeric, errors="coerce")))
+    steps.append(("floats", _step(pd.DataFrame.astype, dtype=np.float64)))
+    absent = na_numbers(column)
+    if absent:
+        steps.append(("absent", _step(pd.DataFrame.replace, to_replace=list(absent), value=np.nan)))
+    return steps
+
+
+def _written_numbers(column: Numeric) -> list[tuple[str, Any]]:
+    """Rewrite texts as the schema says they are written. A cell that is a number keeps its own decimal point meanwhile."""
+    pattern = number_pattern(column).removeprefix("^").removesuffix("$")
+    no_number = {rf"(?asi)\Astr_? (?!\s*({pattern}|true|false)\s*\Z).*\Z": ""}
+    kept = {r"(?as)\A(?!str_? )(\S+) (.*)\.(.*)\Z": rf"\1 \2{POINT}\3"}
+    steps = [
+        ("typed", _step(pd.DataFrame.map, func=TYPED, na_action="ignore")),
+        ("objects", _step(pd.DataFrame.astype, dtype=object)),
+        ("readable", _step(pd.DataFrame.replace, to_replace=no_number, regex=True)),
+        ("kept", _step(pd.DataFrame.replace, to_replace=kept, regex=True)),
+        ("bare", _step(pd.DataFrame.replace, to_replace={r"\A\S+ ": ""}, regex=True)),
+    ]
+    for name, sign, instead in (("groups", column.thousands, ""), ("decimal", column.decimal, ".")):
+        if sign is not None and sign != instead:
+            steps.append((name, _step(pd.DataFrame.replace, to_replace={re.escape(sign): instead}, regex=True)))
+    steps.append(("point", _step(pd.DataFrame.replace, to_replace={POINT: "."}, regex=True)))
+    steps.append(("words", _step(pd.DataFrame.replace, to_replace=WORDS, regex=True)))
+    return steps
+
+
+def _dates(column: Date) -> list[tuple[str, Any]]:
+    """Read texts and time stamps as days since the first date."""
+    return [
+        ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
+        ("objects", _step(pd.DataFrame.astype, dtype=object)),
+        ("readable", _step(pd.DataFrame.replace, to_replace=NO_DATE, regex=True)),
+        ("days", _step(pd.DataFrame.replace, to_replace=DATE, regex=True)),
+        ("dates", _step(pd.DataFrame.apply, func=pd.to_datetime, errors="coerce", format="%Y-%m-%d")),
+        ("since", _step(pd.DataFrame.sub, other=pd.Timestamp(column.first))),
+        ("number", _step(pd.DataFrame.truediv, other=pd.Timedelta(days=1))),
+    ]
+
+
 def _levels(column: Category) -> Pipeline:
-    """Look cells up by their type and text, then code the levels. An unlisted cell has no level."""
-    levels = np.array([str(level) for level in column.levels], dtype=object)
+    """Look cells up by their type and text, then code the levels. An empty cell and an unlisted one are what the schema says."""
+    texts = [str(level) for level in column.levels]
+    levels = np.array(texts, dtype=object)
     encoder = OneHotEncoder(categories=[levels], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
+    missing = NOTHING if column.missing_code < 0 else texts[column.missing_code]
+    unlisted = missing if column.other_code is None else texts[column.other_code]
+    known = _typed_spellings(column)
+    nothing = {cell: missing for cell in (NOTHING, *(f"{kind} " for kind in TEXTS)) if cell not in known}
     steps = [
         ("plain", _step(pd.DataFrame.astype, dtype=object)),
         ("typed", _step(pd.DataFrame.map, func=TYPED, na_action="ignore")),
-        ("spelled", _step(pd.DataFrame.map, func=_typed_spellings(column).get)),
+        ("texts", _step(pd.DataFrame.astype, dtype=object)),
+        ("empty", _step(pd.DataFrame.fillna, value=NOTHING)),
+        ("spelled", _step(pd.DataFrame.map, func=(known | nothing).get)),
         ("objects", _step(pd.DataFrame.astype, dtype=object)),
+        ("unlisted", _step(pd.DataFrame.fillna, value=unlisted)),
         ("levels", encoder),
     ]
     return Pipeline(steps)
@@ -185,16 +266,18 @@ def _step(function: Callable[..., Any], **options: Any) -> FunctionTransformer:
 def _typed_spellings(column: Category) -> dict[str, str]:
     """Return the level, as text, of every cell that has one. Keys are cells as `TYPED` writes them."""
     codes = spellings(column)
-    wholes, floats = spelled_wholes(codes), spelled_floats(codes)
+    codes |= {text: len(column.levels) for text in column.na_values if text not in codes}
+    texts = [str(level) for level in column.levels]
+    texts.append(NOTHING if column.missing_code < 0 else texts[column.missing_code])
     cells: dict[str, int] = {}
     for text, code in codes.items():
         cells |= {f"{kind} {text}": code for kind in (*TEXTS, *(BOOLEANS if text in ("True", "False") else ()))}
-    for whole, code in wholes.items():
+    for whole, code in spelled_wholes(codes).items():
         cells |= {f"{kind} {whole}": code for kind in WHOLES}
-    for number, code in floats.items():
-        texts = [f"{number}", *(["-0.0"] if number == 0 else ())]
-        cells |= {f"{kind} {text}": code for kind in FLOATS for text in texts}
-    return {cell: str(column.levels[code]) for cell, code in cells.items()}
+    for number, code in spelled_floats(codes).items():
+        written = [f"{number}", *(["-0.0"] if number == 0 else ())]
+        cells |= {f"{kind} {text}": code for kind in FLOATS for text in written}
+    return {cell: texts[code] for cell, code in cells.items()}
 
 
 def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
@@ -202,8 +285,17 @@ def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
     rows = 2 * max([1, *(column.size for column in columns.values() if isinstance(column, Category))])
     table: dict[str, pd.Series] = {}
     for name, column in columns.items():
-        if isinstance(column, Category):
-            table[name] = pd.Series([column.levels[row % column.size] for row in range(rows)], dtype=object)
-        else:
-            table[name] = pd.Series([(column.low, column.high)[row % 2] for row in range(rows)], dtype=float)
+        described = column.described if isinstance(column, Indicator) else column
+        table[stored_name(name, column)] = pd.Series(
+            [_public_cell(described, row) for row in range(rows)],
+            dtype=float if isinstance(described, Numeric) else object,
+        )
     return pd.DataFrame(table)
+
+
+def _public_cell(column: Column, row: int) -> Any:
+    if isinstance(column, Category):
+        return column.levels[row % column.size]
+    if isinstance(column, Date):
+        return (column.first, column.last)[row % 2]
+    return (column.low, column.high)[row % 2]

@@ -25,10 +25,10 @@ from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, requ
 from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
 from colonnade.estimators.methods import coresets, moments
 from colonnade.estimators.methods.method import GivenMethod
-from colonnade.estimators.second_moments import MomentStudy
+from colonnade.estimators.second_moments import MomentStudy, category_target
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Category, Column, Numeric
+from colonnade.schema import Category, Column, Number
 from colonnade.steps.registry import STUDIES
 
 __all__ = ["LinearRegression", "LogisticRegression"]
@@ -211,7 +211,7 @@ class LinearRegression(MomentStudy):
         return (self.target,)
 
     def _check(self, columns: Mapping[str, Column]) -> None:
-        if not isinstance(columns[self.target], Numeric):
+        if not isinstance(columns[self.target], Number):
             raise SchemaMismatch(
                 f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
             )
@@ -447,12 +447,7 @@ class LogisticRegression(MomentStudy):
         return (self.target,) if self._category(columns).size == 2 else ()
 
     def _category(self, columns: Mapping[str, Column]) -> Category:
-        target = columns[self.target]
-        if not isinstance(target, Category):
-            raise SchemaMismatch(
-                f"The target {self.target!r} is numeric.", remedy="Use cn.LinearRegression for numbers."
-            )
-        return target
+        return category_target(self.target, columns[self.target])
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
         repaired = self.method.repaired(self, moments)

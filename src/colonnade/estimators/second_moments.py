@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import features_of
+from colonnade.coding.columns import features_of, indicated, shares_of_present, with_indicators
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
@@ -29,10 +29,10 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Column
+from colonnade.schema import Category, Column
 from colonnade.steps.registry import STUDIES
 
-__all__ = ["PCA", "MomentStudy"]
+__all__ = ["PCA", "MomentStudy", "category_target"]
 
 
 MOSTLY_NOISE = 0.7
@@ -108,7 +108,11 @@ class MomentStudy(Study):
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns in the federation's order, including the target."""
         targets = self._targets()
-        features = [name for name in available if name not in targets] if self.columns is None else self.columns
+        if self.columns is None:
+            kept = [name for name, column in available.items() if indicated(name, column) not in targets]
+            features = [name for name in kept if name not in targets]
+        else:
+            features = with_indicators(self.columns, available)
         wanted = [*features, *targets]
         unknown = [name for name in wanted if name not in available]
         if unknown:
@@ -131,6 +135,22 @@ def _floor_in_words(columns: AssumedColumns, noise: MomentNoise) -> dict[str, st
     deviation = math.sqrt(expected_errors.noise_floor(columns, noise)) / 2
     words = f"columns, and combinations of columns, whose standard deviation is below {deviation:.2g} of their bounds"
     return {"lost in the noise": words}
+
+
+def category_target(name: str, column: Column) -> Category:
+    """Return the description of a target with classes; refuse one without, and one that leaves people out."""
+    if not isinstance(column, Category):
+        raise SchemaMismatch(f"The target {name!r} is numeric.", remedy="Use cn.LinearRegression for numbers.")
+    if column.excludes:
+        raise SchemaMismatch(
+            f"The target {name!r} leaves out people without a value, and a model is fitted to everybody.",
+            remedy='Declare it with missing="level", or leave these people out of the table.',
+        )
+    if column.size < 2:
+        raise SchemaMismatch(
+            f"The target {name!r} has one level only.", remedy="Choose a target with two levels or more."
+        )
+    return column
 
 
 class PCA(MomentStudy):
@@ -164,7 +184,8 @@ class PCA(MomentStudy):
     explained_variance_, explained_variance_stderr_ : arrays
         Variance along each component, after scaling and corrected for the noise; and the standard error that the noise causes.
     mean_ : array
-        Column means in own units; shares of people, for levels.
+        Column means in own units; shares of people, for levels. Those of a category with ``missing="excluded"`` are shares of
+        the people who have a value, whose number is noisy.
     feature_names_in_ : array
         What the columns of ``components_`` belong to.
     n_significant_ : int
@@ -291,7 +312,7 @@ class PCA(MomentStudy):
             "components_": fit.components,
             "explained_variance_": fit.explained_variance,
             "explained_variance_stderr_": fit.explained_variance_error,
-            "mean_": fit.means,
+            "mean_": shares_of_present(fit.means, moments.select(list(columns)).features[1:], columns),
             "feature_names_in_": np.array(fit.names, dtype=object),
             "n_significant_": fit.significant,
             "noise_floor_": float(fit.noise_floor),

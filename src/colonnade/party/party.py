@@ -17,8 +17,9 @@ from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.table.checking import TableCheck, check_table
 from colonnade.party.table.fingerprint import KeptFingerprint
-from colonnade.party.table.private_table import PrivateTable, require_plausible, require_schema
+from colonnade.party.table.private_table import PrivateTable, require_schema
 from colonnade.party.table.row_order import align, common_ids, read_ids, require_capacity, unaligned
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Budget
@@ -50,6 +51,8 @@ class Party:
         The version of the data: a whole number from 1 that its owner declares and everybody may know. Another table under the
         same ledger is a higher version. What a party has kept of a version (answers, reservations, row orders) ends with it; what
         it has spent does not.
+    separator, encoding
+        How CSV files are written: what stands between columns, and how letters are stored.
 
     Examples
     --------
@@ -59,7 +62,9 @@ class Party:
     Party(1 column)
     """
 
-    def __init__(self, data: Any, *, schema: Schema, version: int = 1) -> None:
+    def __init__(
+        self, data: Any, *, schema: Schema, version: int = 1, separator: str = ",", encoding: str = "utf-8"
+    ) -> None:
         if not isinstance(schema, Schema):
             raise BoundsRequired(
                 "A party needs a schema: bounds and levels of its columns (cn.Schema).",
@@ -67,14 +72,29 @@ class Party:
             )
         if type(version) is not int or version < 1:
             raise BadInput("A data version is a whole number from 1.", remedy="cn.Party(frame, schema=..., version=2)")
-        self.source = Source(data)
+        self.source = Source(data, separator=separator, encoding=encoding)
         self.schema = schema
         self.version = version
         require_schema(self.source, schema)
-        require_plausible(self.source, schema)
 
     def __repr__(self) -> str:
         return f"Party({len(self.schema)} column{'s' if len(self.schema) != 1 else ''})"
+
+    def check(self, id: str | None = None) -> TableCheck:  # noqa: A002  # the public name is part of the contract
+        """Read the table once and return what its owner should know: values that do not fit the schema, and what to declare.
+
+        It is exact, so it is for the owner alone. Nothing sends it.
+
+        Parameters
+        ----------
+        id
+            The id column, to count repeated ids and rows per person too.
+        """
+        return check_table(self.source, self.schema, id=id)
+
+    def validate(self, name: str) -> None:
+        """Refuse a table with values that its schema has no rule for, before it is opened. The error is for the owner alone."""
+        self.check().refuse(name)
 
     def open(
         self,
@@ -111,6 +131,7 @@ class Party:
         folder
             Where it keeps the row orders that it agrees to later, and beside it a fingerprint of its data; by default in memory.
         """
+        self.validate(name)
         require_capacity(ids, None if policy is None else policy.capacity, party=name)
         alignment = unaligned() if common is None else align(ids, common, party=name)
         terms = Terms(

@@ -36,10 +36,10 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted
 from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
-from colonnade.schema import Column, Schema
+from colonnade.schema import Category, Column, Indicator, Schema
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
-__all__ = ["STUDY_SECTIONS", "Reported", "is_private", "noise_words_of", "page", "proof_of", "write"]
+__all__ = ["STUDY_SECTIONS", "Reported", "is_private", "missing_rule", "noise_words_of", "page", "proof_of", "write"]
 
 Reported = Study | Delivery | Evaluation
 """What a report is written of: fitted estimators, deliveries of scores, and evaluations."""
@@ -92,9 +92,32 @@ MESSAGE_KINDS = {
 }
 MOST_LINES = 60
 CODING = (
-    "Values outside their public bounds were clipped. A missing number became the midpoint of its bounds. A missing or unknown "
-    "level counts as no level. The bounds, the levels and the number of people are public."
+    "Numbers outside their public bounds were clipped. A missing value, and one that is no declared level, counts as what its "
+    "column declares: a public number or date, a level of its own, or no level, which leaves the person out of counts. "
+    "A table with values that its schema has no rule for is refused by its owner's own software. The bounds, the levels, these "
+    "rules and the number of people are public."
 )
+
+
+def missing_rule(column: Column) -> str:
+    """Return what a column declares about missing and unlisted values, in words; nothing where it declares nothing.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Numeric
+    >>> missing_rule(Numeric(0, 120, missing=40)), missing_rule(Category(["no", "yes"], missing="excluded"))
+    ('a missing value counts as 40', 'a person without a value is left out of counts')
+    """
+    if isinstance(column, Indicator) or (column.missing is None and getattr(column, "other", None) is None):
+        return ""
+    if not isinstance(column, Category):
+        return f"a missing value counts as {column.missing}"
+    rules = {
+        "excluded": "a person without a value is left out of counts",
+        "level": "a missing value is a level of its own",
+    }
+    parts = [rules[column.missing]] if column.missing is not None else []
+    return "; ".join(parts if column.other is None else [*parts, f"a value outside the list counts as {column.other}"])
 
 
 def is_private(study: Reported) -> bool:
@@ -164,7 +187,8 @@ def observers_section(study: Reported) -> Html:
 
 def assumptions_section(study: Reported) -> Html:
     """Return what the guarantee rests on."""
-    words = [*study.privacy_.assumptions, CODING]
+    rules = [f"{name}: {rule}." for name, column in study.schema_.items() if (rule := missing_rule(column))]
+    words = [*study.privacy_.assumptions, " ".join([CODING, *rules])]
     notes = [f"{name}: {note}" for name, note in study.privacy_.notes.items()]
     return join([tag("h3", "What it rests on"), tag("ul", *(tag("li", one) for one in (*words, *notes)))])
 

@@ -39,6 +39,7 @@ from colonnade.transport.kit import Certificate, Kit
 if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
     from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.party.table.checking import TableCheck
     from colonnade.service.authority import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
@@ -47,10 +48,17 @@ __all__ = ["Loaded", "PartyFolder"]
 SCHEMA = """\
 # What is public about the columns of {name}. Only a column that is described here is ever read.
 #
-# Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A value outside
-# is clipped (numbers) or counted as missing (categories).
+# Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A number outside
+# is clipped. What becomes of a missing value, and of a level that is not listed, is declared too; otherwise a table that has some
+# is refused:
+#   income  = {{ lower = 0, upper = 250000, missing = 30000, indicator = true, na_values = ["?"], thousands = "," }}
+#   segment = {{ levels = ["basic", "gold"], missing = "excluded", other = "other" }}    # or missing = "level"
+#   opened  = {{ first = 2000-01-01, last = 2030-12-31, missing = 2010-01-01 }}
+# `colonnade party check` shows which columns need one.
 
 id = {id}              # the column by which people are known; the same at every party
+# separator = ";"        # what stands between the columns of a CSV file, if it is no comma
+# encoding = "cp1252"    # how its letters are stored, if it is not UTF-8
 # cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
 
 [columns]
@@ -191,7 +199,7 @@ class PartyFolder:
                 "schema.toml names a data file, and a party answers from a table that was loaded.",
                 remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
             )
-        toml_parts.refuse_unknown(document, ("id", "cohort", "columns"), "schema.toml")
+        toml_parts.refuse_unknown(document, ("id", "cohort", "columns", *toml_parts.READING), "schema.toml")
         return document
 
     def schema(self) -> cn.Schema:
@@ -201,6 +209,17 @@ class PartyFolder:
             name: toml_parts.column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()
         }
         return toml_parts.within("schema.toml", lambda: cn.Schema(described))
+
+    def check(self, files: Sequence[Path] = ()) -> "TableCheck":
+        """Return what the owner should know about a table, by default the one that was loaded; for the owner alone."""
+        if not files:
+            with self.ledger() as ledger:
+                version = ledger.current_version()
+            if version is None:
+                raise BadInput("No table was loaded into this folder.", remedy="colonnade party check FOLDER FILE")
+            files = self._snapshots.files(version)
+        terms = self._table_terms(self._papers_so_far())
+        return terms.party(files, 1).check(terms.id)
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
@@ -395,7 +414,8 @@ class PartyFolder:
         settings = self._schema_file()
         column = toml_parts.text_of(settings, "id", "schema.toml")
         cohort = cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None
-        return TableTerms(self.name, self.schema(), column, self.policy(), cohort, papers)
+        reading = toml_parts.reading_of(settings, "schema.toml")
+        return TableTerms(self.name, self.schema(), column, self.policy(), cohort, papers, reading)
 
 
 @dataclass(frozen=True)
@@ -418,4 +438,6 @@ def _template(column: str, kinds: Iterable[object]) -> str:
     if kind in ("", "bool") or "string" in kind or "dictionary" in kind:
         declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
         return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
-    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text or a truth value"
+    if kind.startswith(("date", "timestamp")):
+        return f"# {name} = {{ first = , last =  }}  # {kind.split('[')[0]}"
+    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"

@@ -8,8 +8,8 @@ A party answers from a copy of its table (`colonnade.service.snapshots`): that o
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,8 @@ class TableTerms:
         name no list: the parties then align their rows by themselves.
     papers
         The federation's papers; ``None`` while there are none.
+    reading
+        How its CSV files are written: ``separator`` and ``encoding`` of `Party`.
     """
 
     name: str
@@ -84,6 +86,7 @@ class TableTerms:
     policy: Policy
     cohort: Any
     papers: FederationAgreement | None
+    reading: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         mine = None if self.papers is None else self.papers.members.get(self.name)
@@ -93,19 +96,23 @@ class TableTerms:
                 remedy="Restore schema.toml, or have new papers made with this party's current card.",
             )
 
+    def party(self, files: Sequence[Path], version: int) -> Party:
+        """Return a table with its schema, not opened."""
+        data = files[0] if len(files) == 1 else list(files)
+        return Party(data, schema=self.schema, version=version, **self.reading)
+
     def open(self, files: Sequence[Path], version: int) -> OpenedTable:
         """Open a table; refuse, towards its owner, one that does not fit these terms."""
-        party = Party(files[0] if len(files) == 1 else list(files), schema=self.schema, version=version)
+        party = self.party(files, version)
         ids = read_ids(party.source, self.id, party=self.name)
         require_capacity(ids, self.policy.capacity, party=self.name)
         order = self._in_order(ids)
         return OpenedTable(PrivateTable(party.source, party.schema, order=order.rows), order, ids, version)
 
     def check(self, files: Sequence[Path], version: int) -> int:
-        """Check a table as `open` does, and that all of it can be read; return how many people it has."""
+        """Check a table as `open` does, and every value in it against the schema; return how many people it has."""
         opened = self.open(files, version)
-        for _ in Source(list(files)).batches([self.id, *self.schema]):
-            pass
+        self.party(files, version).validate(self.name)
         return len(opened.ids)
 
     def _in_order(self, ids: Any) -> RowOrder:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,15 @@ __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "
 
 @dataclass(frozen=True)
 class PartyEntry:
-    """One party: its data, its public schema, its policy if it has one of its own, and the declared version of its data."""
+    """One party: its data, its public schema, its policy if it has one of its own, the declared version of its data, and how its
+    CSV files are written.
+    """
 
     data: tuple[Path, ...]
     schema: Schema
     policy: "cn.Policy | None" = None
     version: int = 1
+    reading: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class StudyFile:
             refused, so that a typing error cannot raise it.
         """
         parties = {
-            name: cn.Party(_paths(member.data), schema=member.schema, version=member.version)
+            name: cn.Party(_paths(member.data), schema=member.schema, version=member.version, **member.reading)
             for name, member in self.members.items()
         }
         policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
@@ -244,7 +247,7 @@ def _align(entry: toml_parts.Table) -> dict[str, Any]:
 
 def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
-    toml_parts.refuse_unknown(entry, ("data", "columns", "policy", "version"), where)
+    toml_parts.refuse_unknown(entry, ("data", "columns", "policy", "version", *toml_parts.READING), where)
     paths = entry.get("data")
     paths = [paths] if isinstance(paths, str) else paths
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
@@ -258,7 +261,8 @@ def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     if type(version) is not int or version < 1:
         raise BadInput(f"{where}.version is a whole number from 1.", remedy="For example version = 2 for new data.")
     public = toml_parts.within(where, lambda: Schema(schema))
-    return PartyEntry(tuple(folder / path for path in paths), public, policy, version)
+    reading = toml_parts.reading_of(entry, where)
+    return PartyEntry(tuple(folder / path for path in paths), public, policy, version, reading)
 
 
 def _studies(document: toml_parts.Table) -> tuple[StudyEntry, ...]:

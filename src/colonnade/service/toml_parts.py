@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import colonnade as cn
 from colonnade.errors import BadInput, BoundsRequired, ColonnadeError
-from colonnade.schema import Category, Column, Numeric
+from colonnade.schema import Category, Column, Date, Numeric
 
 __all__ = [
+    "READING",
     "Table",
     "as_table",
     "budget_of",
@@ -22,6 +23,7 @@ __all__ = [
     "parse",
     "parse_text",
     "policy_of",
+    "reading_of",
     "refuse_unknown",
     "suggestion",
     "table_of",
@@ -32,6 +34,8 @@ __all__ = [
 Table = Mapping[str, Any]
 """What TOML holds: texts, numbers, lists and tables, checked where they are read."""
 Part = TypeVar("Part")
+READING = ("separator", "encoding")
+"""How CSV files are written."""
 
 
 def parse(path: Path) -> Table:
@@ -61,16 +65,22 @@ def column_of(where: str, entry: object) -> Column:
     if not isinstance(entry, Mapping) or not entry:
         raise BoundsRequired(
             f"{where} has no public bounds.",
-            remedy='Write { lower = 0, upper = 120 } for a number or { levels = ["no", "yes"] } for a category.',
+            remedy='Write { lower = 0, upper = 120 } for a number, { levels = ["no", "yes"] } for a category or '
+            "{ first = 2020-01-01, last = 2024-12-31 } for a date.",
         )
-    if "levels" in entry:
-        refuse_unknown(entry, ("levels",), where)
-        return within(where, lambda: Category(entry["levels"]))
-    refuse_unknown(entry, ("lower", "upper", "integer", "levels"), where)
-    integer = entry.get("integer", False)
-    if not isinstance(integer, bool):
-        raise BadInput(f"{where}: integer must be true or false.", remedy="Write integer = true, or leave it out.")
-    return within(where, lambda: Numeric(entry.get("lower"), entry.get("upper"), integer))
+    kind = Category if "levels" in entry else Date if {"first", "last"} & set(entry) else Numeric
+    known = kind.__struct_fields__ if kind is not Numeric else (*Numeric.__struct_fields__, "levels", "first", "last")
+    refuse_unknown(entry, known, where)
+    if kind is Date and not {"first", "last"} <= set(entry):
+        raise BoundsRequired(
+            f"{where} needs a first and a last date.", remedy="Write both, such as first = 2020-01-01."
+        )
+    return within(where, lambda: kind(**entry))
+
+
+def reading_of(entry: Table, where: str) -> dict[str, str]:
+    """Read how a party's CSV files are written: ``separator`` and ``encoding``, where they are given."""
+    return {name: text_of(entry, name, where) for name in READING if name in entry}
 
 
 def policy_of(entry: Table, where: str) -> "cn.Policy":

@@ -5,8 +5,9 @@ Steps over categories count a combination of category columns, or the nearest of
 kept them, never from a request. They are an adaptive input: with the centres fixed, a person's record decides that person's
 category and no other, so sensitivities are as for any category, and the losses of the two steps add. A person without a
 value in any of the columns has no category. On the secure channel and in a histogram such a person is counted nowhere. In
-randomised response the report is uniformly random. Both are as for a missing category, so zeroing a record out moves one
-cell by one, or changes one report.
+randomised response such a person reports about one more category, which nobody else has and which is not counted
+(`report_cells`). It is there if the schema declares that a category leaves people out. Elsewhere everybody has a category, and
+the report of a null record is uniformly random. So zeroing a record out moves one cell by one, or changes one report.
 
 Sketches are the sketch-and-perturb of Primitives, Algorithm 4 and Theorems E.4 and E.5. We differ from the paper in the
 signs (±1, so that every person's column of G has length √s exactly and integers stay integers; no check that can fail), in
@@ -15,7 +16,6 @@ row, of ones: it carries the column sums, which let the reader centre the column
 """
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -137,11 +137,17 @@ class Combination:
 
     def __init__(self, step: Step, schema: Schema) -> None:
         self.columns = step.columns
-        self.size = _joint_size(step.columns, schema)
+        described = [_category(name, schema) for name in step.columns]
+        self.size = math.prod(column.size for column in described)
+        self.leaves_out = any(column.excludes for column in described)
+        if self.size > LARGEST_JOINT_CATEGORY:
+            raise BadInput(f"The columns of one party have more than {LARGEST_JOINT_CATEGORY} joint levels.")
 
 
 class Membership:
     """The nearest of the centres that an earlier step of the plan released at this party."""
+
+    leaves_out = False  # whoever has a row has a nearest centre
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> None:
         self.centres_of = str(step.parameters.get("centres_of"))
@@ -170,21 +176,29 @@ def category_of(plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> Com
     return Combination(step, schema)
 
 
-def _joint_size(columns: Sequence[str], schema: Schema) -> int:
-    """Return how many joint levels some category columns have; refuse columns that are not categories."""
-    sizes = []
-    for name in columns:
-        column = schema[name]
-        if not isinstance(column, Category):
-            raise SchemaMismatch(
-                f"Column {name!r} is numeric; counting needs categories.",
-                remedy="Declare it as cn.Category, or bin it at the source.",
-            )
-        sizes.append(column.size)
-    size = math.prod(sizes)
-    if size > LARGEST_JOINT_CATEGORY:
-        raise BadInput(f"The columns of one party have more than {LARGEST_JOINT_CATEGORY} joint levels.")
-    return size
+def _category(name: str, schema: Schema) -> Category:
+    column = schema[name]
+    if not isinstance(column, Category):
+        raise SchemaMismatch(
+            f"Column {name!r} is numeric; counting needs categories.",
+            remedy="Declare it as cn.Category, or bin it at the source.",
+        )
+    return column
+
+
+def report_cells(size: int, *, leaves_out: bool) -> int:
+    """Return how many categories a randomised report is about.
+
+    One more than there are levels where a person may have none of them: that person reports about the last one. Zeroing out a
+    record then changes one report from one category to another, as any other change does, at the same price. A column with one
+    level has a second category too, because there is no report about one.
+
+    Examples
+    --------
+    >>> report_cells(3, leaves_out=False), report_cells(3, leaves_out=True), report_cells(1, leaves_out=False)
+    (3, 4, 2)
+    """
+    return max(size + leaves_out, 2)
 
 
 class Histogram(StepKind):
@@ -221,7 +235,8 @@ class Histogram(StepKind):
 class Reports(StepKind):
     """Each person's category at this party (`colonnade.steps.local`), randomised person by person.
 
-    Sensitivity: a person's record decides that person's report and no other. ``sample`` (a rate) and ``seed`` restrict the
+    Sensitivity: a person's record decides that person's report and no other. A person whom the columns leave out reports about
+    a category of its own, like a null record (`report_cells`). ``sample`` (a rate) and ``seed`` restrict the
     reports to people chosen by public coins. Everyone can see who was chosen, so this saves bytes and buys no privacy: a chosen
     person pays the full ε. Checked by tests/party/test_statistics.py.
     """
@@ -234,19 +249,20 @@ class Reports(StepKind):
         super().__init__(plan, step, schema, earlier)
         self.category = category_of(plan, step, schema, earlier)
         self.size = self.category.size
+        self.cells = report_cells(self.size, leaves_out=self.category.leaves_out)
         self.sample = _rate(step.parameters.get("sample", 1.0))
         self.seed = seed_parameter(step.parameters, default="00" * 32)
 
     def law(self, price: Price) -> Mechanism:
         """Return the response of least variance for this many categories at this price."""
-        return RandomizedResponse(best_channel(self.size, price))
+        return RandomizedResponse(best_channel(self.cells, price))
 
     @property
     def release_bytes(self) -> int | None:
         """A report's width per person who takes part."""
         if self.price is None:
             return None
-        return int(self.people * self.sample) * best_channel(self.size, self.price).report_width
+        return int(self.people * self.sample) * best_channel(self.cells, self.price).report_width
 
     def replaced_loss(self, loss: Loss) -> Loss:
         """Return the same loss: a report is as private either way."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import coded_width
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Parameter, Step
-from colonnade.schema import Category, Numeric, Schema
+from colonnade.schema import Category, Number, Schema
 
 __all__ = [
     "LARGEST_NUMBER",
@@ -151,7 +151,7 @@ class FixedPoint:
             return coded_width(column)
         if isinstance(column, Category) and column.size != 2:
             raise SchemaMismatch(f"Column {name!r} has more than two levels and cannot be coded as a sign.")
-        if isinstance(column, Numeric):
+        if isinstance(column, Number):
             raise SchemaMismatch(f"Column {name!r} is numeric and cannot be coded as a sign.")
         return 1
 

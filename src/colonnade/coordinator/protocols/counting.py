@@ -60,11 +60,12 @@ LARGEST_TABLE = 20_000_000
 
 @dataclass(frozen=True)
 class PartyColumns:
-    """One party's columns in a table, and the number of levels of each."""
+    """One party's columns in a table, the number of levels of each, and whether they leave people without a value out."""
 
     party: str
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
+    leaves_out: bool = False
 
     @property
     def size(self) -> int:
@@ -84,6 +85,11 @@ class TableLayout:
         """How many patterns there are."""
         return math.prod(group.size for group in self.groups)
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether somebody may be in no cell, so that the number of people counted is private."""
+        return any(group.leaves_out for group in self.groups)
+
     def arrange(self, table: Array) -> Array:
         """Turn a table with one axis per party into one with an axis per column, in the user's order."""
         stored = [str(ColumnName(group.party, column)) for group in self.groups for column in group.columns]
@@ -94,7 +100,7 @@ class TableLayout:
 def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
     """Resolve the columns of a counting study. Numeric columns, repeats and tables that are too large are refused."""
     names = plain_names(columns)
-    found: dict[str, list[tuple[str, int]]] = {}
+    found: dict[str, dict[str, Category]] = {}
     for name in names:
         party, own, description = federation.column(name)
         if not isinstance(description, Category):
@@ -102,11 +108,16 @@ def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
                 f"Column {name!r} is numeric; counting needs categories.",
                 remedy="Declare it as cn.Category in its party's schema.",
             )
-        found.setdefault(party, []).append((own, description.size))
-    parties = [party for party in federation.parties if party in found]
+        found.setdefault(party, {})[own] = description
     groups = tuple(
-        PartyColumns(party, tuple(own for own, _ in found[party]), tuple(size for _, size in found[party]))
-        for party in parties
+        PartyColumns(
+            party,
+            tuple(found[party]),
+            tuple(column.size for column in found[party].values()),
+            any(column.excludes for column in found[party].values()),
+        )
+        for party in federation.parties
+        if party in found
     )
     result = TableLayout(groups, tuple(names))
     if result.cells > LARGEST_TABLE:
@@ -168,7 +179,16 @@ class ResponseCounts:
     @property
     def channels(self) -> list[Channel]:
         """The randomiser that each party uses: a public function of its categories and the price."""
-        return [best_channel(group.size, self.price) for group in self.layout.groups]
+        return [best_channel(cells, self.price) for cells in self._cells]
+
+    @property
+    def _cells(self) -> tuple[int, ...]:
+        """How many categories each party's reports are about: one more than levels where somebody may have none."""
+        return tuple(local.report_cells(group.size, leaves_out=group.leaves_out) for group in self.layout.groups)
+
+    def _counted(self, table: Array) -> Array:
+        """Cut off the cells of people whom a category leaves out."""
+        return table[tuple(slice(0, group.size) for group in self.layout.groups)]
 
     def combine(self, reports: list[NDArray[np.uint8]]) -> CountTable:
         """Estimate the table from all parties' reports."""
@@ -177,16 +197,19 @@ class ResponseCounts:
         unbiased = joint_counts(reports, self.channels) / self.sample
         fitted = project_counts(unbiased, self.people, self.channels)
         stderr = np.sqrt(self.variance(fitted))
+        counted, unbiased = self._counted(fitted), self._counted(unbiased)
         arrange = self.layout.arrange
-        return CountTable(arrange(fitted), arrange(unbiased), arrange(stderr))
+        return CountTable(arrange(counted), arrange(unbiased), arrange(stderr))
 
     def variance(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of each unbiased count, if these are the true ones.
+        """Return the variance of each unbiased count, if these are the true ones; cells of people left out are 0 by default.
 
         A sampled term X/s has second moment E X²/s, so the variance is (Var + count)/s − count.
         """
-        full = variance_of_counts(counts, self.channels)
-        return (full + counts) / self.sample - counts
+        rest = [(0, cells - given) for cells, given in zip(self._cells, counts.shape, strict=True)]
+        whole = np.pad(counts, rest)
+        full = variance_of_counts(whole, self.channels)
+        return self._counted((full + whole) / self.sample - whole)
 
     def _coins(self) -> dict[str, Parameter]:
         if self.sample == 1:
@@ -223,19 +246,22 @@ class IndependentCounts:
 
     def combine(self, margins: list[NDArray[np.int64]]) -> CountTable:
         """Multiply the margins; the standard error covers their noise, not the error of assuming independence."""
-        raw = independent_counts([margin.astype(np.float64) for margin in margins], float(self.people))
+        present = [self._present(margin, group) for margin, group in zip(margins, self.layout.groups, strict=True)]
+        raw = independent_counts([margin.astype(np.float64) for margin in margins], float(self.people), present)
         arrange = self.layout.arrange
-        return CountTable(arrange(raw), arrange(raw), arrange(np.sqrt(self.variance(raw))))
+        return CountTable(arrange(raw), arrange(raw), arrange(np.sqrt(self.variance(raw, present))))
 
-    def variance(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """First-order variance of a product of noisy margins: Σ_j (count/margin_j)² Var(DLap)."""
+    def _present(self, margin: NDArray[np.int64], group: PartyColumns) -> float:
+        """Return how many people a margin counts: all of them, or its own noisy total where it leaves people out."""
+        return min(max(float(margin.sum()), 0.0), self.people) if group.leaves_out else float(self.people)
+
+    def variance(self, counts: NDArray[np.float64], present: Sequence[float] | None = None) -> NDArray[np.float64]:
+        """First-order variance of a product of noisy margins, Σ_j (count/margin_j)² Var(DLap), if these many are counted."""
         noise = discrete_laplace_variance(laplace_scale(self.price, 1))
-        axes = range(counts.ndim)
         variance = np.zeros_like(counts)
-        for axis in axes:
-            others = counts.sum(axis=axis, keepdims=True)
-            total = max(float(counts.sum()), 1.0)
-            variance += (others / total) ** 2 * noise
+        for axis, own in enumerate(present or [self.people] * counts.ndim):
+            others = counts.sum(axis=axis, keepdims=True)  # count/margin_j, times the people that margin j counts
+            variance += (others / max(own, 1.0)) ** 2 * noise
         return variance
 
     def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
@@ -296,7 +322,7 @@ class PairCounts:
     def combine(self, tables: NoisyTables) -> CountTable:
         """Fit one table to all pairs; with two parties the pair table is the answer."""
         arrange = self.layout.arrange
-        total = plausible_total(tables, self.people)
+        total = plausible_total(tables, self.people, leaves_out=self.layout.leaves_out)
         agreed = consistent_tables(tables, total)
         if len(tables.sizes) == 2:
             raw = tables.tables[0, 1]

@@ -16,7 +16,7 @@ from colonnade.estimation.scoring import EvaluationResult, Metric, bounded_metri
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
-from colonnade.schema import Column, Numeric
+from colonnade.schema import Column, Number
 
 __all__ = ["ClassifierEvaluation", "ComponentsEvaluation", "RegressionEvaluation", "binary_metrics", "ranking_metric"]
 
@@ -277,9 +277,9 @@ class RegressionEvaluation:
         )
 
     @property
-    def _target(self) -> Numeric:
+    def _target(self) -> Number:
         target = list(self.columns.values())[-1]
-        assert isinstance(target, Numeric)  # the estimator was fitted on it
+        assert isinstance(target, Number)  # the estimator was fitted on it
         return target
 
     def _directions(self, size: int) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coded_widths, columns_at, features_of, parties_of, to_own_units
+from colonnade.coding.columns import coded_widths, columns_at, features_of, parties_of, to_own_units, with_indicators
 from colonnade.constraints import Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
@@ -196,7 +196,7 @@ class IndependentClusters(ClusterMethod):
 
 def learned_centres(study: "ClusteringStudy", federation: Federation, centres: Array) -> dict[str, Any]:
     """Return the fitted attributes that every clustering has, from centres after scaling each column to [−1, 1]."""
-    columns = federation.describe(study.columns)
+    columns = federation.describe(with_indicators(study.columns, federation.describe()))
     coded = features_of(columns)[1:]
     return {
         "_columns": dict(columns),
@@ -208,7 +208,7 @@ def learned_centres(study: "ClusteringStudy", federation: Federation, centres: A
 
 
 def _blocks(study: "ClusteringStudy", federation: Federation) -> tuple[ClusteringBlock, ...]:
-    described = federation.describe(study.columns)
+    described = federation.describe(with_indicators(study.columns, federation.describe()))
     widths = coded_widths(features_of(described))
     return tuple(ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described))
 

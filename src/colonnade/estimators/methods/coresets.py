@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from colonnade.coding.columns import Feature, coded_widths, features_of
+from colonnade.coding.columns import Feature, coded_widths, features_of, with_indicators
 from colonnade.constraints import Boolean, Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
@@ -18,7 +18,7 @@ from colonnade.estimators.methods.clusters import learned_centres
 from colonnade.estimators.methods.method import Expectation, Method, StudyType
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.privacy.accounting import Price
-from colonnade.schema import Column, Numeric
+from colonnade.schema import Column, Number
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class ClusterCoreset(NonPrivateMethod["KMeans"]):
         if size < study.n_clusters:
             raise BadInput(f"size={size} is smaller than n_clusters={study.n_clusters}.", remedy="Raise size.")
         return CoresetStudy(
-            columns=federation.describe(study.columns),
+            columns=federation.describe(with_indicators(study.columns, federation.describe())),
             task="kmeans",
             size=size,
             people=federation.people,
@@ -284,16 +284,18 @@ def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[
     if study.task == "kmeans":
         if study.target is not None:
             raise BadInput("task='kmeans' has no target.", remedy="Leave out target, or use task='regression'.")
-        return federation.describe(study.columns)
+        return federation.describe(with_indicators(study.columns, federation.describe()))
     if study.target is None:
         raise BadInput("task='regression' needs a target.", remedy="For example target='bank.income'.")
-    if not isinstance(federation.column(study.target)[2], Numeric):
+    if not isinstance(federation.column(study.target)[2], Number):
         raise SchemaMismatch(f"The target {study.target!r} is a category.", remedy="Name a numeric column.")
     if study.columns is None:
         return federation.describe()
     if study.target in study.columns:
         raise BadInput(f"The target {study.target!r} is also among the columns.", remedy="Leave it out of columns.")
-    return federation.describe([*study.columns, study.target])
+    return federation.describe(
+        [*federation.describe(with_indicators(study.columns, federation.describe())), study.target]
+    )
 
 
 def _joined(findings: CoresetFindings, features: Sequence[Feature], target: Feature) -> estimation.CodedModel:

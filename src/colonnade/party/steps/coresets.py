@@ -32,7 +32,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
-from colonnade.schema import Numeric
+from colonnade.schema import Number
 from colonnade.steps import sums
 from colonnade.steps.kind import Earlier
 from colonnade.steps.sums import CoresetTerms
@@ -69,7 +69,7 @@ def coded_columns(
     parts = []
     for name in columns:
         column = terms.schema[name]
-        cells = table.values(name) if isinstance(column, Numeric) else table.codes(name)
+        cells = table.values(name) if isinstance(column, Number) else table.codes(name)
         parts.append(coded_block(cells[rows], column))
     if not parts:
         width = len(range(*rows.indices(terms.people))) if isinstance(rows, slice) else len(rows)

@@ -21,7 +21,7 @@ from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws._clustering_cells import Nearest
 from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.schema import Numeric
+from colonnade.schema import Number
 from colonnade.secure.signs import PEOPLE, Signs
 from colonnade.steps import local
 from colonnade.steps.keys import MembershipSketches
@@ -87,13 +87,16 @@ class PrivateReports(local.Reports):
         prepare_category(self.category, table)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Return the category of each person who takes part; -1 where it is missing."""
+        """Return the category of each person who takes part; the last one, or −1, where there is none."""
         nonprivate_codes, some = self.everyone(table), self.taking_part
         return nonprivate_codes if some is None else nonprivate_codes[some]
 
     def everyone(self, table: PrivateTable) -> NDArray[Any]:
         """Return the category of every person in the table, chosen or not."""
-        return category_codes(self.category, table)
+        nonprivate_codes = category_codes(self.category, table)
+        if self.cells > self.size:
+            return np.where(nonprivate_codes < 0, np.int32(self.size), nonprivate_codes)
+        return nonprivate_codes
 
 
 def chosen(seed: bytes, rate: float, people: int) -> NDArray[np.bool_]:
@@ -155,7 +158,7 @@ def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) ->
 
 
 def rounded(numbers: NDArray[np.float64], values: WholeValues) -> NDArray[Any]:
-    """Return numbers within integer bounds as integers; a missing one is the midpoint, rounded like any other."""
+    """Return numbers within integer bounds as integers; a null record is the midpoint, rounded like any other number."""
     whole = np.empty(len(numbers), dtype=np.int32 if values.high < 2**31 else np.int64)
     for start in range(0, len(numbers), BLOCK):
         whole[start : start + BLOCK] = np.clip(np.rint(numbers[start : start + BLOCK]), values.low, values.high)
@@ -237,7 +240,7 @@ class PrivateSquaredLength(local.SquaredLength):
         nonprivate = np.zeros(stop - start)
         for name in self.scores.columns:
             column = self.scores.schema[name]
-            if isinstance(column, Numeric):
+            if isinstance(column, Number):
                 nonprivate += to_unit_range(table.values(name)[start:stop], column) ** 2
             else:
                 nonprivate += table.codes(name)[start:stop] >= 0

@@ -27,7 +27,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
-from colonnade.schema import Numeric
+from colonnade.schema import Number
 from colonnade.steps.joint import Joint, JointStep
 from colonnade.steps.terms import BoundedScores, FixedPoint, ScoreWeights
 
@@ -64,7 +64,7 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
     position = 0
     for name, width in zip(coding.columns, coding.widths, strict=True):
         column = coding.schema[name]
-        if isinstance(column, Numeric):
+        if isinstance(column, Number):
             middle, half = column.midpoint, column.half_range
             _code_numbers(table.values(name)[start:stop], middle, half, coding.scale, nonprivate, position)
         else:
@@ -147,7 +147,7 @@ def partial_scores(
     for name, width in zip(scores.columns, scores.widths, strict=True):
         column = scores.schema[name]
         some = weights[:, place : place + width]
-        if isinstance(column, Numeric):
+        if isinstance(column, Number):
             coded = to_unit_range(table.values(name)[start:stop], column)  # within [−1, 1] before any weight
             _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
         else:

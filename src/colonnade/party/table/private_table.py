@@ -16,20 +16,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import MISSING, Encoder, encoder_for, flatten, numbers_in, require_type
+from colonnade.coding.arrays import flatten
+from colonnade.coding.cells import MISSING, Encoder, encoder_for, require_type
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.schema import Category, Column, Numeric, Schema
+from colonnade.schema import Category, Column, Number, Schema
 
-__all__ = ["PrivateTable", "require_plausible", "require_schema"]
+__all__ = ["PrivateTable", "require_schema"]
 
 MEMORY = 1 << 29
 LARGEST_JOINT_DOMAIN = 2**31 - 1
-EMPTY_WORDS = ("", "-", "?", "n/a", "na", "nan", "none", "null")
 
 
 class PrivateTable:
@@ -51,11 +49,12 @@ class PrivateTable:
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"age": [31, None, 430], "segment": ["gold", "basic", "lead"]})
-    >>> schema = Schema(age=Numeric(18, 95), segment=Category(["basic", "gold"]))
-    >>> table = PrivateTable(Source(frame), schema, order=np.array([2, 1, 0]))
+    >>> from colonnade.schema import Numeric
+    >>> frame = pd.DataFrame({"age": [31, None, 430], "segment": ["gold", "basic", None]})
+    >>> schema = Schema(age=Numeric(18, 95, missing=40), segment=Category(["basic", "gold"], missing="excluded"))
+    >>> table = PrivateTable(Source(frame), schema, order=np.array([2, 1, 0, -1]))
     >>> table.values("age").tolist(), table.codes("segment").tolist()
-    ([95.0, 56.5, 31.0], [-1, 0, 1])
+    ([95.0, 40.0, 31.0, 56.5], [-1, 0, 1, -1])
     """
 
     def __init__(
@@ -80,13 +79,13 @@ class PrivateTable:
         return PrivateTable(self._source, self.schema, order=order, memory=self._memory)
 
     def codes(self, name: str) -> NDArray[np.int32]:
-        """Return a category as codes in the order of its levels; −1 is missing or outside the schema. Read-only."""
+        """Return a category as codes in the order of its levels; −1 for a person without one. Read-only."""
         self._require(name, Category)
         return self._column(name)
 
     def values(self, name: str) -> NDArray[np.float64]:
-        """Return a number within its bounds; a missing one is the midpoint. Read-only."""
-        self._require(name, Numeric)
+        """Return a number within its bounds: the fill value where it is missing, the midpoint in a null record. Read-only."""
+        self._require(name, Number)
         return self._column(name)
 
     def joint_codes(self, names: Sequence[str]) -> tuple[NDArray[np.int32], int]:
@@ -121,7 +120,8 @@ class PrivateTable:
     def present(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Return who has a value in at least one of these columns; nobody else has a record here. Read-only.
 
-        A number that is missing is its midpoint everywhere else, so the source is read once more.
+        A missing number has a value where the schema declares one. Elsewhere it is coded as a null record is, so the source is
+        read once more.
         """
         key = tuple(sorted(names))
         if key not in self._present:
@@ -194,8 +194,9 @@ class PrivateTable:
             raise SchemaMismatch(f"Column {name!r} is not in this party's schema.")
         if not isinstance(self.schema[name], kind):
             described = type(self.schema[name]).__name__
+            asked = "cn.Numeric or a cn.Date" if kind is Number else f"cn.{kind.__name__}"
             raise SchemaMismatch(
-                f"Column {name!r} is a cn.{described}, and a cn.{kind.__name__} was asked for.",
+                f"Column {name!r} is a cn.{described}, and a {asked} was asked for.",
                 remedy="Ask for a column of the right kind, or describe it otherwise in cn.Schema.",
             )
 
@@ -214,10 +215,10 @@ class PrivateTable:
     def _read(self, names: list[str]) -> dict[str, NDArray[Any]]:
         columns = self._allocate(names)
         start = 0
-        for batch in self._source.batches(names):
+        for batch in self._source.batches(self._stored(names)):
             where, which = self._destination(start, len(batch))
             for name in names:
-                columns[name][where] = self._encoders[name](batch.column(name))[which]
+                columns[name][where] = self._encoders[name](batch.column(self.schema.stored(name)))[which]
             start += len(batch)
         self._require_rows(start)
         for column in columns.values():
@@ -227,16 +228,19 @@ class PrivateTable:
     def _read_presence(self, names: list[str]) -> NDArray[np.bool_]:
         present = np.zeros(self.people, dtype=np.bool_)
         start = 0
-        for batch in self._source.batches(names):
+        for batch in self._source.batches(self._stored(names)):
             where, which = self._destination(start, len(batch))
             found = np.zeros(len(batch), dtype=np.bool_)
             for name in names:
-                found |= _has_value(self.schema[name], self._encoders[name], flatten(batch.column(name)))
+                found |= self._encoders[name].present(flatten(batch.column(self.schema.stored(name))))
             present[where] = found[which]
             start += len(batch)
         self._require_rows(start)
         present.flags.writeable = False
         return present
+
+    def _stored(self, names: list[str]) -> list[str]:
+        return list(dict.fromkeys(self.schema.stored(name) for name in names))
 
     def _allocate(self, names: list[str]) -> dict[str, NDArray[Any]]:
         room, columns = self._memory - self._held(), {}
@@ -244,7 +248,7 @@ class PrivateTable:
             room -= self._bytes(name)
             columns[name] = _empty(self.people, self._encoders[name].dtype, on_disk=room < 0)
             if self._place is not None:
-                columns[name].fill(self._encoders[name].missing)
+                columns[name].fill(self._encoders[name].null)
         return columns
 
     def _destination(self, start: int, rows: int) -> tuple[Any, Any]:
@@ -307,57 +311,12 @@ def _reserve(descriptor: int, size: int) -> None:
 def require_schema(source: Source, schema: Schema) -> None:
     """Refuse a source that lacks a column of the schema, or stores it as another type."""
     present = set(source.columns)
-    absent = [name for name in schema if name not in present]
+    absent = [name for name in schema if schema.stored(name) == name and name not in present]
     if absent:
         raise SchemaMismatch(
             "The schema names columns that the data source does not have: " + ", ".join(map(repr, absent)) + ".",
-            remedy="Correct the names in cn.Schema, or the data source.",
+            remedy=" ".join([*source.doubts(), "Correct the names in cn.Schema, or the data source."]),
         )
     for name, column in schema.items():
-        for kind in source.kinds(name):
+        for kind in source.kinds(schema.stored(name)):
             require_type(name, column, kind)
-
-
-def require_plausible(source: Source, schema: Schema) -> None:
-    """Refuse a column that holds something, but not one number, or not one of the declared levels.
-
-    What does not fit the schema is missing, so a column described by mistake would pass as one long row of nothing.
-    This check looks at rows, as few as it can. It is for the owner, while the party is being made, and never part of
-    answering a request.
-    """
-    doubtful = dict.fromkeys(schema, False)  # whether anything at all was seen in the column
-    for batch in source.batches(list(schema)):
-        cells = {name: flatten(batch.column(name)) for name in doubtful}
-        doubtful = {
-            name: seen or _filled(cells[name])
-            for name, seen in doubtful.items()
-            if not _fits(schema[name], cells[name])
-        }
-        if not doubtful:
-            return
-    for name in (name for name, seen in doubtful.items() if seen):
-        expected = "number" if isinstance(schema[name], Numeric) else "declared level"
-        raise SchemaMismatch(
-            f"Column {name!r} is a cn.{type(schema[name]).__name__}, but none of its rows holds a {expected}.",
-            remedy="Compare the column in the data source with its description in cn.Schema.",
-        )
-
-
-def _has_value(column: Column, encoder: Encoder, cells: Any) -> NDArray[np.bool_]:
-    if isinstance(column, Numeric):
-        return np.asarray(~np.isnan(numbers_in(cells)))
-    return np.asarray(encoder(cells) != MISSING)
-
-
-def _fits(column: Column, cells: Any) -> bool:
-    if isinstance(column, Numeric):
-        return not bool(np.isnan(numbers_in(cells)).all())
-    return bool((encoder_for(column)(cells) != MISSING).any())
-
-
-def _filled(cells: Any) -> bool:
-    """Whether any cell is neither null nor one of the usual words for nothing."""
-    values = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
-    text = flatten(values).drop_null().cast(pa.large_string())
-    words = pc.ascii_lower(pc.ascii_trim_whitespace(text))
-    return not bool(pc.all(pc.is_in(words, value_set=pa.array(EMPTY_WORDS, type=pa.large_string()))).as_py())

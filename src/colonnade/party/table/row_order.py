@@ -10,10 +10,10 @@ list: the refusal would tell something about it. An id without a normal form has
 have none either, all of them: the party cannot tell which of the rows is meant, and one more such person then changes the
 record of at most one other, from something to nothing, which every price covers (docs/proofs/alignment.md#rules).
 
-*Order in the clear* (`common_order`). Ids are whole numbers or text, of one kind at all parties, and are compared as they
-are: no trimming, no change of case, no Unicode normalisation. The canonical order is ascending, numbers by value and text by
-its UTF-8 bytes. An alignment is named by a hash of the sorted ids, so that a plan can say which rows it means. Anybody who
-can guess the whole list can recognise the name, so it is as public as the list: here, in the clear among the parties.
+*Order in the clear* (`common_order`). Ids are compared by the usual rules of a matching (`IdRules`): as text in normal form.
+Where all of them are whole numbers that is the same as comparing numbers. The canonical order is ascending, numbers by value
+and text by its UTF-8 bytes. An alignment is named by a hash of the sorted ids, so that a plan can say which rows it means.
+Anybody who can guess the whole list can recognise the name, so it is as public as the list: here, in the clear among the parties.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten, is_text
+from colonnade.coding.arrays import flatten, is_text, texts_of
 from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
@@ -38,6 +38,7 @@ __all__ = [
     "common_ids",
     "common_order",
     "comparable_ids",
+    "ids_of",
     "normal_ids",
     "read_ids",
     "require_capacity",
@@ -178,6 +179,13 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
     pyarrow.Array
         64-bit integers or text, one for each row.
     """
+    ids = ids_of(source, column, party=party)
+    _require_complete(ids, party)
+    return ids
+
+
+def ids_of(source: Source, column: str, *, party: str) -> Any:
+    """Read a party's ids as they are, null where one is missing; `read_ids` has the parameters."""
     if column not in source.columns:
         raise BadInput(
             f"Party {party!r} has no id column {column!r}.",
@@ -185,15 +193,13 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
         )
     undeclared = all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
     pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
-    ids = _joined(pieces, party, undeclared=undeclared)
-    _require_complete(ids, party)
-    return ids
+    return _joined(pieces, party, undeclared=undeclared)
 
 
 def _piece(column: Any, party: str) -> Any:
     """Return ids as int64 or text, null where missing."""
     array = flatten(column)
-    array = flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
+    array = texts_of(flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array)
     kind = array.type
     if pa.types.is_floating(kind):
         return _whole_column(array.cast(pa.float64()), party)
@@ -276,14 +282,8 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
     """
     if not ids_by_party:
         raise BadInput("An alignment needs at least one party.")
-    if len({is_text(ids.type) for ids in ids_by_party.values()}) > 1:
-        kinds = ", ".join(
-            f"{party!r}: {'text' if is_text(ids.type) else 'whole numbers'}" for party, ids in ids_by_party.items()
-        )
-        raise BadInput(
-            f"The parties' ids are of different kinds ({kinds}).",
-            remedy="Give the id column one type at every party, for example text throughout.",
-        )
+    if any(is_text(ids.type) for ids in ids_by_party.values()):
+        ids_by_party = {party: _normal_text(ids, party) for party, ids in ids_by_party.items()}
     common, *others = sorted(ids_by_party.values(), key=len)
     for ids in others:
         common = common.filter(pc.is_in(common, value_set=ids))
@@ -308,13 +308,24 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> R
     """
     if mode not in {"intersection", "cohort"}:
         raise BadInput(f"There is no alignment mode {mode!r}.", remedy='Use "intersection" or "cohort".')
-    if not len(common) or common.type != ids.type or not _ascending(common):
-        raise BadInput("The common ids are not an ascending list of the kind of this party's ids.")
-    rows = _numpy(pc.index_in(common, value_set=ids).fill_null(-1)).astype(np.int64)
+    if not len(common) or not _ascending(common):
+        raise BadInput("The common ids are not an ascending list.")
+    wanted, own = common, ids
+    if is_text(common.type) or is_text(ids.type):
+        wanted, own = _normal_text(common, "the list"), _normal_text(ids, party)
+    rows = _numpy(pc.index_in(wanted, value_set=own).fill_null(-1)).astype(np.int64)
     lacking = int(np.count_nonzero(rows < 0))
     if lacking and mode == "intersection":
         raise BadInput(f"Party {party!r} lacks {lacking} of the {len(rows)} common ids.", remedy="Align again.")
     return RowOrder(_identity(common, mode), len(rows), rows, common)
+
+
+def _normal_text(ids: Any, party: str) -> Any:
+    """Return ids as a matching compares them by default: whole numbers as their digits, text in one form."""
+    text = _text(ids.cast(pa.large_string()), IdRules())
+    normal = pc.if_else(pc.equal(text, pa.scalar("", type=text.type)), pa.scalar(None, type=text.type), text)
+    _require_complete(normal, party)
+    return normal
 
 
 def common_order(ids_by_party: Mapping[str, Any]) -> dict[str, RowOrder]:

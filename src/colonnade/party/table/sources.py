@@ -5,6 +5,7 @@ pandas column of Python objects, is text of no declared type, and the schema say
 reports when it fails may quote a cell, so every failure becomes an error of ours that names a source or a column.
 """
 
+import codecs
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +17,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from colonnade.coding.cells import pandas_kind, pandas_reader
+from colonnade.coding.arrays import pandas_kind, pandas_reader
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 
-__all__ = ["Source"]
+__all__ = ["BLOCK", "Source"]
 
 BLOCK = 65_536
+SEPARATORS = (";", "\t", "|", ",")
 BUFFER = 1 << 20
 ACCEPTED = "Pass a pandas or polars frame, a pyarrow Table, a path to a .parquet or .csv file, or a list of these."
 
@@ -188,13 +190,32 @@ class _Parquet(_File):
 class _Csv(_File):
     rows = None
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, separator: str = ",", encoding: str = "utf-8") -> None:
         super().__init__(path)
+        self._separator = separator
+        self._encoding = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
         self.names = _guarded(self._header, self.label)
 
     def _header(self) -> list[str]:
-        with self._path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-            return next(csv.reader(file))
+        with self._path.open(newline="", encoding=self._encoding, errors="replace") as file:
+            return next(csv.reader(file, delimiter=self._separator))
+
+    def doubts(self) -> list[str]:
+        """Look at the first megabyte, for signs that separator or encoding are others than declared."""
+        with self._path.open("rb") as file:
+            start = file.read(BUFFER)
+        found = []
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and "16" not in self._encoding:
+            return [f"{self.label} begins as UTF-16 text does: encoding='utf-16'?"]
+        try:
+            codecs.getincrementaldecoder(self._encoding)().decode(start)
+        except UnicodeDecodeError:
+            found.append(f"{self.label} is not valid {self._encoding.removesuffix('-sig')} text: encoding='cp1252'?")
+        others = [sign for sign in SEPARATORS if sign != self._separator and len(self.names) == 1]
+        signs = [sign for sign in others if sign in self.names[0]]
+        return found + [
+            f"{self.label} has one column, whose name contains {sign!r}: separator={sign!r}?" for sign in signs
+        ]
 
     def kind(self, name: str, *, look: bool) -> Any:  # noqa: ARG002  # no column of a CSV file has a type
         return None
@@ -207,14 +228,15 @@ class _Csv(_File):
             strings_can_be_null=False,
             check_utf8=False,  # a cell of broken text is a value outside the schema, not a reason to stop
         )
-        parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        with pyarrow.csv.open_csv(self._path, parse_options=parse, convert_options=text) as reader:
+        parse = pyarrow.csv.ParseOptions(newlines_in_values=True, delimiter=self._separator)
+        read = pyarrow.csv.ReadOptions(encoding=self._encoding.removesuffix("-sig"))
+        with pyarrow.csv.open_csv(self._path, read_options=read, parse_options=parse, convert_options=text) as reader:
             for batch in reader:
                 for start in range(0, len(batch), rows):
                     yield batch.slice(start, rows)
 
 
-def _shard(data: object) -> _Shard:
+def _shard(data: object, separator: str, encoding: str) -> _Shard:
     if isinstance(data, _Pandas | _Arrow | _Polars | _Parquet | _Csv):
         return data  # one that was opened before
     if isinstance(data, pd.DataFrame):
@@ -222,20 +244,34 @@ def _shard(data: object) -> _Shard:
     if isinstance(data, pa.Table):
         return _Arrow(data)
     if isinstance(data, str | Path):
-        return _file(Path(data))
+        return _file(Path(data), separator, encoding)
     # Told by its name, so that polars need not be installed.
     if type(data).__module__.partition(".")[0] == "polars" and type(data).__name__ == "DataFrame":
         return _Polars(data)
     raise BadInput(f"A {type(data).__name__} is not a data source.", remedy=ACCEPTED)
 
 
-def _file(path: Path) -> _Shard:
-    kinds: dict[str, Callable[[Path], _Shard]] = {".parquet": _Parquet, ".csv": _Csv}
-    if path.suffix.lower() not in kinds:
+def _file(path: Path, separator: str, encoding: str) -> _Shard:
+    kind = path.suffix.lower()
+    if kind not in (".parquet", ".csv"):
         raise BadInput(f"The file {path.name!r} is neither .parquet nor .csv.", remedy=ACCEPTED)
     if not path.is_file():
         raise BadInput(f"There is no file {path.name!r} at the given path.", remedy="Correct the path.")
-    return kinds[path.suffix.lower()](path)
+    return _Parquet(path) if kind == ".parquet" else _Csv(path, separator, encoding)
+
+
+def _check_reading(separator: object, encoding: object) -> None:
+    if not isinstance(separator, str) or len(separator) != 1 or separator.isalnum() or separator in '"\r\n':
+        raise BadInput(
+            "separator is the one sign that stands between the columns of a CSV file.",
+            remedy='For example separator=";".',
+        )
+    try:
+        "a".encode(str(encoding))
+    except (LookupError, ValueError):
+        raise BadInput(
+            "encoding is the name of an encoding of text.", remedy='For example encoding="cp1252".'
+        ) from None
 
 
 class Source:
@@ -246,6 +282,8 @@ class Source:
     data
         A pandas or polars frame, a pyarrow Table, a path to a ``.parquet`` or ``.csv`` file, or a list of these,
         whose rows follow one another.
+    separator, encoding
+        How CSV files are written: what stands between columns, and how letters are stored.
 
     Examples
     --------
@@ -256,11 +294,12 @@ class Source:
     [['age']]
     """
 
-    def __init__(self, data: object) -> None:
+    def __init__(self, data: object, *, separator: str = ",", encoding: str = "utf-8") -> None:
         pieces = list(data) if isinstance(data, list | tuple) else [data]
         if not pieces:
             raise BadInput("A list of data sources is empty.", remedy=ACCEPTED)
-        self._shards = [_shard(piece) for piece in pieces]
+        _check_reading(separator, encoding)
+        self._shards = [_shard(piece, separator, encoding) for piece in pieces]
         self._named = [
             Counter(shard.names) for shard in self._shards
         ]  # looked up once: tables may have thousands of columns
@@ -268,6 +307,11 @@ class Source:
     def split(self) -> list["Source"]:
         """Return each shard as a source of its own."""
         return [Source(shard) for shard in self._shards]
+
+    def doubts(self) -> list[str]:
+        """Return signs that CSV files are written otherwise than declared. For their owner alone: they follow from the files."""
+        files = [shard for shard in self._shards if isinstance(shard, _Csv)]
+        return [doubt for file in files for doubt in _guarded(file.doubts, file.label)]
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.additive import DiscreteLaplace
-from colonnade.schema import Column, Numeric
+from colonnade.schema import Column, Number
 
 __all__ = ["Carrier", "Change", "PerturbedValues", "WholeValues", "valid_change"]
 
@@ -88,6 +88,7 @@ class WholeValues:
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> WholeValues.of(Numeric(0, 20, integer=True), "visits", 1)
     WholeValues(low=0, high=20, sensitivity=1)
     """
@@ -99,7 +100,7 @@ class WholeValues:
     @classmethod
     def of(cls, column: Column, name: str, change: Change) -> "WholeValues":
         """Read a column's public description; refuse what is not whole, or may be negative."""
-        if not isinstance(column, Numeric) or not column.integer:
+        if not isinstance(column, Number) or not column.whole:
             raise SchemaMismatch(
                 f"Column {name!r} is not declared as whole numbers, which moments need.",
                 remedy="Declare it as cn.Numeric(lower, upper, integer=True), counting in a unit that makes it whole.",
