@@ -121,7 +121,7 @@ FAULTS = {
     "missing ids": (lambda folder: written(folder, table(person_id=None)), "bank"),
     "no id column": (lambda folder: written(folder, table().drop(columns="person_id")), "id column"),
     "a column is missing": (lambda folder: written(folder, table().drop(columns="age")), "'age'"),
-    "no declared level": (lambda folder: written(folder, table(segment="lead")), "'segment'"),
+    "no declared level": (lambda folder: written(folder, table(segment="lead")), "segment:"),
     "another type": (lambda folder: written(folder, table(age=pd.Timestamp("2020-01-01"))), "'age'"),
     "more people than the capacity": (lambda folder: written(folder, table(60)), "capacity of 50"),
     "bytes that are no table": (lambda folder: torn(folder), "read"),
