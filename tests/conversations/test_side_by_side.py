@@ -202,6 +202,20 @@ def test_a_run_of_another_step_of_the_plan_takes_the_place_too(site):
     assert set(site.spent().values()) == {0}
 
 
+def test_studies_side_by_side_never_take_a_ledger_past_its_cap(tmp_path):
+    """Two that fit one at a time; each reaches another party first. Each party pays for one of them, and no more."""
+    site = Site(tmp_path, epsilon=1.5 * EPSILON)
+    one, other = (begin(site, site.plan(repeat), b"r" * 16) for repeat in (1, 2))
+    for name, posts in (("bank", one), ("telco", other), ("insurer", one)):
+        assert isinstance(site.ask(name, posts[name]), Posted)
+    for name, posts in (("bank", other), ("telco", one), ("insurer", other)):
+        reply = site.ask(name, posts[name])
+        assert isinstance(reply, Refused)
+        assert (reply.code, reply.spent) == ("budget-exceeded", None)
+    assert site.spent() == dict.fromkeys(site.parties, EPSILON)
+    site.close()
+
+
 # Too many -------------------------------------------------------------------------------------------------------------------
 
 
