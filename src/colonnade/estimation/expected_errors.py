@@ -2,7 +2,7 @@
 
 The noise of what is released is known exactly before anything runs. What it does to a result also depends on how far columns
 spread between their bounds and on how they hang together, which nobody knows before. So a preview states its assumptions
-(docs/explanation/previews.md). They are round numbers, the same for every study, and none was fitted to measured errors:
+(docs/explanation/previews.md). They are round numbers near what a dozen public tables have, the same for every study:
 
 * *Spread.* The standard deviation of a number is a tenth of the distance between its bounds. Of a category's levels the k-th
   most frequent has 1/k of the people of the first (Zipf's law).
