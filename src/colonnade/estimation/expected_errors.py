@@ -2,7 +2,7 @@
 
 The noise of what is released is known exactly before anything runs. What it does to a result also depends on how far columns
 spread between their bounds and on how they hang together, which nobody knows before. So a preview states its assumptions
-(docs/explanation/previews.md). They are round numbers, the same for every study, and none was fitted to measured errors:
+(docs/explanation/previews.md). They are round numbers near what a dozen public tables have, the same for every study:
 
 * *Spread.* The standard deviation of a number is a tenth of the distance between its bounds. Of a category's levels the k-th
   most frequent has 1/k of the people of the first (Zipf's law).
@@ -14,6 +14,7 @@ Variances are those of coded columns (columns after scaling to [−1, 1], or ind
 takes a few thousand operations for any number of columns: nothing is decomposed and nothing is drawn.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -194,12 +195,11 @@ class AssumedColumns:
 
 def _variance(group: Sequence[Feature]) -> float:
     """Return the assumed variance of the coded columns of one column, added up."""
-    if group[0].kind == "numeric":
-        return (2 * DEVIATION) ** 2  # coded columns are 2 wide
-    if group[0].kind == "sign":
-        shares = level_shares(2)
-        return float(4 * shares[0] * shares[1])
-    return float(1 - np.sum(level_shares(len(group)) ** 2))
+    kinds = Counter(feature.kind for feature in group)
+    numbers = kinds["numeric"] * (2 * DEVIATION) ** 2  # a coded number is 2 wide
+    signs = kinds["sign"] * 4 * float(np.prod(level_shares(2)))
+    levels = float(1 - np.sum(level_shares(kinds["level"]) ** 2)) if kinds["level"] else 0.0
+    return numbers + signs + levels
 
 
 @dataclass(frozen=True)

@@ -282,10 +282,6 @@ class SketchedMoments:
         variance[1:, 1:], variance[0, 1:], variance[1:, 0] = inner, noise, noise
         return variance
 
-    def typical_variance(self) -> Array:
-        """Return the same for columns that are spread evenly between their bounds and do not correlate."""
-        return self.variance(np.diag(self.people * _plain_spread(self.features[1:])))
-
     def _use_indicators(self, whole: Array, variance: Array) -> None:
         """The square of an indicator is itself: its sum is known better than its sketch's length."""
         levels = [place for place, feature in enumerate(self.features) if feature.kind == "level"]
