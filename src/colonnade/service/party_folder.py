@@ -68,8 +68,6 @@ min_people = 1000   # studies of fewer people are refused
 min_collusion = 1   # secure studies withstand at least this many colluding parties
 nonprivate = []     # what may be answered WITHOUT differential privacy, such as "Coreset": nothing
 event_level = false # refuse studies that hide only steps in a value, and not the value
-alignments = ["cohort"]  # align rows to public lists only; "intersection" tells every party which of its ids all others have
-# capacity = 100000 # how long the list of ids looks to others; without it no lists are matched. Leave room for newcomers
 # columns = ["age"] # allow these columns only; all of schema.toml otherwise
 # allow = ["PCA"]   # answer these studies only; all private ones otherwise
 
