@@ -16,6 +16,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from colonnade.coordinator.protocols import relaying
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger import ledger as ledgers
 from colonnade.plan import Plan
@@ -159,7 +161,8 @@ def everything_else_the_same() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ledgers, "_now", lambda _: NOON)
-        patch.setattr(os, "urandom", counted)
+        for module in (ledgers, relaying):  # and nowhere else: libraries draw when they are first imported
+            patch.setattr(module, "os", SimpleNamespace(**{**vars(os), "urandom": counted}))
         yield
 
 
@@ -285,7 +288,7 @@ class Stage(ABC):
     ) -> None:
         self.folder = folder
         self.noted: list[object] = []
-        self._before, self._after = before, after
+        self.tables, self.after = before, after
         self._rules = {**RULES, **rules}
         self._aligned, self._sizes = aligned, sizes
         self.is_open = False
@@ -345,7 +348,7 @@ class Stage(ABC):
             return
         plan, requests = self.line.last, [GetDescription(), GetAccount()]
         for step in () if plan is None else plan.steps_of("bank"):
-            run = os.urandom(16)
+            run = codec.digest(plan)[:16]
             requests += [Recall(plan=plan, step=step.name), Ask(plan=plan, step=step.name)]
             requests += [Post(plan=plan, step=step.name, run=run, turn=turn, letters={}) for turn in (0, 1, 3)]
             requests += [Recall(plan=plan, step=step.name), Propose(plan=plan)]
@@ -354,11 +357,13 @@ class Stage(ABC):
 
     def rows(self) -> list[tuple]:
         """All rows of both ledgers, in order, but for what they cover of released bytes."""
-        facts = "kind, label, request, loss, pure, detail, together, event_level, plan, version, answer IS NULL, seed IS NULL"
+        body = "CASE kind WHEN 'opening' THEN NULL ELSE body END"  # that of an opening is a hash of what is released
+        facts = f"kind, label, request, {body}, loss, pure, detail, together, event_level, plan, version"
+        kept = "answer IS NULL, seed IS NULL"
         found = []
         for party in SCHEMAS:
             with contextlib.closing(sqlite3.connect(self.ledger(party))) as connection:
-                found += [(party, *row) for row in connection.execute(f"SELECT {facts} FROM entries ORDER BY sequence")]
+                found += [(party, *row) for row in connection.execute(f"SELECT {facts}, {kept} FROM entries ORDER BY sequence")]
         return found
 
 
@@ -368,9 +373,8 @@ class InProcess(Stage):
     version = 1
 
     def _opened(self) -> cn.Federation:
-        frames = self._before if self.version == 1 else self._after
         return cn.Federation.simulate(
-            {name: cn.Party(frames[name], schema=SCHEMAS[name], version=self.version) for name in SCHEMAS},
+            {name: cn.Party(self.tables[name], schema=SCHEMAS[name], version=self.version) for name in SCHEMAS},
             id="person_id",
             budget=BUDGET,
             compute_nodes=[NODE],
@@ -381,7 +385,7 @@ class InProcess(Stage):
         )
 
     def declare(self) -> None:
-        self.version += 1
+        self.tables, self.version = self.after, self.version + 1
         self.restart()
 
     def ledger(self, party: str) -> Path:
@@ -404,36 +408,47 @@ class Served(Stage):
         shutil.copy(template.folder / "cohort.parquet", folder)
         for party in SCHEMAS:
             self._write_rules(party)
-        self._load(self._before)
+        self._load()
 
     @classmethod
     def template(cls, folder: Path) -> Site:
         """Make the folders and papers once: certificates take seconds, copies do not."""
-        made = Site(
-            folder, parties=tuple(SCHEMAS), nodes=(NODE,), schemas=SCHEMAS, tables=dict(tables()), loaded=False,
+        return Site(
+            folder,
+            parties=tuple(SCHEMAS),
+            nodes=(NODE,),
+            schemas=SCHEMAS,
+            tables=dict(tables()),
+            loaded=False,
             epsilon=BUDGET.epsilon,
-        )  # fmt: skip
-        return made
+        )
 
     def _write_rules(self, party: str) -> None:
         path = self.folder / party / "policy.toml"
         rules = "\n".join(f"{name} = {_toml(value)}" for name, value in self._rules.items())
         path.write_text(path.read_text().split("[policy]")[0] + f"[policy]\n{rules}\n")
 
-    def _load(self, frames: Tables) -> None:
-        for party, frame in frames.items():
+    def _load(self) -> None:
+        for party, frame in self.tables.items():
             path = self.folder / f"{party}.parquet"
             frame.to_parquet(path)
             self._members[party].load([path])
-            if self._is_touched:  # the owner goes on working with the file
-                a_record_changed(tables())["bank"].to_parquet(path)
 
     def _opened(self) -> cn.Federation:
         line = Direct({name: member.guard() for name, member in self._members.items()})
-        return cn.Federation(line, parties=tuple(SCHEMAS), compute_nodes=(NODE,), agreement=self._papers)
+        opened = cn.Federation(line, parties=tuple(SCHEMAS), compute_nodes=(NODE,), agreement=self._papers)
+        self._go_on_with_the_file()
+        return opened
+
+    def _go_on_with_the_file(self) -> None:
+        """Let the bank's owner, who keeps the file, change it."""
+        if self._is_touched:
+            a_record_changed(self.tables)["bank"].to_parquet(self.folder / "bank.parquet")
 
     def declare(self) -> None:
-        self._load(self._after)
+        self.tables = self.after
+        self._load()
+        self._go_on_with_the_file()
         connected = self.federation
         self.federation = cn.Federation(
             connected.transport, parties=connected.parties, compute_nodes=(NODE,), agreement=self._papers

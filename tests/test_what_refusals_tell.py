@@ -5,8 +5,11 @@ coordinator hears and everything that the ledgers record. A refusal is free, so 
 nothing.
 """
 
+import dataclasses
+import hashlib
+import itertools
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,7 +19,7 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.plan import Plan
+from colonnade.plan import Plan, Step
 from tests import side_by_side as sides
 from tests.federations import TEST_KEY
 from tests.side_by_side import InProcess, Served, Stage
@@ -42,6 +45,7 @@ class Request:
     columns: bool = True
     shares: bool = False
     order: bool = False
+    matches: bool = False
     sizes: bool = True
 
 
@@ -56,6 +60,7 @@ def alignment(mode: str, **options: Any) -> Request:
         price=False,
         columns=False,
         order=True,
+        matches=mode != "cohort",
     )
 
 
@@ -116,7 +121,11 @@ REQUESTS = {
     "cohort": alignment("cohort", ids=COHORT),
     "intersection": alignment("intersection", size="hidden"),
     "noisy size": Request(
-        lambda f, t, repeat: f.align("intersection", epsilon=t, repeat=repeat), rounds=4, columns=False, order=True
+        lambda f, t, repeat: f.align("intersection", epsilon=t, repeat=repeat),
+        rounds=4,
+        columns=False,
+        order=True,
+        matches=True,
     ),
     "union": alignment("union"),
     "split": Request(lambda f, _, repeat: f.split(test=0.4, repeat=repeat), rounds=3, price=False, columns=False),
@@ -145,6 +154,11 @@ class Fault:
     rules: Mapping[str, Any] = field(default_factory=dict)
     later: bool = False
 
+    @property
+    def refuses(self) -> bool:
+        """Whether the plan and the policy alone decide."""
+        return self.play in (beyond_the_budget, blunt) or self.play.__qualname__.startswith("forged")
+
 
 def answered(stage: Stage, ask: Ask) -> None:
     ask()
@@ -171,6 +185,14 @@ def forged(**changes: Callable[[Plan], Any]) -> Callable[[Stage, Ask], None]:
         ask()
 
     return play
+
+
+def shorter(plan: Plan) -> tuple[Step, ...]:
+    """Show every list as long as the bank's is, who has declared a larger capacity."""
+    length = len(sides.tables()["bank"])
+    return tuple(
+        msgspec.structs.replace(step, parameters={**step.parameters, "capacity": length}) for step in plan.steps
+    )
 
 
 def hung_up_at_once(stage: Stage, ask: Ask) -> None:
@@ -252,6 +274,7 @@ FAULTS = {
     "another version": Fault(forged(data_versions=lambda plan: {**plan.data_versions, "bank": 7})),
     "an unknown method": Fault(forged(method=lambda plan: plan.method + "x")),
     "below the floor": Fault(forged(threshold=lambda _: 0), lambda r: r.shares),
+    "a shorter list": Fault(forged(steps=shorter), lambda r: r.matches),
     "other people": Fault(forged(people=lambda plan: plan.people + 1)),
     "hung up at once": Fault(hung_up_at_once),
     "hung up": Fault(hung_up, lambda r: r.rounds > 1),
@@ -302,14 +325,33 @@ class Case:
         return f"{self.setting}: {self.request}: {self.fault}: {self.tables}"
 
 
-CASES = [
-    Case(setting, request, fault, tables)
-    for setting in ("in process", "served")
-    for request, asked in REQUESTS.items()
-    for fault, what in FAULTS.items()
-    if what.fits(asked)
-    for tables in neighbours(setting, asked)
-]
+def crossed() -> Iterator[Case]:
+    """Every request with every fault that fits it. Tables take turns: one for what a plan alone decides, three elsewhere."""
+    for setting in ("in process", "served"):
+        turn = 0
+        for request, fault in itertools.product(REQUESTS, FAULTS):
+            if FAULTS[fault].fits(REQUESTS[request]):
+                names = neighbours(setting, REQUESTS[request])
+                for _ in range(1 if FAULTS[fault].refuses else 3):
+                    turn += 1
+                    yield Case(setting, request, fault, names[turn % len(names)])
+
+
+CASES = tuple(crossed())
+
+
+def slice_of(cases: Iterable[Case]) -> set[Case]:
+    """Return cases enough that every request, every fault and every table is there in every setting."""
+    chosen, there = set(), set()
+    for case in sorted(cases, key=lambda case: hashlib.sha256(str(case).encode()).digest()):
+        parts = {(case.setting, part) for part in (case.request, case.fault, case.tables)}
+        if parts - there:
+            chosen.add(case)
+            there |= parts
+    return chosen
+
+
+ALWAYS = slice_of(CASES)
 
 
 class Theatre:
@@ -365,3 +407,13 @@ class Theatre:
 @pytest.fixture(scope="module")
 def theatre(tmp_path_factory) -> Iterator[Theatre]:
     return Theatre(tmp_path_factory.mktemp("sides"))
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=str(case), marks=[] if case in ALWAYS else [pytest.mark.full]) for case in CASES]
+)
+def test_rows_change_nothing_that_a_coordinator_hears_and_no_row_of_a_ledger(case, theatre):
+    told, rows = theatre.seen(dataclasses.replace(case, tables=AS_IT_IS))
+    other, other_rows = theatre.seen(case)
+    assert other == told
+    assert other_rows == rows
