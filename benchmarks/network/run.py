@@ -73,7 +73,7 @@ def timed(work) -> float:
 def bare_cell(folder: Path, quick: bool) -> dict[str, float]:
     """FLARE's own request and reply, from a process of its own: one process talks to one federation at a time."""
     port = sites.free_port()
-    kits = provision(folder / "echo", host=sites.HOST, port=port, sites=sites.PARTIES, kits=folder / "echo-kits")
+    kits = provision(folder / "echo", host=sites.HOST, sites=sites.PARTIES, kits=folder / "echo-kits")
     script = [sys.executable, str(HERE / "run.py"), "--bare", f"tcp://{sites.HOST}:{port}", str(kits["coordinator"])]
     address = f"tcp://{sites.HOST}:{port}"
     echoes = [
@@ -128,7 +128,7 @@ def bare(address: str, kit: str, quick: bool) -> None:
 def relayed(folder: Path, quick: bool) -> dict[str, dict[str, float]]:
     """The same through our relays and a Unix socket, through the socket alone, and in this process."""
     port = sites.free_port()
-    kits = provision(folder / "relay", host=sites.HOST, port=port, sites=sites.PARTIES, kits=folder / "relay-kits")
+    kits = provision(folder / "relay", host=sites.HOST, sites=sites.PARTIES, kits=folder / "relay-kits")
     address = f"tcp://{sites.HOST}:{port}"
     pids = [sites.echo_behind(folder / f"{name}.sock") for name in sites.PARTIES]
     pids += [sites.relay(name, folder / f"{name}.sock", address, kits[name]) for name in sites.PARTIES]

@@ -1,7 +1,8 @@
 """Public data sets as federations, all by the same rule, so that nothing about a preview can be tuned to one of them.
 
 Columns are dealt to three parties in their order. The bounds of a number are its smallest and largest value, rounded outwards to
-two digits of their distance: bounds that somebody who knows the table would declare. Levels are those that occur.
+two digits of their distance: bounds that somebody who knows the table would declare. Whole numbers are declared as such. Levels
+are those that occur.
 """
 
 import math
@@ -50,12 +51,19 @@ class Divided:
 
     def columns(self, kind: type) -> list[str]:
         """Return the columns of one kind."""
-        return [f"{party}.{name}" for party, schema in self.schemas.items() for name in schema if isinstance(schema[name], kind)]
+        return [
+            f"{party}.{name}"
+            for party, schema in self.schemas.items()
+            for name in schema
+            if isinstance(schema[name], kind)
+        ]
 
 
 def divide(name: str, frame: pd.DataFrame, target: str) -> Divided:
     """Deal a table's columns to three parties, with schemas made by one rule."""
-    kept = [c for c in frame.columns if frame[c].nunique() > 1 and not (_is_text(frame[c]) and frame[c].nunique() > FEW)]
+    kept = [
+        c for c in frame.columns if frame[c].nunique() > 1 and not (_is_text(frame[c]) and frame[c].nunique() > FEW)
+    ]
     frame = frame[kept].dropna().reset_index(drop=True)
     schemas: dict[str, dict[str, cn.Numeric | cn.Category]] = {party: {} for party in PARTIES}
     parts = {}
@@ -67,7 +75,8 @@ def divide(name: str, frame: pd.DataFrame, target: str) -> Divided:
         else:
             values = values.astype(float)
             low, high = _rounded(float(values.min()), float(values.max()))
-            schemas[party][column] = cn.Numeric(low, high)
+            whole = bool((values == values.round()).all()) and low == round(low) and high == round(high)
+            schemas[party][column] = cn.Numeric(low, high, integer=whole)
         parts[f"{party}.{column}"] = values
     named = pd.DataFrame(parts)
     chosen = next(one for one in named.columns if one.partition(".")[2] == target)

@@ -2,13 +2,13 @@
 
     python benchmarks/previews/run.py [--quick] [--others] [--every-method] [--file PATH --target COLUMN]
 
-COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout. ``--others`` runs further sets, and
-``--file`` any table in Parquet, which is divided by the same rule. Those results are printed and not kept.
+COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout. ``--others`` runs further sets,
+and ``--file`` any table in Parquet, which is divided by the same rule. Those results are printed and not kept.
 
 Every set is a federation of three parties (`preview_sets.py`), and every study runs on the real channel of a simulation, several
-times. What is foretold and what is measured is defined in `docs/explanation/previews.md` (`preview_measures.py`). A preview holds if
-the measured error lies in its range, which is at most a factor of four wide, or within a factor of two of its value. It may also say
-that it does not know. The bar: it holds in 90 % of all cases, and it does not know in at most 15 %.
+times. What is foretold and what is measured is defined in `docs/explanation/previews.md` (`preview_measures.py`). A preview holds
+if the measured error lies in its range, which is at most a factor of four wide, or within a factor of two of its value. It may
+also say that it does not know. The bar: it holds in 90 % of all cases, and it does not know in at most 15 %.
 """
 
 import argparse
@@ -27,12 +27,12 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import preview_measures as measures  # noqa: E402
-from preview_sets import OTHERS, SETS, Divided, divide  # noqa: E402
+import preview_measures as measures
+from preview_sets import OTHERS, SETS, Divided, divide
 
-import colonnade as cn  # noqa: E402
-from colonnade.datasets.public import DATA_VARIABLE  # noqa: E402
-from colonnade.estimators.second_moments import MomentStudy  # noqa: E402
+import colonnade as cn
+from colonnade.datasets.public import DATA_VARIABLE
+from colonnade.estimators.second_moments import MomentStudy
 
 HERE = Path(__file__).parent
 EPSILONS = (0.25, 1.0, 4.0)
@@ -44,7 +44,7 @@ Measure = Callable[[Any, Any, Divided], float]
 
 
 def studies(data: Divided, epsilon: float, *, every: bool) -> Iterator[tuple[Any, Measure]]:
-    """Yield the studies of a set at one ε, and how their errors are measured; with other methods than the default ones, if asked."""
+    """Yield the studies of a set at one ε, and how their errors are measured; by default those of the default methods."""
     price = {"epsilon": epsilon, "delta": DELTA}
     categories = measures.levels_of(data)
     if len(categories) > 1:
@@ -58,18 +58,21 @@ def studies(data: Divided, epsilon: float, *, every: bool) -> Iterator[tuple[Any
         yield cn.PCA(3, method=method, **price), measures.components
     numeric = data.target in data.columns(cn.Numeric)
     kind = cn.LinearRegression if numeric else cn.LogisticRegression
-    for method in (("secure", "functional", "sketch") if numeric else ("secure", "functional")) if every else ("secure",):
+    for method in (
+        (("secure", "functional", "sketch") if numeric else ("secure", "functional")) if every else ("secure",)
+    ):
         yield kind(data.target, method=method, **price), measures.predictions
     for method in ("secure", "sketch", "response", "independent") if every else ("secure",):
         yield cn.KMeans(4, method=method, **price), measures.weights  # KMedian has the same releases
 
 
 def _whole_columns(data: Divided) -> list[str]:
-    """Return one column of whole numbers from each party that has one; none if fewer than two do."""
+    """Return one column of whole numbers, not negative, from each party that has one; none if fewer than two do."""
     chosen: dict[str, str] = {}
     for name in data.columns(cn.Numeric):
-        if float(data.frame[name].mod(1).abs().max()) == 0 and data.frame[name].min() >= 0:
-            chosen.setdefault(name.partition(".")[0], name)
+        party, _, column = name.partition(".")
+        if data.schemas[party][column].integer and data.schemas[party][column].low >= 0:
+            chosen.setdefault(party, name)
     return list(chosen.values()) if len(chosen) > 1 else []
 
 
@@ -89,8 +92,10 @@ def compare(data: Divided, draws: int, *, every: bool) -> list[dict]:
                 seconds = time.perf_counter() - begin
                 key = (type(study), study.method, str(study.get_params().get("columns")))
                 if key not in exact:
-                    exact[key] = _without_noise(study, federation, data)
-                squared = [measure(study.fit(federation, repeat=draw), exact[key], data) for draw in range(1, draws + 1)]
+                    exact[key] = _without_noise(study, data)
+                squared = [
+                    measure(study.fit(federation, repeat=draw), exact[key], data) for draw in range(1, draws + 1)
+                ]
                 found = float(np.sqrt(np.mean(squared)))
                 low, high = error.interval or (None, None)
                 rows.append(
@@ -116,10 +121,10 @@ def compare(data: Divided, draws: int, *, every: bool) -> list[dict]:
     return rows
 
 
-def _without_noise(study: Any, federation: cn.Federation, data: Divided) -> Any:
+def _without_noise(study: Any, data: Divided) -> Any:
     if isinstance(study, MomentStudy):
         return measures.exact_model(study, data)
-    return measures.quiet_study(study, federation) if isinstance(study, cn.PatternCount) else None
+    return measures.quiet_study(study, data) if isinstance(study, cn.PatternCount) else None
 
 
 # Report ---------------------------------------------------------------------------------------------------------------------
@@ -137,7 +142,9 @@ def shares(rows: list[dict]) -> dict[str, float]:
 
 
 def _line(row: dict) -> str:
-    foretold = "unknown" if row["foretold"] is None else f"{row['foretold']:.3g} ({row['low']:.3g} to {row['high']:.3g})"
+    foretold = (
+        "unknown" if row["foretold"] is None else f"{row['foretold']:.3g} ({row['low']:.3g} to {row['high']:.3g})"
+    )
     cells = [row["set"], row["estimator"], row["method"], f"{row['epsilon']:g}", foretold, f"{row['measured']:.3g}"]
     return f"| {' | '.join([*cells, row['verdict']])} |"
 
@@ -150,9 +157,9 @@ def readme(results: dict) -> str:
         "",
         *(__doc__ or "").split("\n\n", 3)[3].strip().splitlines(),
         "",
-        f"**{summary['held']:.0%}** of previews with the default methods held ({BAR:.0%} asked); **{summary['unknown']:.0%}** did "
-        f"not know (at most {MOST_UNKNOWN:.0%} asked): {'met' if met else 'missed'}. {summary['cases']} cases; the slowest preview "
-        f"took {summary['slowest_preview']:.1f} s.",
+        f"**{summary['held']:.0%}** of previews with the default methods held ({BAR:.0%} asked).",
+        f"**{summary['unknown']:.0%}** did not know (at most {MOST_UNKNOWN:.0%} asked). The bar is {'met' if met else 'missed'}.",
+        f"{summary['cases']} cases; the slowest preview took {summary['slowest_preview']:.1f} s.",
         "",
         "| set | estimator | method | ε | foretold | measured | |",
         "|---|---|---|---|---|---|---|",
@@ -176,7 +183,9 @@ def readme(results: dict) -> str:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=HERE)
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=HERE
+    )
     return done.stdout.strip() or "unknown"
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from colonnade.errors import DiskFull, disk_is_full
+
 __all__ = ["replacing", "sync_folder"]
 
 
@@ -25,12 +27,19 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     >>> folder.cleanup()
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    sync_folder(path.parent)
+    try:
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        if disk_is_full(error):
+            raise DiskFull("What has to be kept cannot be written: the disk is full.") from None
+        raise
 
 
 def sync_folder(folder: Path) -> None:

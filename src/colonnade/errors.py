@@ -11,9 +11,14 @@
     ├── BudgetExceeded           the release would take a ledger past its cap
     ├── PlanMismatch             a request outside the plan that was agreed
     ├── ProtocolError            bytes that are not a message of this protocol, or a message out of order
-    │   └── PartyAway            a party that did not answer in time
+    │   ├── PartyAway            a party that did not answer in time
+    │   └── Busy                 a member with too many studies under way; the coordinator asks again by itself
     ├── ReleaseLost              paid for, then lost in a crash; never drawn a second time
     ├── LedgerCorrupt            a ledger that cannot be trusted; nothing is spent from it
+    ├── DiskFull                 no room to write what must be durable
+    ├── LoosePermissions         a key, folder or policy that other users of the machine may read or change
+    ├── AlreadyRunning           a folder that another process serves
+    ├── CertificateExpired       a certificate for the network whose time is over, or has not begun
     └── NotEnoughComputeNodes    a secure method with too few non-colluding nodes
 
 Each carries a stable ``code``, a ``remedy`` and ``spent``: what the failed call cost each party's ledger (a mapping from
@@ -23,15 +28,21 @@ A model that is used before it is fitted raises a further `BadInput`, which is s
 scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "not-fitted").
 """
 
+import errno
 from collections.abc import Mapping
 from typing import ClassVar
 
 __all__ = [
+    "AlreadyRunning",
     "BadInput",
     "BoundsRequired",
     "BudgetExceeded",
+    "Busy",
+    "CertificateExpired",
     "ColonnadeError",
+    "DiskFull",
     "LedgerCorrupt",
+    "LoosePermissions",
     "NonPrivateRefused",
     "NotEnoughComputeNodes",
     "PartyAway",
@@ -40,6 +51,7 @@ __all__ = [
     "ProtocolError",
     "ReleaseLost",
     "SchemaMismatch",
+    "disk_is_full",
     "error_for",
 ]
 
@@ -170,6 +182,38 @@ class PartyAway(ProtocolError):
     )
 
 
+class Busy(ProtocolError):
+    """A member that has as many studies under way as it takes at once. Nothing was asked of its data.
+
+    Parameters
+    ----------
+    retry_in
+        Seconds after which there may be room.
+
+    Examples
+    --------
+    >>> Busy("This member has 32 studies under way.", retry_in=2.0).retry_in
+    2.0
+    """
+
+    code = "busy"
+    default_remedy = "Call again in a while: what was released is not paid twice."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        spent: Mapping[str, float] | None = None,
+        retry_in: float = 1.0,
+    ) -> None:
+        super().__init__(message, remedy=remedy, spent=spent)
+        self.retry_in = retry_in
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.remedy, self.spent), {"retry_in": self.retry_in}
+
+
 class ReleaseLost(ColonnadeError):
     """A release that was paid for and lost in a crash before it could be kept. It is never drawn a second time."""
 
@@ -182,7 +226,41 @@ class LedgerCorrupt(ColonnadeError):
 
     code = "ledger-corrupt"
     default_remedy = (
-        "Stop and keep the file. `colonnade ledger verify FILE` shows the damage; then restore the newest back-up."
+        "Stop and keep the file. `colonnade ledger verify FILE` shows the damage; `colonnade ledger restore` puts the newest "
+        "back-up in place, and refuses one that has forgotten releases."
+    )
+
+
+class DiskFull(ColonnadeError):
+    """A disk without room for what must be durable before anything is released. What was written before is as it was."""
+
+    code = "disk-full"
+    default_remedy = (
+        "Make room on that disk, then restart the party. The ledger is sound: do not put a back-up in its place."
+    )
+
+
+class LoosePermissions(ColonnadeError):
+    """A key, a folder or a policy that other users of the machine could read or change."""
+
+    code = "loose-permissions"
+    default_remedy = "Take the permission away: chmod 600 for a key, chmod 700 for a folder, chmod go-w for a policy."
+
+
+class AlreadyRunning(ColonnadeError):
+    """A folder that another process serves. Two would answer on one socket and spend from one ledger."""
+
+    code = "already-running"
+    default_remedy = "Use the process that runs, or end it first; `colonnade party status FOLDER` shows it."
+
+
+class CertificateExpired(ColonnadeError):
+    """A certificate for the network whose time is over, or has not begun. It opens no connection."""
+
+    code = "certificate-expired"
+    default_remedy = (
+        "Make a new one with `colonnade federation renew`, and put it in place with `colonnade party install`. "
+        "Nothing has to be stopped."
     )
 
 
@@ -202,3 +280,8 @@ def _tree(root: type[ColonnadeError]) -> list[type[ColonnadeError]]:
 def error_for(code: str) -> type[ColonnadeError]:
     """Return the exception class with a given ``code``; an unknown code is a protocol error."""
     return {kind.code: kind for kind in _tree(ColonnadeError)}.get(code, ProtocolError)
+
+
+def disk_is_full(error: OSError) -> bool:
+    """Return whether the operating system has no room, or lets this user have no more of it."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

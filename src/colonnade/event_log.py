@@ -8,6 +8,7 @@ and its value a number, a truth value or a short plain word.
 
 import contextlib
 import json
+import os
 import re
 import threading
 import time
@@ -18,11 +19,15 @@ from typing import Any, TextIO
 
 from colonnade.errors import BadInput
 
-__all__ = ["EVENTS", "FIELDS", "Event", "Log", "read_events", "read_status", "write_status"]
+__all__ = ["EVENTS", "FIELDS", "Event", "Log", "LogFile", "read_events", "read_status", "write_status"]
 
 EVENTS = frozenset(
     {
+        "answered",
         "block-refused",
+        "certificate-ends",
+        "certificate-refused",
+        "certificate-renewed",
         "connected",
         "disconnected",
         "exited",
@@ -41,7 +46,20 @@ EVENTS = frozenset(
     }
 )
 FIELDS = frozenset(
-    {"attempt", "bytes", "bytes_in", "bytes_out", "code", "party", "people", "pid", "child", "reason", "request"}
+    {
+        "attempt",
+        "bytes",
+        "bytes_in",
+        "bytes_out",
+        "code",
+        "days",
+        "party",
+        "people",
+        "pid",
+        "child",
+        "reason",
+        "request",
+    }
     | {"seconds", "sequence", "spent", "status", "step", "study", "turn"}
 )
 _PLAIN = re.compile(r"[\w .:/-]{0,80}", re.ASCII)
@@ -55,7 +73,7 @@ class Log:
     Parameters
     ----------
     stream
-        A text stream, for example standard error; ``None`` keeps nothing.
+        Where to: standard error, or a `LogFile`; ``None`` keeps nothing.
     who
         The site that logs.
     process
@@ -73,7 +91,7 @@ class Log:
     """
 
     def __init__(
-        self, stream: TextIO | None, who: str, process: str, *, clock: Callable[[], float] = time.time
+        self, stream: "TextIO | LogFile | None", who: str, process: str, *, clock: Callable[[], float] = time.time
     ) -> None:
         self._stream = stream
         self._who = who
@@ -109,6 +127,46 @@ class Log:
         seconds = self._clock()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         return f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"
+
+
+class LogFile:
+    """A log's file, for this user alone. It may be moved away at any time: the next line begins a new one.
+
+    Parameters
+    ----------
+    path
+        Where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = self._opened()
+
+    def write(self, text: str) -> int:
+        """Append text to the file that has the name now."""
+        if not self._current():
+            self._file.close()
+            self._file = self._opened()
+        return self._file.write(text)
+
+    def flush(self) -> None:
+        """Hand what was written over to the operating system."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _current(self) -> bool:
+        try:
+            named, held = self._path.stat(), os.fstat(self._file.fileno())
+        except OSError:
+            return False
+        return (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)
+
+    def _opened(self) -> TextIO:
+        descriptor = os.open(self._path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
 # Read back -----------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,12 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy import samplers
 from colonnade.protocol.agreement import CoordinatorAddress, FederationAgreement
 from colonnade.service import checks as doctor
+from colonnade.service.authority import CertificateAuthority
+from colonnade.service.health import run_checks
 from colonnade.service.party_folder import PartyFolder
+from colonnade.transport.kit import Kit
 from tests.cli.studies import call
+from tests.network.certificates import DAY, Clock, certified
 
 
 def test_this_machine_is_fit(tmp_path: Path) -> None:
@@ -135,10 +139,10 @@ def old_python(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], check: str, tmp_path: Path) -> None:
     examine = dict(doctor.machine_checks(tmp_path))[check]
-    assert next(doctor.run_checks([(check, examine)]))[1]
+    assert next(run_checks([(check, examine)]))[1]
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
-        name, sound, words = next(doctor.run_checks([(check, examine)]))
+        name, sound, words = next(run_checks([(check, examine)]))
     assert (name, sound) == (check, False)
     assert words
 
@@ -214,3 +218,28 @@ def test_a_fault_of_a_member_is_found(
     result = call("doctor", "--directory", tmp_path, "--party", member.path)
     assert result.exit_code == 1
     assert f"WRONG {check}" in result.output
+
+
+def expiring(member: PartyFolder, days: float) -> None:
+    """Give a member a certificate that has so many days left."""
+    clock = Clock(time.time() - (360 - days) * DAY)
+    kit = Kit(member.path / "kit", clock=clock)
+    certified(CertificateAuthority.create(member.path.parent / "authority", clock=clock), kit, "bank")
+
+
+@pytest.mark.parametrize(("days", "words"), [(200.5, "in 200 days"), (29.5, "in 29 days: renew it")])
+def test_a_members_certificate_is_shown_with_its_date(
+    days: float, words: str, member: PartyFolder, tmp_path: Path
+) -> None:
+    expiring(member, days)
+    result = call("doctor", "--directory", tmp_path, "--party", member.path)
+    assert result.exit_code == 0, result.output
+    assert words in next(line for line in result.output.splitlines() if line.split()[1] == "certificate")
+
+
+def test_a_certificate_that_is_over_is_a_fault(member: PartyFolder, tmp_path: Path) -> None:
+    expiring(member, -0.5)
+    result = call("doctor", "--directory", tmp_path, "--party", member.path)
+    assert result.exit_code == 1
+    assert "WRONG certificate" in result.output
+    assert "The certificate of bank (client.crt) expired on" in result.output

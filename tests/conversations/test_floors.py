@@ -284,6 +284,16 @@ def test_a_data_party_that_does_not_compute_has_its_rows_shared_between_the_othe
         assert round(count) == true.loc[one, other]
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_a_descent_runs_with_any_number_of_nodes_beyond_the_three_that_it_needs(nodes):
+    columns = ["bank.k", "bank.x", "telco.x"]
+    method = cn.methods.Gradient(steps=2, rate=0.5)
+    with a_federation(NAMES[:2], collusion=1, nodes=[f"node{number}" for number in range(nodes)]) as f:
+        study = cn.LogisticRegression(columns[0], columns=columns[1:], method=method, **PRICE).fit(f)
+    assert len(study.plan_.compute_nodes) == 2 + nodes
+    assert study.plan_.threshold == (1 + nodes) // 2
+
+
 def test_the_federations_own_floor_binds_whatever_a_policy_says():
     lenient = dict.fromkeys(NAMES, cn.Policy(min_collusion=0))
     with a_federation(policies=lenient) as f:

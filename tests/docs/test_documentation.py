@@ -6,9 +6,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 import colonnade as cn
 from colonnade import errors
+from colonnade.cli import app
+from colonnade.estimators import model_file
+from colonnade.event_log import EVENTS
+from colonnade.party.ledger import rows as ledger_rows
+from colonnade.plan import PLAN_VERSION
+from colonnade.protocol import agreement, codec
+from colonnade.service.health import METRICS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -119,3 +127,56 @@ def test_every_module_and_every_test_that_a_page_names_exists(page):
 def test_a_page_is_in_plain_words_and_cites_papers_by_name(page):
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"\b(?:hence|lest|wherefore|whoever|whom|[Pp]aper 00\d|privacy\.md)\b", text, re.IGNORECASE) == []
+
+
+# The operator's pages -------------------------------------------------------------------------------------------------
+
+OPERATE = DOCS / "how-to" / "operate.md"
+
+
+def first_cells(page: Path, heading: str) -> list[str]:
+    """The first column of the table under a heading, without its marks."""
+    part = page.read_text(encoding="utf-8").split(heading, 1)[1]
+    lines = part.split("\n## ", 1)[0].splitlines()
+    rows = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
+    return [row.strip("`") for row in rows[2:]]
+
+
+def test_the_runbook_says_what_every_error_code_means_and_what_to_do():
+    codes = {getattr(errors, name).code for name in errors.__all__ if name[0].isupper()} - {errors.ColonnadeError.code}
+    listed = first_cells(OPERATE, "## Every error, and what to do")
+    assert listed == sorted(listed)
+    assert set(listed) == codes | {cn.NotFittedError.code}
+    for line in OPERATE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| `") and line.split("`")[1] in codes:
+            who, meaning, remedy = (cell.strip() for cell in line.split("|")[2:5])
+            assert set(who.split(", ")) <= {"analyst", "operator"}
+            assert meaning.endswith(".")
+            assert remedy.endswith(".")
+
+
+def test_the_runbook_lists_every_metric_and_the_logs_vocabulary_is_real():
+    assert first_cells(OPERATE, "## Metrics") == list(METRICS)
+    words = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", (DOCS / "how-to" / "certificates.md").read_text()))
+    assert {word for word in words if word.startswith("certificate-")} <= EVENTS | {errors.CertificateExpired.code}
+
+
+def test_the_upgrade_page_has_the_version_of_every_format():
+    rows = {
+        cells[1].strip(): cells[2].strip()
+        for line in (DOCS / "how-to" / "upgrade.md").read_text().splitlines()
+        if line.startswith("|") and len(cells := line.split("|")) >= 4
+    }
+    assert rows["messages between coordinator and members"] == str(codec.VERSION[-1])
+    assert rows["plan of a study"] == str(PLAN_VERSION)
+    assert rows["papers (`federation.toml`)"] == str(agreement.VERSION)
+    assert rows["ledger (`ledger.sqlite`)"] == str(ledger_rows.FORMAT)
+    assert rows["saved model (`est.save`)"] == str(model_file.VERSION)
+
+
+@pytest.mark.parametrize("page", ["operate", "certificates", "upgrade", "deploy"])
+def test_every_command_on_an_operators_page_exists(page):
+    text = " ".join((DOCS / "how-to" / f"{page}.md").read_text(encoding="utf-8").split())
+    for words in re.findall(r"colonnade (party|federation|coordinator|ledger) ([a-z]+)", text):
+        group = typer.main.get_command(app).commands[words[0]]
+        assert words[1] in group.commands, words

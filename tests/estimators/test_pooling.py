@@ -184,6 +184,19 @@ def test_what_is_not_private_promises_no_c():
     assert "c = " not in study.receipt_
 
 
+def test_c_is_shown_beside_the_first_coalition_that_reads_everything():
+    with a_federation(NAMES[:2], collusion=1) as f:
+        statement = secure(NAMES[:2]).preview(f).statement
+    assert set(statement.table().observer) == {
+        "coordinator",
+        "bank",
+        "telco",
+        "coordinator + bank",
+        "coordinator + telco",
+    }
+    assert POOLED in statement.pooling
+
+
 def test_the_coordinator_as_one_of_five_nodes_may_pool_with_one_party_and_not_with_two():
     """By a federation's papers it may be a node beside others. Then the first coalition that reads everything is shown."""
     with a_federation(NAMES[:4], collusion=1) as f:

@@ -18,7 +18,7 @@ from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.network.lines import HOST, Started, free_port, until
 
 MEMBERS = """
-import ctypes, os, sys, signal
+import ctypes, json, os, sys, signal
 from pathlib import Path
 import typer
 import colonnade.service.processes, colonnade.service.served_party
@@ -26,7 +26,8 @@ import colonnade.party.guard
 from colonnade.cli.members import serve
 
 pids = []
-for folder in sys.argv[1:]:
+options = json.loads(sys.argv[1])
+for folder in sys.argv[2:]:
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -34,7 +35,9 @@ for folder in sys.argv[1:]:
         log = os.open(folder + "/serve.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
         os.dup2(log, 1), os.dup2(log, 2)
         try:
-            serve(Path(folder), change_cap=False)
+            chosen = options.get(Path(folder).name, {})
+            log = Path(chosen["log"]) if "log" in chosen else None
+            serve(Path(folder), change_cap=False, health_port=chosen.get("health_port"), log=log)
         except typer.Exit as end:
             os._exit(end.exit_code)
         except BaseException as error:
@@ -112,16 +115,8 @@ class Site:
         pd.DataFrame({"person_id": sorted(common)}).to_parquet(self.folder / "cohort.parquet")
         cards = []
         for name, member in self.members.items():
-            card = member.card()
-            entries = {
-                "name": name,
-                "role": card.role,
-                "identity": card.identity,
-                "ledger": card.ledger,
-                "schema": card.schema,
-            }
             path = self.folder / f"{name}.card.toml"
-            path.write_text("\n".join(f'{key} = "{value}"' for key, value in entries.items() if value))
+            path.write_text(member.card_text())
             cards.append(path)
         federation_command.init_federation(
             self.folder, card=cards, cohort=self.folder / "cohort.parquet", host=host, port=port, name="test",
@@ -136,20 +131,19 @@ class Site:
             self.hand_out(name)
 
     def hand_out(self, name: str) -> None:
-        """Give a member the papers and its kit."""
+        """Give a member the papers as they are, signed or not, and its certificate."""
         member = self.members[name]
         (member.path / "federation.toml").write_text(self.papers_path.read_text())
-        kit = member.path / "kit"
-        if not kit.exists():
-            kit.symlink_to(self.folder / "kits" / name)
+        member.kit.install(self.folder / "kits" / name, name)
 
     @property
     def papers(self):
         return read_agreement(self.papers_path)
 
-    def start(self, *names: str) -> Started:
+    def start(self, *names: str, **options: dict) -> Started:
+        """Serve some members, or all; options of `party serve` are given by member."""
         folders = [str(self.members[name].path) for name in names or self.members]
-        started = Started([sys.executable, "-c", MEMBERS, *folders], self.folder / "members.log")
+        started = Started([sys.executable, "-c", MEMBERS, json.dumps(options), *folders], self.folder / "members.log")
         self.started.append(started)
         return started
 

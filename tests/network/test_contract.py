@@ -20,7 +20,7 @@ def line(tmp_path_factory):
     """One coordinator and three relays for all tests of the contract; what is behind the sockets changes."""
     folder = tmp_path_factory.mktemp("n")
     port = free_port()
-    kits = provisioning.provision(folder / "ws", host=HOST, port=port, sites=PARTIES, kits=folder / "kits")
+    kits = provisioning.provision(folder / "ws", host=HOST, sites=PARTIES, kits=folder / "kits")
     address = f"tcp://{HOST}:{port}"
     transport = flare.FlareTransport(PARTIES, address=address, kit=kits["coordinator"], host=HOST, patience=1.5)
     started = relays(folder, *PARTIES, address=address, kits=folder / "kits")

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,8 @@ from colonnade.errors import BadInput, BudgetExceeded, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.service.processes import _refuse_the_network
 from tests.cli.studies import call
-from tests.network.lines import Started, until
-from tests.network.served import MEMBERS, Site, simulated
+from tests.network.lines import until
+from tests.network.served import Site, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -51,7 +50,7 @@ def test_a_node_without_data_computes_and_the_ledgers_agree_with_the_statement(s
 def test_status_says_who_is_connected_what_was_asked_and_what_is_left(site):
     with site.connect() as federation:
         federation.budget()
-        until(lambda: call("party", "status", str(site.members["bank"].path), "--check").exit_code == 0, what="health")
+        until(lambda: call("party", "status", str(site.members["bank"].path), "--ready").exit_code == 0, what="health")
         shown = call("party", "status", str(site.members["bank"].path)).output
         assert "connected to the coordinator" in shown
         assert "budget    ε=" in shown
@@ -135,10 +134,10 @@ def alive(pid: int) -> bool:
 def test_a_member_with_papers_that_nobody_else_signed_is_not_served_and_says_why(site, tmp_path):
     folder = tmp_path / "copy"
     bank = site.members["bank"].path
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     for name in ("member.toml", "schema.toml", "policy.toml"):
         (folder / name).write_text((bank / name).read_text())
-    (folder / "kit").symlink_to(site.folder / "kits" / "bank")
+    (folder / "kit").symlink_to(bank / "kit")
     papers = (bank / "federation.toml").read_text().split("[signatures]")[0] + "[signatures]\n"
     (folder / "federation.toml").write_text(papers)
     served = call("party", "serve", str(folder))
@@ -163,7 +162,7 @@ def test_two_parties_and_a_coordinator_that_is_the_third_node(tmp_path):
 
 def test_a_member_ends_in_order_when_it_is_asked_to(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"))
-    one = Started([sys.executable, "-c", MEMBERS, str(site.members["bank"].path)], tmp_path / "one.log")
+    one = site.start("bank")
     site.ready("bank")
     guard, relay = site.pid("bank", "guard"), site.pid("bank", "relay")
     assert one.stop() == 0

@@ -1,6 +1,7 @@
 """A federation's papers: what is signed, what is refused, and what parties open on their terms. No network is needed here."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import msgspec
@@ -12,7 +13,17 @@ from hypothesis import strategies as st
 import colonnade as cn
 from colonnade.cli import members as federation_command
 from colonnade.coordinator.journal import StudyJournal
-from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
+from colonnade.coordinator.opening import _own_node
+from colonnade.errors import (
+    BadInput,
+    LedgerCorrupt,
+    LoosePermissions,
+    NotEnoughComputeNodes,
+    PlanMismatch,
+    PolicyRefusal,
+    ProtocolError,
+    SchemaMismatch,
+)
 from colonnade.party.policy import Policy
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
@@ -21,6 +32,7 @@ from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
+from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Direct
 from tests.federations import frames
 from tests.network.served import Site
@@ -280,7 +292,7 @@ def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_un
     papers = signed(site, collusion=2, threshold=2)
     looser = [msgspec.structs.replace(papers, collusion=1, threshold=threshold).identity for threshold in (1, 2)]
     assert len({papers.identity, *looser}) == 3
-    with opened(site, papers=papers, compute_nodes=papers.nodes, collusion=papers.collusion) as federation:
+    with opened(site, papers=papers, compute_nodes=papers.nodes) as federation:
         plan = counts()._prepare(federation, 1)[1]
         assert plan.compute_nodes == ("bank", "telco", "notary", "auditor", "insurer")
         assert (plan.threshold, plan.collusion) == (2, 1)
@@ -318,6 +330,22 @@ def test_who_may_compute_is_in_the_papers_and_everybody_holds_to_it(tmp_path):
             assert reply.message == "The plan names a compute node that this federation does not accept."
 
 
+def test_a_policy_file_says_for_whom_and_with_whom_a_party_computes_and_the_coordinator_is_told(site):
+    bank = site.members["bank"]
+    path = bank.path / "policy.toml"
+    rules = path.read_text()
+    path.write_text(rules + 'compute_for_others = false\ncompute_nodes = ["telco"]\n')
+    with opened(site) as federation:
+        described = federation.descriptions()["bank"]
+        assert (described.compute_for_others, described.compute_nodes) == (False, ("telco",))
+        with pytest.raises(NotEnoughComputeNodes, match="needs 3 compute nodes, and this study has 2"):
+            counts().fit(federation)
+    path.write_text(rules + 'compute_node = ["telco"]\n')
+    with pytest.raises(BadInput, match="unknown key 'compute_node'") as refusal:
+        bank.guard()
+    assert "compute_nodes" in refusal.value.remedy
+
+
 def test_a_party_signs_papers_in_which_it_does_not_compute(tmp_path):
     site = Site(tmp_path)
     cards = [site.folder / f"{name}.card.toml" for name in site.members]
@@ -342,6 +370,7 @@ def set_back(site: Site, name: str, keep) -> bytes:
     shutil.copy(keep, site.members[name].path / "ledger.sqlite")
     memory = (site.members[name].path / "ledger.head").read_bytes()
     (site.members[name].path / "ledger.head").unlink()
+    (site.members[name].path / "peers.heads").unlink(missing_ok=True)
     return memory
 
 
@@ -419,6 +448,16 @@ def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
         counts().fit(federation, repeat=4)
 
 
+def test_studies_at_once_raise_no_alarm_about_ledgers(site, tmp_path):
+    """Heads reach peers and coordinator in any order; every ledger is where it should be all the while."""
+    journal = StudyJournal(tmp_path / "state" / "studies.sqlite", site.papers)
+    with opened(site, journal) as federation, ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda repeat: counts().fit(federation, repeat=repeat), range(1, 13)))
+        assert (federation.budget().loc[["bank", "telco"]].releases == 12).all()
+        assert {study.status for study in journal.studies()} == {"done"}
+    journal.close()
+
+
 # A coordinator that forgets nothing -----------------------------------------------------------------------------------
 
 
@@ -492,7 +531,7 @@ def test_a_schema_template_is_made_from_names_and_types_and_never_from_values(tm
         made.ledger().close()
         assert (made.path / name).stat().st_mode & 0o077 == 0
     (made.path / "identity.key").chmod(0o644)
-    with pytest.raises(BadInput, match="read by other users"):
+    with pytest.raises(LoosePermissions, match="read by other users"):
         made.identity()
 
 
@@ -510,6 +549,8 @@ def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
     papers = read_agreement(site.papers_path).check()
     assert papers.nodes == ("coordinator",)
     assert papers.threshold == 1
+    node = _own_node(papers, site.folder / "kits" / "coordinator", tmp_path)
+    assert node._member.floor == SharingFloor(1, 1, frozenset({"bank", "telco", "coordinator"}))
     assert (site.folder / "kits" / "coordinator" / "identity.key").stat().st_mode & 0o077 == 0
 
 
@@ -581,7 +622,7 @@ def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_pat
             federation.align(size="hidden")
             federation.align("cohort", ids=["1", "2"])
             said = heard(lambda f=federation: f.align(size="hidden", capacity=30))
-            rows = federation.transport._endpoints["bank"]._gate.ledger.entries()
+            rows = federation.transport._endpoints["bank"]._guard._gate.ledger.entries()
             kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
         found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
     assert found[0] == found[1]

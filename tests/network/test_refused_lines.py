@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from colonnade.service import authority
+from colonnade.transport.kit import Kit
 from tests.network.intruders import INTRUDER
 from tests.network.lines import HOST, Started, free_port, relays, until
 
@@ -29,8 +31,8 @@ class Notes:
 def line(tmp_path_factory):
     folder = tmp_path_factory.mktemp("n")
     port = free_port()
-    kits = provisioning.provision(folder / "a", host=HOST, port=port, sites=("bank", "telco"), kits=folder / "kits")
-    other = provisioning.provision(folder / "b", host=HOST, port=port, sites=("bank", "telco"), kits=folder / "others")
+    kits = provisioning.provision(folder / "a", host=HOST, sites=("bank", "telco"), kits=folder / "kits")
+    other = provisioning.provision(folder / "b", host=HOST, sites=("bank", "telco"), kits=folder / "others")
     notes = Notes()
     transport = flare.FlareTransport(
         ("bank", "telco"), address=f"tcp://{HOST}:{port}", kit=kits["coordinator"], host=HOST, patience=1.0, log=notes
@@ -120,16 +122,37 @@ def test_an_oversized_frame_ends_the_connection_before_memory_is_taken_for_it(li
     until(lambda: sum(name == "disconnected" for name, _ in notes.events) > gone, what="the connection ending")
 
 
-def test_a_site_does_not_believe_another_site_that_poses_as_the_coordinator(line, tmp_path):
-    """The server's certificate is checked by its name: a site's own certificate, of the same authority, is not it."""
+def posing(address: str, kit, folder) -> Started:
+    """Another site that listens as the coordinator would, with a certificate of the same authority."""
+    return Started([sys.executable, "-c", IMPOSTOR, address, str(kit)], folder / "impostor.log")
+
+
+def test_a_sites_certificate_is_not_one_to_listen_with(line, tmp_path):
+    """What a certificate may be used for is in it: a site's own is for connecting, and a victim says what it was shown."""
     _, _, kits, *_ = line
-    port = free_port()
-    pose = tmp_path / "pose"
+    address, pose = f"tcp://{HOST}:{free_port()}", tmp_path / "pose"
     pose.mkdir()
     for name, file in (("rootCA.pem", "rootCA.pem"), ("client.crt", "server.crt"), ("client.key", "server.key")):
         shutil.copy(kits["telco"] / name, pose / file)
-    impostor = Started([sys.executable, "-c", IMPOSTOR, f"tcp://{HOST}:{port}", str(pose)], tmp_path / "impostor.log")
-    victim = relays(tmp_path, "bank", address=f"tcp://{HOST}:{port}", kits=kits["bank"].parent)
+    impostor = posing(address, pose, tmp_path)
+    victim = relays(tmp_path, "bank", address=address, kits=kits["bank"].parent)
+    try:
+        until(lambda: victim.events("certificate-refused"), what="the victim's refusal")
+        assert not victim.events("connected")
+    finally:
+        victim.stop()
+        impostor.kill()
+        impostor.process.stdin.close()
+
+
+def test_a_site_does_not_believe_another_site_that_poses_as_the_coordinator(line, tmp_path):
+    """The server's certificate is checked by its name: another site's, even one that may listen, is not it."""
+    folder, _, kits, *_ = line
+    address, kit = f"tcp://{HOST}:{free_port()}", Kit(tmp_path / "pose", "server")
+    key = authority.SiteRequest("telco", kit.request("telco").decode()).key()
+    authority.CertificateAuthority(folder / "a").issue(key, "telco", host="telco").write(kit.folder, "server")
+    impostor = posing(address, kit.folder, tmp_path)
+    victim = relays(tmp_path, "bank", address=address, kits=kits["bank"].parent)
     try:
         until(lambda: "tried" in impostor.log.read_text(), what="the victim's attempt")
         assert not victim.events("connected")

@@ -56,7 +56,8 @@ MESSAGE, COINS, CONSTANT = "message", "coins", "nothing"
 
 DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
-    "colonnade.conversations.conversation": (PLAN, MESSAGE, LEDGER),
+    "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
+    "colonnade.durable_file": (CONSTANT,),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
     "colonnade.party.ledger": (LEDGER,),
@@ -74,7 +75,8 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 """On what it depends whether a module refuses, by the longest name that fits."""
 
 FILLED_IN: dict[tuple[str, str], str] = {
-    ("colonnade.conversations.conversation", "party"): PLAN,
+    ("colonnade.conversations.endpoint", "self._at_once"): CONSTANT,
+    ("colonnade.conversations.memory", "party"): PLAN,
     ("colonnade.party.gate", "cap"): LEDGER,
     ("colonnade.party.gate", "plan.price.delta"): PLAN,
     ("colonnade.party.gate", "self.terms.party"): DECLARED,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.errors import LedgerCorrupt, ReleaseLost
+from colonnade.errors import DiskFull, LedgerCorrupt, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import NANO, Budget, Loss, total
 from tests import kit
@@ -230,13 +230,15 @@ def test_a_full_disk_refuses_and_the_ledger_then_refuses_everything(tmp_path):
     with SqliteLedger.open(tmp_path / "bank.ledger") as ledger:
         pages = ledger._file._connection.execute("PRAGMA page_count").fetchone()[0]
         ledger._file._connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(LedgerCorrupt) as refusal:
+        with pytest.raises(DiskFull) as refusal:
             for number in range(9):  # the first may find a page that was freed
                 ledger.debit(b"%d" % number, BODY, TENTH, label="x")
         assert refusal.value.spent is None
         assert "nothing was released" in str(refusal.value)
+        assert "Make room" in refusal.value.remedy
+        assert "do not put a back-up in its place" in refusal.value.remedy
         for call in (ledger.spent, ledger.verify, lambda: ledger.answer_to(b"old", BODY)):
-            with pytest.raises(LedgerCorrupt):
+            with pytest.raises(DiskFull):
                 call()
     with SqliteLedger.open(tmp_path / "bank.ledger") as ledger:
         assert ledger.spent() == TENTH * (1 + number)
@@ -249,7 +251,7 @@ def test_a_disk_that_is_full_at_the_seal_says_what_the_lost_release_cost(tmp_pat
         ledger.debit(b"q", BODY, TENTH, label="x")
         pages = ledger._file._connection.execute("PRAGMA page_count").fetchone()[0]
         ledger._file._connection.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(LedgerCorrupt) as refusal:
+        with pytest.raises(DiskFull) as refusal:
             ledger.seal(b"q", bytes(100_000))
         assert refusal.value.spent == {"bank": 0.1}
     with SqliteLedger.open(tmp_path / "bank.ledger") as ledger:
@@ -266,7 +268,9 @@ def test_a_write_that_fails_at_any_size_refuses_and_loses_budget_at_most(tmp_pat
         [outcome] = nursery.run(("full_at_size", {"path": str(path), "script": SCRIPT, "size": size}))
         assert outcome.signal == 0
         refusals = [report for report in outcome.reports if report[0] == "refused"]
-        assert all(report[3] == "ledger-corrupt" and "nothing was released" in report[4] for report in refusals)
+        assert all(
+            report[3] in ("ledger-corrupt", "disk-full") and "nothing was released" in report[4] for report in refusals
+        )
         refused += len(refusals)
         check_after(path, outcome.reports)
     assert refused > 5
@@ -287,7 +291,7 @@ def test_an_input_output_error_at_every_statement_refuses_and_loses_budget_at_mo
             break
         refusals = [report for report in outcome.reports if report[0] == "refused"]
         assert len(refusals) == swapped[0]
-        assert all(report[3] == "ledger-corrupt" for report in refusals)
+        assert all(report[3] in ("ledger-corrupt", "disk-full") for report in refusals)
         refused += len(refusals)
         check_after(path, outcome.reports)
     assert refused >= (2 if suffix else 10)

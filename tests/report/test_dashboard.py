@@ -14,7 +14,9 @@ import httpx
 import uvicorn
 
 import colonnade as cn
-from colonnade.event_log import read_events
+from colonnade.event_log import Log, read_events
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.privacy.accounting import Loss
 from colonnade.report.dashboard import app as application
 from colonnade.report.dashboard.app import COOKIE, Sources
 from colonnade.report.dashboard.views import (
@@ -25,7 +27,10 @@ from colonnade.report.dashboard.views import (
     party_view,
     segments,
 )
+from colonnade.service.authority import CertificateAuthority
+from colonnade.transport.kit import Kit, KnownCertificates
 from tests.federations import federation
+from tests.network.certificates import DAY, Clock, certified
 
 TOKEN = "0123456789abcdef"
 EVIL = "<script>alert(1)</script>"
@@ -218,3 +223,24 @@ def test_without_a_ledger_or_a_log_there_is_nothing_to_show():
 
     answer = CliRunner().invoke(app, ["dashboard"])
     assert answer.exit_code == 1
+
+
+def test_certificates_are_shown_with_their_dates_and_those_that_end_soon_stand_out(sources, client, tmp_path):
+    clock = Clock(time.time() - 340 * DAY)
+    kit = Kit(sources.ledgers["bank"].parent / "kit", clock=clock)
+    found = certified(CertificateAuthority.create(tmp_path / "authority", clock=clock), kit, "bank")
+    KnownCertificates(tmp_path / "certificates.status", time.time, Log(None, "coordinator", "coordinator")).learn(
+        "bank", found
+    )
+    page = client.get("/party/bank").text
+    assert '<li class="alert">client.crt expires on' in page
+    assert "renew it" in page
+    assert "<li>rootCA.pem expires on" in page
+    assert '<li class="alert">bank expires on' in client.get("/coordinator").text
+
+
+def test_what_was_forfeited_is_part_of_what_is_spent(sources):
+    with SqliteLedger.open(sources.ledgers["bank"]) as ledger:
+        ledger.forfeit(Loss.of_pure(500_000_000), label="forfeit after a restore")
+        spent = ledger.spent().epsilon(ledger.budget.delta)
+    assert party_view(sources.ledgers["bank"]).spent == pytest.approx(spent)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["audit", "bench", "dashboard", "doctor", "ledger", "show", "verify"]
 
 ledger = typer.Typer(
-    help="Read and check a party's ledger. Neither command spends; a ledger of format 2 is migrated.",
+    help="Read, check, copy and put back a party's ledger. Only `restore --forfeit` charges it.",
     no_args_is_help=True,
 )
 
@@ -160,7 +160,8 @@ def doctor(
     ] = None,
 ) -> None:
     """Check Python, packages, randomness, samplers, keys, clock, ports, disk, compiler, algebra; with --party, a member too."""
-    from colonnade.service.checks import machine_checks, member_checks, run_checks
+    from colonnade.service.checks import machine_checks, member_checks
+    from colonnade.service.health import run_checks
 
     members = [] if party is None else member_checks(party)
     results = list(run_checks((*machine_checks(directory), *members)))

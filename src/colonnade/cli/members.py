@@ -1,9 +1,10 @@
 """Commands about members: `party` (make a folder, load a table, serve it) and `federation` (make papers, sign them).
 
 A member's *card* is what is public about it. A federation's *papers* (federation.toml) hold all cards and rules; every member
-signs them. A *kit* is a site's certificate and key for the network.
+signs them. A *kit* is a site's key for the network, which it makes itself, and the certificate to it.
 """
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,12 @@ __all__ = [
     "federation",
     "init_federation",
     "init_party",
+    "install",
     "load",
     "party",
     "renew",
+    "request",
+    "rotate",
     "serve",
     "sign",
     "status",
@@ -33,9 +37,27 @@ party = typer.Typer(
 federation = typer.Typer(help="A federation's papers: make them, sign them, check them.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The member's folder.")]
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SOURCE", exists=True, file_okay=False, help="A federation's folder, or this member's kit out of it."
+    ),
+]
 PapersPath = Annotated[
     Path, typer.Argument(metavar="PAPERS", exists=True, dir_okay=False, help="The papers, for example federation.toml.")
 ]
+
+
+CoordinatorRequest = Annotated[
+    Path | None,
+    typer.Option(
+        "--coordinator-request",
+        exists=True,
+        dir_okay=False,
+        help="The coordinator's request, from `coordinator request`; else its key is made here.",
+    ),
+]
+Days = Annotated[float, typer.Option("--days", min=0.0001, max=3650.0, help="How many days certificates last.")]
 
 
 @party.command("init")
@@ -47,31 +69,49 @@ def init_party(
         typer.Option("--data", exists=True, help="A .parquet or .csv file: only its column names and types are read."),
     ] = None,
     id: Annotated[str, typer.Option("--id", help="The column by which people are known.")] = "person_id",  # noqa: A002
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", exists=True, dir_okay=False, help="A schema.toml that is filled in; needs --policy."),
+    ] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy", exists=True, dir_okay=False, help="A policy.toml; with --schema the table is loaded too."
+        ),
+    ] = None,
     node: Annotated[bool, typer.Option("--node", help="A compute node: no data, no policy, no ledger.")] = False,
     test_key: Annotated[
         str | None,
         typer.Option("--test-key", hidden=True, help="64 hexadecimal digits: noise that anybody can repeat."),
     ] = None,
 ) -> None:
-    """Make keys, a policy with safe defaults, and a schema to be filled in from the data's column names and types."""
+    """Make keys, a policy with safe defaults, and a schema to be filled in from the data's column names and types.
+
+    With --schema and --policy, which somebody has filled in, the table is loaded and the card is written too.
+    """
     from colonnade.service.party_folder import PartyFolder
 
-    if node == (data is not None):
+    if node == (data is not None) or (schema is None) != (policy is None) or (node and schema is not None):
         raise BadInput(
-            "A party needs --data, and a compute node has none.",
+            "A party needs --data, with --schema and --policy or without either; a compute node has none of them.",
             remedy="Give --data FILE for a party, or --node for a compute node.",
         )
     key = None if test_key is None else _key(test_key)
     made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key)
-    if data is not None:
+    if data is not None and schema is not None and policy is not None:
+        made.fill_in(schema, policy)
+        loaded = made.load([data.resolve()])
+        screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
+    elif data is not None:
         made.write_templates(data.resolve(), id)
         screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
         screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
     screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
-    if data is not None:
+    if data is not None and schema is None:
         screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
-    else:
-        screen.line(f"next:    colonnade party card {folder} > {name}.card.toml, for the federation's papers")
+        return
+    (folder / "card.toml").write_text(made.card_text() + "\n", encoding="utf-8")
+    screen.line(f"written: {folder / 'card.toml'} (public: for the federation's papers)")
 
 
 @party.command()
@@ -97,7 +137,7 @@ def load(
     A running party takes it over before its next request. What was kept of the version before ends with it: pending steps,
     kept answers, row orders, and the old copy. The budget does not.
     """
-    from colonnade.service.checks import serving_version
+    from colonnade.service.health import serving_version
     from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder)
@@ -114,31 +154,106 @@ def load(
 
 
 @party.command()
+def request(
+    folder: Folder,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make a new key; the old one serves until its certificate is installed.")
+    ] = False,
+) -> None:
+    """Print a request for a certificate to this member's own key, for `colonnade federation renew --request`."""
+    from colonnade.service.party_folder import PartyFolder
+
+    screen.line(PartyFolder(folder).certificate_request(new_key=new_key).text())
+
+
+@party.command()
+def install(folder: Folder, source: Source) -> None:
+    """Put the papers and the certificate that a federation's folder has for this member in place, while it runs or before."""
+    _install(folder, source)
+
+
+def _install(folder: Path, source: Path) -> None:
+    from colonnade.service.party_folder import PartyFolder
+
+    papers, certificate = PartyFolder(folder).install(source)
+    if papers:
+        screen.line("papers       signed by all; a guard that runs reads them when it is restarted")
+    if certificate is not None:
+        screen.line(f"certificate  {certificate.words(time.time())}; a relay that runs takes it over within seconds")
+
+
+@party.command()
+def rotate(folder: Folder) -> None:
+    """Make a new identity key, signed with the present one. The ledger stays, and with it what was spent."""
+    from colonnade.private_files import lock_folder
+    from colonnade.service.party_folder import PartyFolder
+
+    member = PartyFolder(folder.resolve())
+    with lock_folder(member.path):
+        papers = member.rotate()
+    screen.line(
+        f"rotated: key {papers.rotations[member.name][-1].identity[:16]}… of {member.name}, signed with the old one"
+    )
+    screen.line(
+        f"next:    give {folder / 'federation.toml'} to every member (colonnade party install) and the coordinator"
+    )
+    screen.line(f"then:    restart the members, and delete {folder / 'identity.old'}")
+
+
+@party.command()
 def serve(
     folder: Folder,
+    install: Annotated[
+        Path | None,
+        typer.Option("--install", exists=True, file_okay=False, help="First install papers and certificate from here."),
+    ] = None,
     change_cap: Annotated[
         bool, typer.Option("--change-cap", help="Record policy.toml's [budget] as the new cap of the ledger.")
     ] = False,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            "--health-port", min=1, max=65_535, help="Answer /live, /ready and /metrics on this port of 127.0.0.1."
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", dir_okay=False, help="Write the log here, not to standard error; may be rotated."),
+    ] = None,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
     from colonnade.service.processes import serve_member
 
-    raise typer.Exit(serve_member(folder, change_cap=change_cap, report=screen.report))
+    if install is not None:
+        _install(folder, install)
+    status = serve_member(folder, change_cap=change_cap, report=screen.report, health_port=health_port, log_file=log)
+    raise typer.Exit(status)
 
 
 @party.command()
 def status(
     folder: Folder,
-    check: Annotated[
-        bool, typer.Option("--check", help="Print nothing; exit 1 unless the guard answers and the relay is connected.")
+    live: Annotated[
+        bool, typer.Option("--live", help="Only exit 1 unless the guard answers: whether to restart the member.")
+    ] = False,
+    ready: Annotated[
+        bool,
+        typer.Option(
+            "--ready", help="Only exit 1, and say why, unless it can take part: connection, certificate, disk, clock."
+        ),
     ] = False,
 ) -> None:
-    """Show whether guard and relay are running, the data version, the connection, the last request, bytes and budget."""
-    from colonnade.service.checks import data_version, member_status
+    """Show whether guard and relay run, the data version, the connection, the last request, bytes, budget and certificate."""
+    from colonnade.service import health
+    from colonnade.service.checks import data_version
 
-    found = member_status(folder)
-    if check:
-        raise typer.Exit(0 if found.well else 1)
+    if live or ready:
+        wanted = [*(health.ready_checks(folder) if ready else health.live_checks(folder))]
+        wrong = [(name, words) for name, sound, words in health.run_checks(wanted) if not sound]
+        for name, words in wrong:
+            screen.line(f"WRONG {name:<12} {words}")
+        raise typer.Exit(1 if wrong else 0)
+    found = health.member_status(folder)
     screen.line(f"member    {found.name} ({found.role})")
     screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
     if found.stopped:
@@ -151,6 +266,10 @@ def status(
         screen.line(f"bytes     {found.bytes_in:,} in, {found.bytes_out:,} out")
     else:
         screen.line("relay     not running")
+    if found.fault:
+        screen.line(f"fault     {found.fault}")
+    for file, certificate in found.certificates.items():
+        screen.line(f"{file:<9} {certificate.words(time.time())}")
     if found.budget is not None:
         spent, cap, delta = found.budget
         screen.line(f"budget    ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}")
@@ -191,8 +310,10 @@ def init_federation(
     ] = None,
     min_people: Annotated[int, typer.Option("--min-people", help="The least number of people in any study.")] = 1,
     max_epsilon: Annotated[float | None, typer.Option("--max-epsilon", help="The most one release may cost.")] = None,
+    coordinator_request: CoordinatorRequest = None,
+    days: Days = 360.0,
 ) -> None:
-    """Write federation.toml from the members' cards, and have NVIDIA FLARE make one start-up kit per site.
+    """Write federation.toml from the members' cards, and sign one certificate per site.
 
     With two parties and no compute node among the cards, the coordinator becomes the third node, with an identity of its own.
     """
@@ -210,10 +331,12 @@ def init_federation(
         min_people=min_people,
         max_epsilon=max_epsilon,
         people=None if cohort is None else federation_setup.PublicList(cohort, id),
+        coordinator_request=coordinator_request,
+        days=days,
     )
     screen.line(f"written: {folder / 'federation.toml'}; each member reads and signs it: colonnade federation sign")
     for site, kit in made.items():
-        screen.line(f"written: {kit} (send it to {site} by a channel that others cannot read)")
+        screen.line(f"written: {kit} (for {site}: a certificate, and nothing secret)")
     screen.line(f"keep     {folder / 'authority'} offline: it can make certificates")
 
 
@@ -236,8 +359,9 @@ def check(papers: PapersPath) -> None:
     from colonnade.protocol.agreement import read_agreement
 
     found = read_agreement(papers).check()
+    pinned = found.pinned()
     rows = [
-        (name, member.role, "yes" if member.computes else "no", member.identity[:16], member.schema[:16])
+        (name, member.role, "yes" if member.computes else "no", pinned[name].key.hex()[:16], member.schema[:16])
         for name, member in found.members.items()
     ]
     screen.print_table(["member", "role", "computes", "identity", "schema"], rows)
@@ -248,9 +372,25 @@ def check(papers: PapersPath) -> None:
 @federation.command()
 def renew(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True, help="Where `init` put papers and kits.")],
+    request: Annotated[
+        list[Path] | None,
+        typer.Option("--request", exists=True, help="A member's `party request`, for a certificate to the key in it."),
+    ] = None,
+    coordinator_request: CoordinatorRequest = None,
+    days: Days = 360.0,
+    new_authority: Annotated[
+        bool,
+        typer.Option("--new-authority", help="Go over to a new authority; the former one stays trusted meanwhile."),
+    ] = False,
+    forget_former: Annotated[
+        bool, typer.Option("--forget-former", help="Trust the new authority alone: once every site has its new kit.")
+    ] = False,
 ) -> None:
-    """Make new certificates for every site; the papers, and what was signed, stay as they are."""
-    from colonnade.service import federation_setup
+    """Make a new certificate for every site, while the federation runs; the papers, and what was signed, stay as they are."""
+    from colonnade.service.federation_setup import Renewal
+    from colonnade.service.federation_setup import renew as make_new
 
-    for site, kit in federation_setup.renew_kits(folder).items():
-        screen.line(f"renewed: {kit} (send it to {site})")
+    wanted = Renewal(request or (), coordinator_request, days, new_authority, forget_former)
+    for site, certificate in make_new(folder, wanted).items():
+        where = "" if site == "coordinator" else f"; there: colonnade party install FOLDER {site}"
+        screen.line(f"renewed: {folder / 'kits' / site} ({certificate.words(time.time())}{where})")

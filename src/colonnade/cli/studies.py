@@ -1,17 +1,22 @@
 """Commands that run studies: `demo`, `run`, `preview`, `evaluate`, `predict`, `report` and the `coordinator` group."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from colonnade.cli import screen
+
 __all__ = [
     "coordinator",
     "demo",
     "evaluate",
+    "install",
     "predict",
     "preview",
     "report",
+    "request",
     "resume",
     "run",
     "run_connected",
@@ -132,6 +137,34 @@ def run_connected(study: StudyPath, output: Output = None, patience: Patience = 
 
 
 @coordinator.command()
+def request(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The coordinator's kit.")],
+    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as in the papers.")],
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make a new key; the old one serves until its certificate is installed.")
+    ] = False,
+) -> None:
+    """Print a request for a certificate to the coordinator's own key, for `colonnade federation init` and `renew`."""
+    from colonnade.service.authority import SiteRequest
+    from colonnade.transport.kit import Kit
+
+    screen.line(SiteRequest(host, Kit(folder, "server").request(host, new_key=new_key).decode()).text())
+
+
+@coordinator.command()
+def install(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The coordinator's kit.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", exists=True, file_okay=False, help="kits/coordinator.")],
+    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as in the papers.")],
+) -> None:
+    """Put the coordinator's certificate in place, while it runs or before."""
+    from colonnade.transport.kit import Kit
+
+    found = Kit(folder, "server").install(source, host)
+    screen.line(f"certificate  {found.words(time.time())}; a coordinator that runs takes it over within seconds")
+
+
+@coordinator.command()
 def resume(state: StatePath, output: Output = None, patience: Patience = None) -> None:
     """Continue every study file that was begun and not finished. No noise is drawn for what was released before."""
     from colonnade.cli import running
@@ -147,7 +180,7 @@ def status(
     ] = False,
 ) -> None:
     """Show who is connected, and which step every study has reached."""
-    from colonnade.service.checks import connected_to_coordinator
+    from colonnade.service.health import connected_to_coordinator, known_certificates
 
     connected = connected_to_coordinator(state)
     if check:
@@ -155,3 +188,5 @@ def status(
     from colonnade.cli import running
 
     running.print_progress(state, connected)
+    for site, certificate in known_certificates(state).items():
+        screen.line(f"certificate of {site}: {certificate.words(time.time())}")

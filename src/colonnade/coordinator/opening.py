@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from colonnade.conversations.conversation import LedgerHeads, Member
+from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import LedgerHeads, Openings
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.event_log import Log, write_status
+from colonnade.event_log import Log, LogFile, write_status
 from colonnade.privacy.accounting import Budget
+from colonnade.private_files import read_hex
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Described
@@ -90,7 +92,7 @@ def open_connection(
     kit = _kit(path.parent) if kit is None else Path(kit)
     state = path.parent / "coordinator-state" if state is None else Path(state)
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    notes = Log((state / "coordinator.log").open("a", encoding="utf-8"), COORDINATOR, COORDINATOR)
+    notes = Log(LogFile(state / "coordinator.log"), COORDINATOR, COORDINATOR)
     journal = StudyJournal(state / "studies.sqlite", agreement, log=notes)
     where = agreement.coordinator
     try:
@@ -105,6 +107,7 @@ def open_connection(
             changed=lambda connected: write_status(
                 state / "coordinator.status", {"pid": os.getpid(), "connected": connected}
             ),
+            memory=state / "certificates.status",
         )
     except BaseException:
         journal.close()
@@ -139,13 +142,19 @@ def _kit(folder: Path) -> Path:
 
 def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
     try:
-        seed = bytes.fromhex((kit / "identity.key").read_text(encoding="ascii").strip())
-    except (OSError, ValueError):
+        seed = read_hex(kit / "identity.key")
+    except BadInput:
         raise BadInput(
             "The coordinator is a compute node of this federation, and its kit has no identity.key.",
             remedy="Use the kit that `colonnade federation init` made for the coordinator.",
         ) from None
     ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
-    heads = LedgerHeads(ledgers, state / "node.heads")
-    member = Member(COORDINATOR, Identity.from_seed(seed), agreement.pinned(), heads, SharingFloor.of_papers(agreement))
+    member = Member(
+        COORDINATOR,
+        Identity.from_seed(seed),
+        agreement.pinned(),
+        LedgerHeads(ledgers, state / "node.heads"),
+        SharingFloor.of_papers(agreement),
+        Openings(state / "node.openings.sqlite"),
+    )
     return ComputeNode(member, agreement.identity, os.urandom)

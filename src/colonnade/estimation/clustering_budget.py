@@ -12,7 +12,8 @@ budget removes, so they get half, as in Private vertical clustering. The split i
 papers halve ε.
 
 *Composition.* For the person unit the local releases of all parties add up, and so does the joint one. The price of the weights
-is the largest, to the nano-unit, for which the sum of all losses as ledgers count them stays within the study's price.
+is the largest, to the nano-unit, for which the sum of all losses as ledgers count them stays within the study's price. A part
+that a large δ would pay for alone is priced at a smaller δ (docs/proofs/neighbours-and-losses.md#grid).
 
 *How many local clusters* (k₀ of Private vertical clustering, §5.2). The rule takes the most for which an average cell of a pair
 table, people/k′², is at least twice the noise of a cell. Here that is the noise of the channel in use. For sketches it is the

@@ -2,11 +2,11 @@
 
 The noise of what is released is known exactly before anything runs. What it does to a result also depends on how far columns
 spread between their bounds and on how they hang together, which nobody knows before. So a preview states its assumptions
-(docs/explanation/previews.md). They are the same for every study, and none was fitted to a data set:
+(docs/explanation/previews.md). They are round numbers, the same for every study, and none was fitted to measured errors:
 
 * *Spread.* The standard deviation of a number is a tenth of the distance between its bounds. Of a category's levels the k-th
   most frequent has 1/k of the people of the first (Zipf's law).
-* *Directions.* The strongest principal direction has a quarter of all variance. Below it there are directions of every variance:
+* *Directions.* The strongest principal direction has a fifth of all variance. Below it there are directions of every variance:
   as many between 0.01 and 0.02 as between 0.1 and 0.2. Tables are like that, because many columns measure nearly the same.
 * *Signal.* The columns explain half of a target's variance, with coefficients that are alike in all directions.
 
@@ -38,7 +38,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 DEVIATION = 0.1
-STRONGEST = 0.25
+STRONGEST = 0.2
 EXPLAINED = 0.5
 EITHER_WAY = 2.0
 WIDEST = 4.0
@@ -116,6 +116,11 @@ class ExpectedError:
             return None
         return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
 
+    @property
+    def depends(self) -> bool:
+        """Whether the error depends on what is assumed about data."""
+        return self.interval is not None and self.interval[0] < self.interval[1]
+
     def __repr__(self) -> str:
         if self.interval is None:
             return f"{self.quantity}: unknown, because {self.unknown}"
@@ -183,7 +188,7 @@ class AssumedColumns:
         return np.asarray(self.strongest * np.geomspace(FAINTEST, 1.0, DIRECTIONS))
 
     def component(self, place: int) -> float:
-        """Return the variance of a principal component, counted from 0: each has three quarters of the one before."""
+        """Return the variance of a principal component, counted from 0: each has four fifths of the one before."""
         return self.strongest * (1 - STRONGEST) ** place
 
 
@@ -257,7 +262,7 @@ RELATIVE = "of the standard deviation of predictions"
 
 
 def either_way(error: float, unit: str) -> ExpectedError:
-    """Return the error of a prediction with its range: that of columns which vary half as much, or twice."""
+    """Return the error of a prediction with its range, a factor of two either way."""
     return ExpectedError(PREDICTION, error, unit, error / EITHER_WAY, error * EITHER_WAY, ASSUMPTIONS)
 
 

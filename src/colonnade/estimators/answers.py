@@ -126,7 +126,8 @@ class Preview:
         for party, row in self.table().iterrows():
             lines.append(f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}")
         lines += [f"  {name}: {words}" for name, words in self.expected.items()]
-        lines += [f"  expected error of {error!r}" for error in self.errors]
+        for error in self.errors:
+            lines += [f"  expected error of {error!r}", *([f"    assuming {error.assumes}"] if error.depends else [])]
         if self.traffic is not None:
             lines.append(f"  traffic: {self.traffic.rounds} rounds, about {self.traffic.bytes:,} bytes")
         if not self.others.empty:

@@ -19,7 +19,15 @@ from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.privacy.accounting import nano_epsilon
 from colonnade.secure.keys import Field, Identity, PublicIdentity, digest, frame
 
-__all__ = ["AgreedAlignment", "CoordinatorAddress", "FederationAgreement", "Floor", "Signatory", "read_agreement"]
+__all__ = [
+    "AgreedAlignment",
+    "CoordinatorAddress",
+    "FederationAgreement",
+    "Floor",
+    "Rotation",
+    "Signatory",
+    "read_agreement",
+]
 
 COORDINATOR = "coordinator"
 VERSION = 2
@@ -71,6 +79,28 @@ class Signatory(_Part, frozen=True, kw_only=True):
             raise BadInput('A role is "data" or "compute", and a compute node has neither ledger nor schema.')
         if self.role == "compute" and not self.computes:
             raise BadInput("A compute node computes.", remedy="Leave out computes, or leave out the node.")
+
+
+class Rotation(_Part, frozen=True, kw_only=True):
+    """A member's next identity key, signed with the one before it.
+
+    Rotations stand beside the papers and are no part of what is signed: nobody else has to sign again. The member's ledger
+    stays the one in the papers, so a new key never brings a new budget. Anybody who has a member's key can sign one, so a key
+    that leaked is replaced by new papers.
+
+    Parameters
+    ----------
+    identity
+        The new public key, in hexadecimal.
+    signature
+        By the key before it, over the federation, the member, the number of the rotation and both keys.
+    """
+
+    identity: str
+    signature: str
+
+    def __post_init__(self) -> None:
+        PublicIdentity(_bytes_of(self.identity, "identity"))
 
 
 class CoordinatorAddress(_Part, frozen=True, kw_only=True):
@@ -146,6 +176,8 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         The order of rows that parties open with; ``None`` where they agree on one later.
     signatures
         By member, in hexadecimal; not part of what is signed.
+    rotations
+        By member, the keys that replaced its key since, oldest first; not part of what is signed.
     """
 
     version: int = VERSION
@@ -157,6 +189,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     floor: Floor = Floor()
     alignment: AgreedAlignment | None = None
     signatures: dict[str, str] = {}
+    rotations: dict[str, list[Rotation]] = {}
 
     def __post_init__(self) -> None:
         if self.version != VERSION or not self.name or not self.name.isprintable():
@@ -218,8 +251,43 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         return tuple(name for name in self.members if name != COORDINATOR)
 
     def pinned(self) -> dict[str, PublicIdentity]:
-        """Return every member's public identity."""
-        return {name: PublicIdentity(bytes.fromhex(member.identity)) for name, member in self.members.items()}
+        """Return every member's public identity: the key in the papers, or the last one that was signed to replace it."""
+        return {name: self._current(name) for name in self.members}
+
+    def _signing(self, name: str) -> PublicIdentity:
+        return PublicIdentity(bytes.fromhex(self.members[name].identity))
+
+    def _current(self, name: str) -> PublicIdentity:
+        found = self._signing(name)
+        for number, rotation in enumerate(self.rotations.get(name, []), start=1):
+            following = PublicIdentity(bytes.fromhex(rotation.identity))
+            try:
+                found.verify(self._rotation(name, number, found, following), _bytes_of(rotation.signature, "signature"))
+            except ColonnadeError:
+                raise ProtocolError(
+                    f"A new key of {name!r} is not signed with the one before it.",
+                    remedy="Use the file that the member itself wrote: colonnade party rotate.",
+                ) from None
+            found = following
+        return found
+
+    def _rotation(self, name: str, number: int, before: PublicIdentity, after: PublicIdentity) -> bytes:
+        return frame(
+            "colonnade identity rotation v1", bytes.fromhex(self.identity), name, number, before.key, after.key
+        )
+
+    def rotated(self, name: str, old: Identity, new: PublicIdentity) -> "FederationAgreement":
+        """Return the papers with a member's next key, signed with its present one."""
+        present = self.pinned()
+        if present.get(name) != PublicIdentity(old.public) or new in present.values():
+            raise ProtocolError(
+                "The papers have no member of that name and key, or the new key is in use.",
+                remedy="Rotate the key of this member's own folder: colonnade party rotate.",
+            )
+        earlier = self.rotations.get(name, [])
+        signature = old.sign(self._rotation(name, len(earlier) + 1, present[name], new)).hex()
+        added = [*earlier, Rotation(identity=new.key.hex(), signature=signature)]
+        return msgspec.structs.replace(self, rotations={**self.rotations, name: added})
 
     @property
     def identity(self) -> str:
@@ -254,7 +322,8 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
 
     def check(self) -> "FederationAgreement":
         """Refuse papers that not every member has signed as they stand."""
-        for name, identity in self.pinned().items():
+        for name in self.members:
+            identity = self._signing(name)
             if name not in self.signatures:
                 raise ProtocolError(
                     f"The federation's papers are not signed by {name!r}.",
@@ -268,6 +337,11 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                     f"The signature of {name!r} is not one of these papers.",
                     remedy="The papers were changed after they were signed: compare them, and have them signed again.",
                 ) from None
+        if not set(self.rotations) <= set(self.members) or len(set(self.pinned().values())) != len(self.members):
+            raise ProtocolError(
+                "The new keys beside the papers are of nobody in them, or of two members at once.",
+                remedy="Use the file that the member itself wrote: colonnade party rotate.",
+            )
         return self
 
     # As text ------------------------------------------------------------------------------------------------------------
@@ -310,7 +384,11 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         for name, member in self.members.items():
             entries = {key: value for key, value in msgspec.structs.asdict(member).items() if value != ""}
             lines += _table(f"members.{name}", entries)
-        return "\n".join([*lines, *_table("signatures", self.signatures), ""])
+        lines += _table("signatures", self.signatures)
+        for name, rotations in self.rotations.items():
+            for rotation in rotations:
+                lines += _table(f"[rotations.{name}]", msgspec.structs.asdict(rotation))
+        return "\n".join([*lines, ""])
 
 
 def read_agreement(path: Path) -> FederationAgreement:

@@ -442,4 +442,5 @@ def _span(error: ExpectedError) -> str:
         return f"unknown, because {error.unknown}"
     low, high = error.interval
     span = f"between {figure(low)} and {figure(high)}" if high > low else "whatever the data"
-    return f"{figure(error.value)} {error.unit}, {span}"
+    assuming = f"; assuming {error.assumes}" if error.depends else ""
+    return f"{figure(error.value)} {error.unit}, {span}{assuming}"

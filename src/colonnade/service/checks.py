@@ -1,4 +1,4 @@
-"""Checks of a machine and of a member's folder (`colonnade doctor`), and the status of running processes."""
+"""Checks of a machine and of a member's folder: `colonnade doctor`."""
 
 import os
 import platform
@@ -7,8 +7,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
 from importlib import metadata
 from pathlib import Path
@@ -18,152 +17,25 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.event_log import read_status
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.privacy.accounting import NANO, Budget, Loss
+from colonnade.privacy.accounting import Budget, Loss
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
-from colonnade.protocol import agreement, codec, messages
+from colonnade.protocol import agreement, codec
 from colonnade.secure.keys import Identity
+from colonnade.service.health import LEAST_FREE, THIS_SOFTWARE_EXISTS, Check, CheckFailed
 from colonnade.service.party_folder import PartyFolder
-from colonnade.transport.direct import UnixEndpoint
 
 __all__ = [
     "MACHINE_CHECKS",
-    "Check",
-    "CheckFailed",
-    "MemberStatus",
-    "connected_to_coordinator",
     "data_version",
     "machine_checks",
     "member_checks",
-    "member_status",
-    "run_checks",
-    "serving_version",
     "version_in_words",
 ]
 
 
-STALE = 10.0
-"""Seconds after which a relay that writes its status every second is not running."""
-
-
-@dataclass(frozen=True)
-class MemberStatus:
-    """What is known of one member's two processes.
-
-    Parameters
-    ----------
-    name, role
-        The member's.
-    account
-        The guard's answer to a request for its account; any answer shows that it is well. ``None`` where it does not answer.
-    answered, refused, last
-        How many requests it has answered and refused, and what was last asked, in public words.
-    running, connected
-        Whether the relay is running, and whether the coordinator is there.
-    bytes_in, bytes_out
-        What the relay has carried.
-    stopped
-        Why the guard does not answer, where it refused to run; for the owner.
-    """
-
-    name: str
-    role: str
-    account: messages.Reply | None
-    answered: int
-    refused: int
-    last: str
-    running: bool
-    connected: bool
-    bytes_in: int
-    bytes_out: int
-    stopped: str = ""
-
-    @property
-    def well(self) -> bool:
-        """Whether the guard answers and the relay is connected."""
-        return self.account is not None and self.connected
-
-    @property
-    def budget(self) -> tuple[float, float, float] | None:
-        """ε spent, the cap and its δ, where the member has a ledger."""
-        if not isinstance(self.account, messages.Accounted) or self.role != "data":
-            return None
-        spent = Loss.from_bytes(self.account.spent).epsilon(self.account.cap_delta)
-        return spent, self.account.cap_nano / NANO, self.account.cap_delta
-
-
-def member_status(path: Path) -> MemberStatus:
-    """Ask the guard of a member's folder for its account, and read the status files of guard and relay."""
-    member = PartyFolder(path.resolve())
-    guard = read_status(member.path / "guard.status") or {}
-    relay = read_status(member.path / "relay.status", newer_than=STALE)
-    found = relay or {"connected": False, "bytes_in": 0, "bytes_out": 0}
-    account = _asked(member, messages.GetAccount())
-    return MemberStatus(
-        name=member.name,
-        role=member.role,
-        account=account,
-        answered=guard.get("answered", 0),
-        refused=guard.get("refused", 0),
-        last=" ".join(f"{key}={value}" for key, value in guard.get("last", {}).items()),
-        running=relay is not None,
-        connected=found["connected"],
-        bytes_in=found["bytes_in"],
-        bytes_out=found["bytes_out"],
-        stopped=guard.get("stopped", "") if account is None else "",
-    )
-
-
-def data_version(path: Path) -> str:
-    """Return which version of a party's data is current, in words."""
-    try:
-        with PartyFolder(path.resolve()).ledger() as opened:
-            return version_in_words(opened)
-    except ColonnadeError as error:
-        return f"{error.message} {error.remedy}"
-
-
-def version_in_words(opened: SqliteLedger) -> str:
-    """Return which data version a ledger has declared last, and when."""
-    declared = [entry.when for entry in opened.entries() if entry.kind == "version"]
-    if not declared:
-        return "no version was declared; a party that is served needs one: colonnade party load FOLDER FILE"
-    return f"version {opened.current_version()}, declared {declared[-1]:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def serving_version(path: Path) -> int | None:
-    """Return the data version that the running guard of a member's folder answers from; ``None`` if it does not answer."""
-    member = PartyFolder(path.resolve())
-    described = _asked(member, messages.GetDescription()) if member.listening else None
-    return described.version if isinstance(described, messages.Described) else None
-
-
-def connected_to_coordinator(state: Path) -> list[str] | None:
-    """Return the members that are connected to the coordinator that keeps its state here; ``None`` if none is running."""
-    found = read_status(state / "coordinator.status")
-    if found is None:
-        return None
-    try:
-        os.kill(found["pid"], 0)
-    except OSError:
-        return None
-    connected: list[str] = found["connected"]
-    return connected
-
-
-def _asked(member: PartyFolder, request: messages.Request) -> messages.Reply | None:
-    try:
-        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(request)))
-    except ColonnadeError:
-        return None
-
-
-Check = Callable[[], str]
-
 OLDEST_PYTHON = (3, 11)
-THIS_SOFTWARE_EXISTS = 1_735_689_600  # 2025-01-01: a clock before it is wrong
 NEEDED = (
     "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "numba", "msgspec", "cryptography", "pynacl", "dp-accounting",
     "mpmath", "rich", "typer",
@@ -172,29 +44,11 @@ OPTIONAL = {
     "polars": "polars", "opendp": "bench", "mpyc": "bench", "matplotlib": "plots", "nvflare": "network",
     "fastapi": "dashboard",
 }  # fmt: skip
-LEAST_FREE = 256 * 2**20
-"""Bytes on the ledger's disk: a full disk refuses every debit, and so every study."""
-
-
-class CheckFailed(Exception):
-    """A check that failed, and what to do about it."""
 
 
 def machine_checks(directory: Path) -> list[tuple[str, Check]]:
     """Return every check by name; ledgers are to be kept in ``directory``."""
     return [*MACHINE_CHECKS.items(), ("disk", lambda: disk(directory))]
-
-
-def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool, str]]:
-    """Run checks; yield the name of each, whether it found all well, and its words."""
-    for name, check in checks:
-        try:
-            yield name, True, check()
-        except CheckFailed as failed:
-            yield name, False, str(failed)
-        except Exception as error:  # noqa: BLE001  # a broken installation fails in ways that nobody expects
-            words = f"failed with {type(error).__name__}; reinstall: pip install --force-reinstall colonnade"
-            yield name, False, words
 
 
 def python() -> str:
@@ -407,8 +261,8 @@ def identity(folder: Path) -> str:
     public = member.identity().public.hex()
     if not member.papers.exists():
         return f"{member.name}: identity.key is private and sound; there are no papers yet"
-    signatory = agreement.read_agreement(member.papers).members.get(member.name)
-    if signatory is None or signatory.identity != public:
+    pinned = agreement.read_agreement(member.papers).pinned().get(member.name)
+    if pinned is None or pinned.key.hex() != public:
         raise BadInput(
             "The papers name another key than identity.key.", remedy="Have new papers made with this member's card."
         )
@@ -430,6 +284,21 @@ def schema(folder: Path) -> str:
             remedy="Restore it, or have all members sign new papers: bounds are part of what was agreed.",
         )
     return f"{len(described)} columns, as in the papers"
+
+
+def permissions(folder: Path) -> str:
+    """Check that no other user of the machine can read a key, or change a folder or a policy."""
+    PartyFolder(folder).require_safe()
+    return "keys, folders, policy and schema are this user's alone to change"
+
+
+def certificate(folder: Path) -> str:
+    """Check that the relay can connect with its certificate, and say until when."""
+    kit = PartyFolder(folder).kit
+    if not kit.certificate_file.exists():
+        return "there is none yet: colonnade party install"
+    kit.credentials()
+    return "; ".join(f"{file} {found.words(time.time())}" for file, found in kit.certificates().items())
 
 
 def signatures(folder: Path) -> str:
@@ -463,6 +332,23 @@ def data(folder: Path) -> str:
     return "no table is loaded yet" if people is None else f"{data_version(folder)}; {people:,} people check"
 
 
+def data_version(path: Path) -> str:
+    """Return which version of a party's data is current, in words."""
+    try:
+        with PartyFolder(path.resolve()).ledger() as opened:
+            return version_in_words(opened)
+    except ColonnadeError as error:
+        return f"{error.message} {error.remedy}"
+
+
+def version_in_words(opened: SqliteLedger) -> str:
+    """Return which data version a ledger has declared last, and when."""
+    declared = [entry.when for entry in opened.entries() if entry.kind == "version"]
+    if not declared:
+        return "no version was declared; a party that is served needs one: colonnade party load FOLDER FILE"
+    return f"version {opened.current_version()}, declared {declared[-1]:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def coordinator_port(folder: Path) -> str:
     """Report whether the coordinator's port answers from here; one that is not up yet is no fault of this machine."""
     member = PartyFolder(folder)
@@ -477,7 +363,9 @@ def coordinator_port(folder: Path) -> str:
 
 
 MEMBER_CHECKS: dict[str, Callable[[Path], str]] = {
+    "permissions": permissions,
     "identity": identity,
+    "certificate": certificate,
     "schema": schema,
     "signatures": signatures,
     "ledger": ledger,

@@ -1,61 +1,46 @@
-"""Setting up a federation: the papers that every member signs (federation.toml), and one start-up kit per site.
+"""Setting up a federation: the papers that every member signs (federation.toml), and certificates for the network.
 
-A kit holds a site's certificate and key for the network, made by NVIDIA FLARE's own provisioning. The authority's private key
-stays in the workspace folder of the person who provisions. Certificates last about a year (`VALID_DAYS`); provisioning again in
-the same workspace renews them under the same authority while that lasts. They open a connection and nothing else: towards its
-peers a party is known by the identity key in the signed papers.
+Every site makes its own key and sends a signing request with its card. The federation's authority
+(`colonnade.service.authority`) signs requests; its private key stays in the folder of the person who draws up the papers. What
+is handed out holds no secret. Certificates last about a year. Renewing makes new ones, to the same keys or to new ones, while the
+federation runs. They open a connection and nothing else: towards its peers a party is known by the identity key in the signed
+papers.
 """
 
-import contextlib
-import io
-import os
-import shutil
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import SystemRandomness
+from colonnade.private_files import write_new
 from colonnade.protocol import agreement
-from colonnade.secure.keys import Identity
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.service import served_party, toml_parts
+from colonnade.service.authority import REQUEST_KEYS, VALID_DAYS, CertificateAuthority, SiteRequest
 from colonnade.service.party_folder import PartyFolder
+from colonnade.transport.kit import Certificate, Kit
 
-__all__ = ["VALID_DAYS", "PublicList", "create_federation", "provision", "renew_kits", "sign"]
-
-
-try:
-    from nvflare.lighter.prov_utils import prepare_builders
-    from nvflare.lighter.provision import prepare_project
-    from nvflare.lighter.provisioner import Provisioner
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        "Federations across machines need NVIDIA FLARE: pip install 'colonnade[network]'.", name=missing.name
-    ) from missing
-
-VALID_DAYS = 360
-
-_IMPLEMENTATION = "nvflare.lighter.impl"
-_PROJECT = "colonnade"
+__all__ = ["PublicList", "Renewal", "create_federation", "provision", "renew", "sign"]
 
 
-def provision(
-    workspace: str | Path, *, host: str, port: int, sites: Sequence[str], kits: str | Path
-) -> dict[str, Path]:
-    """Make a start-up kit for the coordinator and for every site.
+def provision(workspace: str | Path, *, host: str, sites: Sequence[str], kits: str | Path) -> dict[str, Path]:
+    """Make whole start-up kits, keys included, for a coordinator and sites that are all on this machine.
 
     Parameters
     ----------
     workspace
-        Where FLARE keeps the certificate authority; its private key is in there.
-    host, port
-        The coordinator's, as the sites will dial it; the host becomes the name in its certificate.
+        Where the certificate authority is kept.
+    host
+        The name in the coordinator's certificate.
     sites
-        Parties and compute nodes; each name becomes the name in a certificate.
+        The names in the other certificates.
     kits
         Where the kits go, one folder per site, ``coordinator`` among them.
 
@@ -64,52 +49,54 @@ def provision(
     dict
         The folder of each kit by site.
     """
-    workspace, kits = Path(workspace), Path(kits)
-    workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
-    workspace.chmod(0o700)
-    project = _project(host, port, sites)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            context = Provisioner(str(workspace), prepare_builders(project)).provision(prepare_project(project))
-    except (ValueError, RuntimeError) as error:
-        raise BadInput(
-            "FLARE's provisioning refused the names of the federation.",
-            remedy="Use a plain host name and plain words as names of parties.",
-        ) from error
-    made = Path(context.get_result_location())
-    folders = {"coordinator": (made / host / "startup", "server")}
-    folders |= {site: (made / site / "startup", "client") for site in sites}
-    return {site: _copied(folder, role, kits / site) for site, (folder, role) in folders.items()}
+    authority, kits = _authority(Path(workspace)), Path(kits)
+    _certify_coordinator(authority, kits, host, None)
+    for site in sites:
+        key = SiteRequest(site, Kit(kits / site).request(site).decode()).key()
+        authority.issue(key, site).write(kits / site, "client")
+    return {site: kits / site for site in (agreement.COORDINATOR, *sites)}
 
 
-def _project(host: str, port: int, sites: Sequence[str]) -> dict[str, Any]:
-    server = {"name": host, "type": "server", "org": "coordinator", "fed_learn_port": port, "admin_port": port + 1}
-    clients = [{"name": site, "type": "client", "org": site} for site in sites]
-    admin = {"name": "admin@colonnade.local", "type": "admin", "org": "coordinator", "role": "project_admin"}
-    return {
-        "api_version": 3,
-        "name": _PROJECT,
-        "description": "Start-up kits of a Colonnade federation",
-        "participants": [server, *clients, admin],
-        "builders": [
-            {"path": f"{_IMPLEMENTATION}.workspace.WorkspaceBuilder"},
-            {
-                "path": f"{_IMPLEMENTATION}.static_file.StaticFileBuilder",
-                "args": {"config_folder": "config", "scheme": "tcp"},
-            },
-            {"path": f"{_IMPLEMENTATION}.cert.CertBuilder", "args": {"root_valid_days": VALID_DAYS}},
-            {"path": f"{_IMPLEMENTATION}.signature.SignatureBuilder"},
-        ],
-    }
+def _authority(folder: Path) -> CertificateAuthority:
+    return (
+        CertificateAuthority(folder)
+        if folder.exists() and any(folder.iterdir())
+        else CertificateAuthority.create(folder)
+    )
 
 
-def _copied(made: Path, role: str, kit: Path) -> Path:
-    """Keep the three files that a line needs, for this user alone."""
-    kit.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in ("rootCA.pem", f"{role}.crt", f"{role}.key"):
-        shutil.copyfile(made / name, kit / name)
-        (kit / name).chmod(0o600)
-    return kit
+def _certify_coordinator(
+    authority: CertificateAuthority, kits: Path, host: str, request: Path | None, *, days: float = VALID_DAYS
+) -> None:
+    """Certify the coordinator's key: the one it asks for, the one it had, or one made here, where it will run."""
+    kit = Kit(kits / agreement.COORDINATOR, "server")
+    if request is not None:
+        asked = SiteRequest.read(request)
+        if asked.name != host:
+            raise BadInput(
+                f"The coordinator's certificate request is for {asked.name}, and the papers say {host}.",
+                remedy=f"Have it made again: colonnade coordinator request FOLDER --host {host}.",
+            )
+        key = asked.key()
+    else:
+        key = _key_in_use(kit) or SiteRequest(host, kit.request(host).decode()).key()
+    issued = authority.issue(key, host, host=host, days=days)
+    if not kit.key_file.exists():
+        issued.write(kit.folder, "server")
+        return
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # its process may be running: a new key and its certificate change together
+        issued.write(Path(folder), "server")
+        kit.install(Path(folder), host)
+
+
+def _key_in_use(kit: Kit) -> rsa.RSAPublicKey | None:
+    """Return the key that a site's last certificate was made for."""
+    if not kit.certificate_file.is_file():
+        return None
+    key = x509.load_pem_x509_certificate(kit.certificate_file.read_bytes()).public_key()
+    return key if isinstance(key, rsa.RSAPublicKey) else None
 
 
 @dataclass(frozen=True)
@@ -137,8 +124,10 @@ def create_federation(
     min_people: int,
     max_epsilon: float | None,
     people: PublicList | None,
+    coordinator_request: Path | None = None,
+    days: float = VALID_DAYS,
 ) -> dict[str, Path]:
-    """Write the papers and make one start-up kit per site; return the folder of each kit by site.
+    """Write the papers and sign one certificate per site; return the folder of each by site.
 
     With two parties and no compute node among the cards, the coordinator becomes the third node, with an identity of its own.
 
@@ -161,10 +150,14 @@ def create_federation(
         The least that every policy asks for.
     people
         A public list of people; ``None`` where the parties align their rows by themselves.
+    coordinator_request
+        The coordinator's certificate request; without one, the coordinator runs here, and its key is made here.
+    days
+        How long the certificates last.
     """
-    cards = list(cards)
-    members = dict(_card(path) for path in cards)
-    if len(members) != len(cards):
+    found = [_card(path) for path in cards]
+    members = {request.name: signatory for request, signatory in found}
+    if len(members) != len(found):
         raise BadInput(
             "Two cards have the same name.", remedy="Give one of the members another name, and make its card again."
         )
@@ -187,9 +180,26 @@ def create_federation(
     if third is not None:
         papers = papers.signed_by(agreement.COORDINATOR, third)
         _write_key(folder / "kits" / agreement.COORDINATOR, seed)
-    made = provision(folder / "authority", host=host, port=port, sites=papers.sites, kits=folder / "kits")
+    keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
+    authority = _authority(folder / "authority")
+    authority.prolong(days=days)
+    made = _certify(authority, papers, keys, folder / "kits", coordinator_request, days)
     (folder / "federation.toml").write_text(papers.text(), encoding="utf-8")
     return made
+
+
+def _certify(
+    authority: CertificateAuthority,
+    papers: agreement.FederationAgreement,
+    keys: Mapping[str, rsa.RSAPublicKey],
+    kits: Path,
+    coordinator: Path | None,
+    days: float,
+) -> dict[str, Path]:
+    _certify_coordinator(authority, kits, papers.coordinator.host, coordinator, days=days)
+    for site in papers.sites:
+        authority.issue(keys[site], site, days=days).write(kits / site, "client")
+    return {site: kits / site for site in (agreement.COORDINATOR, *papers.sites)}
 
 
 def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
@@ -207,21 +217,84 @@ def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
     return member.name, signed
 
 
-def renew_kits(folder: Path) -> dict[str, Path]:
-    """Make the kits of every site again; return the folder of each by site."""
-    papers = agreement.read_agreement(folder / "federation.toml")
-    where = papers.coordinator
-    return provision(folder / "authority", host=where.host, port=where.port, sites=papers.sites, kits=folder / "kits")
+@dataclass(frozen=True)
+class Renewal:
+    """What to make new besides certificates.
+
+    Parameters
+    ----------
+    requests
+        Members' requests: certificates to the keys in them. Everybody else's are to the key they had.
+    coordinator_request
+        The same for the coordinator.
+    days
+        How long the certificates last.
+    new_authority
+        Go over to a new authority; the former one stays trusted, so that sites can change over one by one.
+    forget_former
+        Trust the present authority alone: once every site has a kit of it.
+    """
+
+    requests: Sequence[Path] = ()
+    coordinator_request: Path | None = None
+    days: float = VALID_DAYS
+    new_authority: bool = False
+    forget_former: bool = False
 
 
-def _card(path: Path) -> tuple[str, agreement.Signatory]:
+def renew(folder: Path, wanted: Renewal) -> dict[str, Certificate]:
+    """Make a new certificate for every site, and for the authority if it would end first; return them by site.
+
+    The papers, and what was signed, stay as they are.
+    """
+    papers, kits = agreement.read_agreement(folder / "federation.toml"), folder / "kits"
+    found = {site: _key_in_use(Kit(kits / site)) for site in papers.sites}
+    keys = {site: key for site, key in found.items() if key is not None}
+    pinned = papers.pinned()
+    for path in wanted.requests:
+        request = SiteRequest.read(path)
+        if request.name not in papers.sites:
+            raise BadInput(f"The papers name no site {request.name!r}.", remedy="Give the request of a member.")
+        keys[request.name] = request.key_of_member(pinned[request.name])
+    missing = [site for site in papers.sites if site not in keys]
+    if missing:
+        raise BadInput(
+            f"There is no earlier certificate of {', '.join(missing)} in {kits.name}.",
+            remedy="Give the request of each of them: --request FILE, from `colonnade party request`.",
+        )
+    authority = CertificateAuthority(folder / "authority")
+    if wanted.new_authority:
+        authority.replace_key()
+    if wanted.forget_former:
+        authority.forget_former()
+    authority.prolong(days=wanted.days)
+    made = _certify(authority, papers, keys, kits, wanted.coordinator_request, wanted.days)
+    roles = dict.fromkeys(made, "client") | {agreement.COORDINATOR: "server"}
+    return {site: Kit(path, roles[site]).certificates()[f"{roles[site]}.crt"] for site, path in made.items()}
+
+
+def _card(path: Path) -> tuple[SiteRequest, agreement.Signatory]:
+    """Read a member's card: what the papers say of it, and its request for a certificate."""
     document = toml_parts.parse(path)
-    toml_parts.refuse_unknown(document, ("name", "role", "identity", "ledger", "schema"), path.name)
-    entries = {key: toml_parts.text_of(document, key, path.name) for key in document if key != "name"}
-    return toml_parts.text_of(document, "name", path.name), toml_parts.within(
-        path.name,
-        lambda: agreement.Signatory(**entries),  # type: ignore[arg-type]  # texts only: refuse_unknown
-    )
+    fields = ("name", *agreement.Signatory.__struct_fields__)
+    toml_parts.refuse_unknown(document, (*fields, *REQUEST_KEYS), path.name)
+    entries = {key: value for key, value in document.items() if key in fields and key != "name"}
+    try:
+        signatory = msgspec.convert(entries, agreement.Signatory)
+    except msgspec.ValidationError as error:
+        what = (
+            error.__cause__.message
+            if isinstance(error.__cause__, BadInput)
+            else "A key is missing, or of another type."
+        )
+        raise BadInput(
+            f"{path.name} is not a member's card. {what}", remedy="Make it again: colonnade party card."
+        ) from None
+    return SiteRequest.taken_from(document, path.name), signatory
+
+
+def _public(signatory: agreement.Signatory) -> PublicIdentity:
+    return PublicIdentity(bytes.fromhex(signatory.identity))
 
 
 def _third_node(members: dict[str, agreement.Signatory], seed: bytes) -> Identity | None:
@@ -235,5 +308,4 @@ def _third_node(members: dict[str, agreement.Signatory], seed: bytes) -> Identit
 
 def _write_key(kit: Path, seed: bytes) -> None:
     kit.mkdir(mode=0o700, exist_ok=True)
-    with os.fdopen(os.open(kit / "identity.key", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        file.write(seed.hex() + "\n")
+    write_new(kit / "identity.key", f"{seed.hex()}\n".encode())

@@ -11,17 +11,16 @@
     ├── ledger.sqlite    what was ever released; made by `colonnade party load` or `colonnade party card`
     ├── ledger.head      the highest head of the ledger that was ever shown
     ├── federation.toml  the signed papers
-    └── kit/             the relay's certificate and key
+    └── kit/             the relay's key, made here, and its certificate
 
 A compute node has no data, and so neither schema nor policy nor ledger.
 """
 
 import hashlib
 import json
-import os
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,14 +29,17 @@ import msgspec
 import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+from colonnade.private_files import read_hex, replace_file, require_private, require_unchangeable, write_new
 from colonnade.protocol import agreement, codec
-from colonnade.secure.keys import Identity
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service import toml_parts
 from colonnade.service.snapshots import Snapshots
+from colonnade.transport.kit import Certificate, Kit
 
 if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
     from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.service.authority import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
 __all__ = ["Loaded", "PartyFolder"]
@@ -105,12 +107,13 @@ class PartyFolder:
         if path.exists() and any(path.iterdir()):
             raise BadInput(f"The folder {path} is not empty.", remedy="Name a folder that does not exist yet.")
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
         folder = cls(path)
         (path / "member.toml").write_text(f"name = {json.dumps(name)}\nrole = {json.dumps(role)}\n", encoding="utf-8")
         if test_key is not None:
-            _write_secret(path / "test.key", test_key.hex())
+            write_new(path / "test.key", f"{test_key.hex()}\n".encode())
         identity = folder.randomness().bytes(32)
-        _write_secret(path / "identity.key", identity.hex())
+        write_new(path / "identity.key", f"{identity.hex()}\n".encode())
         return folder
 
     def write_templates(self, data: Path, id: str) -> None:  # noqa: A002  # as in the files
@@ -124,6 +127,11 @@ class PartyFolder:
         text = SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines))
         (self.path / "schema.toml").write_text(text, encoding="utf-8")
         (self.path / "policy.toml").write_text(POLICY.format(name=self.name), encoding="utf-8")
+
+    def fill_in(self, schema: Path, policy: Path) -> None:
+        """Take over a schema and a policy that somebody has filled in."""
+        for source, name in ((schema, "schema.toml"), (policy, "policy.toml")):
+            replace_file(self.path / name, source.read_bytes())
 
     # What is in it ------------------------------------------------------------------------------------------------------
 
@@ -154,14 +162,14 @@ class PartyFolder:
 
     def identity(self) -> Identity:
         """Return the private identity; refuse a key file that others could read."""
-        return Identity.from_seed(_read_secret(self.path / "identity.key"))
+        return Identity.from_seed(read_hex(self.path / "identity.key"))
 
     def randomness(self) -> Randomness:
         """Return the source of noise: the operating system, or a stored key where the folder was made for tests."""
         path = self.path / "test.key"
         if not path.exists():
             return SystemRandomness()
-        return KeyedRandomness(hashlib.sha256(_read_secret(path) + self.name.encode()).digest())
+        return KeyedRandomness(hashlib.sha256(read_hex(path) + self.name.encode()).digest())
 
     def budget(self) -> "cn.Budget":
         """Return the cap in the policy file."""
@@ -225,10 +233,83 @@ class PartyFolder:
         )
 
     def card_text(self) -> str:
-        """Return the card as TOML."""
-        entries = {"name": self.name, **msgspec.structs.asdict(self.card())}
+        """Return the card as TOML, with a request for a certificate to the site's own key."""
+        entries = {"name": self.name, **msgspec.structs.asdict(self.card()), **asdict(self.certificate_request())}
         del entries["computes"]  # the papers say who computes
         return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value)
+
+    # Its certificate ----------------------------------------------------------------------------------------------------
+
+    @property
+    def kit(self) -> Kit:
+        """What the relay connects with."""
+        return Kit(self.path / "kit")
+
+    def certificate_request(self, *, new_key: bool = False) -> "SiteRequest":
+        """Return a request for a certificate, signed with the identity key; the key to it is made here, and stays here."""
+        from colonnade.service.authority import SiteRequest
+
+        return SiteRequest.made(self.name, self.kit.request(self.name, new_key=new_key), self.identity())
+
+    def install(self, source: Path) -> tuple[bool, Certificate | None]:
+        """Put in place what a federation's folder has for this member; return whether there were papers, and the certificate.
+
+        A relay that runs takes the certificate over by itself. Papers are read when a guard starts.
+        """
+        papers, kit = source / "federation.toml", source / "kits" / self.name
+        kit = kit if kit.is_dir() else source
+        certified = (kit / self.kit.certificate_file.name).is_file()
+        if not papers.is_file() and not certified:
+            raise BadInput(
+                f"{source} holds neither papers nor a certificate of {self.name}.",
+                remedy="Name the federation's folder, with federation.toml and kits/, or this member's kit.",
+            )
+        if papers.is_file():
+            self._install_papers(agreement.read_agreement(papers).check())
+        return papers.is_file(), self.kit.install(kit, self.name) if certified else None
+
+    def _install_papers(self, found: agreement.FederationAgreement) -> None:
+        if found.pinned().get(self.name) != PublicIdentity(self.identity().public):
+            raise BadInput(
+                f"The papers do not name {self.name} with this member's key.",
+                remedy="Have new papers made with its own card: colonnade party card.",
+            )
+        if self.papers.exists():
+            present = agreement.read_agreement(self.papers)
+            older = [
+                name for name, keys in present.rotations.items() if found.rotations.get(name, [])[: len(keys)] != keys
+            ]
+            if found.identity == present.identity and older:
+                raise BadInput(
+                    f"These papers have an older key of {', '.join(older)} than those in place.",
+                    remedy="Use the newest file; a key that was replaced does not come back.",
+                )
+        replace_file(self.papers, found.text().encode())
+
+    def rotate(self) -> agreement.FederationAgreement:
+        """Make a new identity key, signed with the present one; return the papers with it. The ledger, and its budget, stay.
+
+        The present key is kept as ``identity.old``. After a crash on the way, doing it again finishes it.
+        """
+        following, present = self.path / "identity.next", self.path / "identity.key"
+        papers = agreement.read_agreement(self.papers).check()
+        if not following.exists():
+            write_new(following, f"{SystemRandomness().bytes(32).hex()}\n".encode())
+        new = PublicIdentity(Identity.from_seed(read_hex(following)).public)
+        if papers.pinned().get(self.name) != new:
+            papers = papers.rotated(self.name, self.identity(), new)
+            replace_file(self.papers, papers.text().encode())
+        replace_file(self.path / "identity.old", present.read_bytes())
+        following.replace(present)
+        return papers
+
+    def require_safe(self) -> None:
+        """Refuse a folder, key or policy that other users of this machine can read or change, by the command to type."""
+        secrets = ("identity.key", "identity.old", "identity.next", "test.key")
+        for path in (self.path, *(self.path / name for name in secrets), self.kit.folder, self.kit.key_file):
+            require_private(path)
+        for name in ("member.toml", "policy.toml", "schema.toml", "federation.toml"):
+            require_unchangeable(self.path / name)
 
     # Opening it ---------------------------------------------------------------------------------------------------------
 
@@ -338,21 +419,3 @@ def _template(column: str, kinds: Iterable[object]) -> str:
         declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
         return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
     return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text or a truth value"
-
-
-def _write_secret(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _read_secret(path: Path) -> bytes:
-    try:
-        if path.stat().st_mode & 0o077:
-            raise BadInput(f"{path.name} can be read by other users of this machine.", remedy=f"chmod 600 {path.name}")
-        return bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except (OSError, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{path.name} is missing or damaged.", remedy="Restore it from your copy of the key.") from None

@@ -21,14 +21,16 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from colonnade.errors import ColonnadeError
-from colonnade.event_log import Log, write_status
+from colonnade.errors import CertificateExpired, ColonnadeError
+from colonnade.event_log import Log, LogFile, write_status
+from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
+from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint
-from colonnade.transport.kit import Kit, require_engine
+from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
@@ -41,11 +43,24 @@ REFUSED = 1
 GRACE = 10.0
 """Seconds that a child has to end before it is killed."""
 
+LARGEST_REFUSAL = 65_536
+"""Bytes; a longer reply is an answer, and is not decoded to find out."""
+
+QUIET = frozenset({"GetAccount", "GetDescription"})
+"""Requests that ask for nothing but public facts, which monitors repeat; they are counted and not logged."""
+
 LONGEST_PAUSE = 5.0
 """Seconds between two starts of a child that keeps dying."""
 
 
-def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeError], None]) -> int:
+def serve_member(
+    path: Path,
+    *,
+    change_cap: bool,
+    report: Callable[[ColonnadeError], None],
+    health_port: int | None = None,
+    log_file: Path | None = None,
+) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
     Parameters
@@ -56,30 +71,47 @@ def serve_member(path: Path, *, change_cap: bool, report: Callable[[ColonnadeErr
         Whether policy.toml's budget is recorded as the new cap of the ledger.
     report
         Shows the error of a process that refuses to run.
+    health_port
+        The port of the loopback interface that answers health checks and metrics; none is opened without it.
+    log_file
+        Where the log is written instead of to standard error.
     """
     folder = PartyFolder(path.resolve())
     require_engine()  # imported by the relay alone: the guard's process never has it
-    log = Log(sys.stderr, folder.name, "supervisor")
-    Kit(folder.path / "kit").credentials("client")
+    stream = sys.stderr if log_file is None else LogFile(log_file)
+    log = Log(stream, folder.name, "supervisor")
+    folder.require_safe()
     try:
-        agreement.read_agreement(folder.papers).check()
-    except ColonnadeError as error:
-        log.event("papers-refused", code=error.code)
-        raise
-    children = {
-        "guard": lambda: run_guard(folder, change_cap=change_cap, report=report),
-        "relay": lambda: run_relay(folder),
-    }
-    return Supervisor(children, log, report).run()
+        folder.kit.credentials()
+    except CertificateExpired as error:
+        report(error)  # the relay waits for a new one, and the guard answers its operator
+    with lock_folder(folder.path):
+        try:
+            agreement.read_agreement(folder.papers).check()
+        except ColonnadeError as error:
+            log.event("papers-refused", code=error.code)
+            raise
+        children: dict[str, Callable[[], None]] = {
+            "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report),
+            "relay": lambda: run_relay(folder, stream, report),
+        }
+        if health_port is not None:
+            require_port(health_port)
+            children["health"] = lambda: serve_health(folder.path, health_port)
+        return Supervisor(children, log, report).run()
 
 
 def run_guard(
-    folder: PartyFolder, *, change_cap: bool = False, report: Callable[[ColonnadeError], None] = lambda _: None
+    folder: PartyFolder,
+    stream: TextIO | LogFile,
+    *,
+    change_cap: bool = False,
+    report: Callable[[ColonnadeError], None] = lambda _: None,
 ) -> None:
     """Run as the guard: data, policy, ledger and keys, and no network."""
-    from colonnade.party.guard import serve
+    from colonnade.party.serving import serve
 
-    log, status = Log(sys.stderr, folder.name, "guard"), folder.path / "guard.status"
+    log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     _refuse_the_network()
     try:
         endpoint = folder.guard(change_cap=change_cap)
@@ -92,19 +124,27 @@ def run_guard(
     serve(monitored, folder.socket, ready=monitored.ready)
 
 
-def run_relay(folder: PartyFolder) -> None:
+def run_relay(
+    folder: PartyFolder, stream: TextIO | LogFile, report: Callable[[ColonnadeError], None] = lambda _: None
+) -> None:
     """Run as the relay: the network and the guard's socket. It reads only the kit in the folder."""
     from colonnade.service.relay import SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
-    log = Log(sys.stderr, folder.name, "relay")
+    log = Log(stream, folder.name, "relay")
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     while not folder.listening:
         if ended.wait(0.05):
             os._exit(0)
     relay = SiteRelay(
-        folder.name, guard=folder.socket, address=where.address, kit=folder.path / "kit", host=where.host, log=log
+        folder.name,
+        guard=folder.socket,
+        address=where.address,
+        kit=folder.kit.folder,
+        host=where.host,
+        log=log,
+        report=report,
     )
     while not ended.wait(1.0):
         relay.tick()
@@ -113,6 +153,7 @@ def run_relay(folder: PartyFolder) -> None:
             {
                 "pid": os.getpid(),
                 "connected": relay.connected,
+                "fault": None if relay.fault is None else relay.fault.message,
                 "bytes_in": relay.bytes_in,
                 "bytes_out": relay.bytes_out,
             },
@@ -240,7 +281,7 @@ class Supervisor:
 
 
 class MonitoredEndpoint:
-    """An endpoint whose requests are counted, and which ends between two of them.
+    """An endpoint whose requests are counted, and which ends when none is under way.
 
     Parameters
     ----------
@@ -259,10 +300,13 @@ class MonitoredEndpoint:
         self._log = log
         self._status = status
         self._report = report
-        self._busy = False
+        self._lock = threading.RLock()  # a signal may come while this very thread holds it
+        self._under_way = 0
+        self._is_refused = False
         self._ending = False
         self._answered = 0
         self._refused = 0
+        self._counts = RequestCounts()
         self._last: dict[str, str | int] = {}
 
     def ready(self) -> None:
@@ -272,50 +316,80 @@ class MonitoredEndpoint:
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request, and note what kind it was and whether it was refused."""
-        self._busy = True
-        self._last = _kind(data)
-        self._write()
-        reply = self._endpoint.handle(data)
-        failure: RowsFailed | None = getattr(self._endpoint, "failure", None)
-        if failure is not None:
-            self._stop_the_member(failure)
-        self._answered += 1
-        self._note(reply)
-        self._busy = False
-        if self._ending:
-            threading.Timer(0.5, os._exit, (0,)).start()  # once the reply is out
+        kind = _kind(data)
+        self._begin(kind)
+        try:
+            reply = self._endpoint.handle(data)
+            failure: RowsFailed | None = getattr(self._endpoint, "failure", None)
+            if failure is not None:
+                self._stop_the_member(failure)
+            self._note(kind, reply)
+        finally:
+            self._leave()
         return reply
 
     def end(self, *_: int | FrameType | None) -> None:
-        """End now, or once the answer under way is out: what was paid for is not thrown away."""
-        self._ending = True
-        if not self._busy:
-            self._log.event("stopped", pid=os.getpid())
-            os._exit(0)
+        """End now, or once the answers under way are out: what was paid for is not thrown away."""
+        with self._lock:
+            self._ending = True
+            if self._is_refused:
+                os._exit(REFUSED)
+            if not self._under_way:
+                self._exit()
 
     def _stop_the_member(self, failure: "RowsFailed") -> NoReturn:
         """Say why to the owner and nothing to anybody else; have the supervisor stop the member, and end with it."""
-        error = failure.for_the_owner()
-        self._report(error)
-        self._log.event("refused-to-run", code=failure.code, reason=failure.place, pid=os.getpid())
-        write_status(self._status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(REFUSED))
-        os.kill(os.getppid(), signal.SIGTERM)
-        while True:
-            signal.pause()
+        with self._lock:
+            if not self._is_refused:
+                self._is_refused = True
+                error = failure.for_the_owner()
+                self._report(error)
+                self._log.event("refused-to-run", code=failure.code, reason=failure.place, pid=os.getpid())
+                write_status(self._status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
+                os.kill(os.getppid(), signal.SIGTERM)
+        while True:  # no answer leaves; the supervisor's signal ends this process
+            time.sleep(1.0)
 
-    def _note(self, reply: bytes) -> None:
-        if len(reply) > 65_536:
-            return
-        decoded = codec.decode_reply(reply)
-        if isinstance(decoded, messages.Refused):
-            self._refused += 1
-            self._log.event("refused", code=decoded.code, **self._last)
+    def _begin(self, kind: dict[str, str | int]) -> None:
+        with self._lock:
+            if self._ending:
+                raise ConnectionAbortedError  # the client asks again, whoever answers by then
+            self._under_way += 1
+            self._last = kind
+            self._write()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._under_way -= 1
+            if self._ending and not self._under_way:
+                threading.Timer(0.5, self._exit).start()  # once the reply is out
+
+    def _exit(self) -> None:
+        self._log.event("stopped", pid=os.getpid())
+        os._exit(0)
+
+    def _note(self, kind: dict[str, str | int], reply: bytes) -> None:
+        decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
+        refused = decoded.code if isinstance(decoded, messages.Refused) else None
+        with self._lock:
+            self._answered += 1
+            self._counts.note(kind, refused)
+            if refused is not None:
+                self._refused += 1
+                self._log.event("refused", code=refused, **kind)
+            elif kind["request"] not in QUIET:
+                self._log.event("answered", bytes=len(reply), **kind)
 
     def _write(self) -> None:
         write_status(
             self._status,
-            {"pid": os.getpid(), "answered": self._answered, "refused": self._refused, "last": self._last},
+            {
+                "pid": os.getpid(),
+                "answered": self._answered,
+                "refused": self._refused,
+                "last": self._last,
+                **self._counts.content(),
+            },
         )
 
 

@@ -2,6 +2,7 @@
 but its certificate's, it reads nothing in what it carries, and it holds at most a block of it each way.
 """
 
+import math
 import os
 import select
 import socket
@@ -10,11 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from colonnade.errors import ProtocolError
+from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
-from colonnade.transport.kit import Kit
+from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit
 
 __all__ = ["Passage", "SiteRelay"]
 
@@ -25,10 +26,11 @@ IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
 AT_ONCE = 64
-KEPT = 4
+KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
 _PREFIX = 8
+_DAY = 86_400.0
 
 
 class Passage:
@@ -54,12 +56,12 @@ class Passage:
         self._block = bytearray()
         self.touched = clock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setblocking(False)  # also while connecting: a guard that takes nobody is away
         try:
             self._socket.connect(str(path))
         except OSError:
             self._socket.close()
             raise
-        self._socket.setblocking(False)
 
     def call(self, call: BlockCall) -> BlockAnswer:
         """Take a block, or give one."""
@@ -138,7 +140,7 @@ class Passage:
                 raise OSError
         whole = self._full() or self._read(self._size(), deadline)
         if self.through:
-            self._socket.close()  # the guard talks to one at a time
+            self._socket.close()  # a guard has so many connections and no more
         return whole
 
     def _read(self, count: int, deadline: float) -> bool:
@@ -169,41 +171,123 @@ class SiteRelay:
     address
         The coordinator's, ``"tcp://host:port"``.
     kit
-        The site's start-up kit.
+        The site's start-up kit. A new certificate in it is taken over without stopping.
     host
         The name in the coordinator's certificate.
     log
         Where connections and refused messages are noted.
+    report
+        Shows an error that keeps the site from connecting, once.
+    clock
+        Seconds since 1970.
     """
 
     def __init__(
-        self, site: str, *, guard: str | Path, address: str, kit: str | Path, host: str, log: Log | None = None
+        self,
+        site: str,
+        *,
+        guard: str | Path,
+        address: str,
+        kit: str | Path,
+        host: str,
+        log: Log | None = None,
+        report: Callable[[ColonnadeError], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._guard = Path(guard)
+        self._clock = clock
+        self._report = report
         self._log = log or Log(None, site, "relay")
         self._lock = threading.Lock()
         self._session = b""
         self._passages: dict[int, Passage] = {}
         self.bytes_in = 0
         self.bytes_out = 0
-        self._line = Line(
+        self._open: Callable[[], Line] = lambda: Line(
             site,
             address,
-            Kit(Path(kit)),
+            self._kit,
             host=host,
             receive=self._receive,
             refused=lambda word: self._log.event("message-refused", reason=word),
             gone=lambda _: self._log.event("disconnected"),
-            came=lambda _: self._log.event("connected", pid=os.getpid()),
+            came=self._came,
+            distrusted=self._distrust,
         )
+        self._kit = Kit(Path(kit), clock=clock)
+        self._line: Line | None = None
+        self._mark = self._seen = ""
+        self._warned = 0.0
+        self._ends = 0.0
+        self.fault: ColonnadeError | None = None
+        self._take_kit()
 
     @property
     def connected(self) -> bool:
         """Whether the coordinator is there."""
-        return self._line.connected(COORDINATOR_CELL)
+        return self._line is not None and self._line.connected(COORDINATOR_CELL)
+
+    # The certificate ----------------------------------------------------------------------------------------------------
+
+    def _take_kit(self) -> None:
+        """Connect with the kit as it is, or say why not; a certificate that is over is waited out, any other fault is raised."""
+        self._mark = self._kit.mark()
+        try:
+            self._kit.credentials()
+        except CertificateExpired as error:
+            self._tell(error)
+            return
+        self.fault = None
+        self._ends = min(one.ends.timestamp() for one in self._kit.certificates().values())
+        if self._line is None:
+            self._line = self._open()
+        else:
+            self._line.renew()
+            self._log.event("certificate-renewed")
+
+    def _look_at_kit(self) -> None:
+        """Take over a new certificate; warn 30 days before one ends, once per day, and say when it has."""
+        now, mark = self._clock(), self._kit.mark()
+        settled, self._seen = mark == self._seen, mark  # three files do not change in one moment
+        try:
+            if self._line is None or (mark != self._mark and settled):
+                self._take_kit()
+            elif now >= self._ends and self.fault is None:
+                self._kit.credentials()
+        except ColonnadeError as error:  # what is there is not ours, or is over
+            self._tell(error)
+        left = (self._ends - now) / _DAY
+        if 0 < left < WARNING_DAYS and now - self._warned > _DAY:
+            self._warned = now
+            self._log.event("certificate-ends", days=math.floor(left))
+
+    def _came(self, _: str) -> None:
+        self.fault = None
+        self._log.event("connected", pid=os.getpid())
+
+    def _distrust(self, offered: Certificate | None) -> None:
+        """Say why the coordinator was not connected to, if its certificate is the reason."""
+        error: ColonnadeError = BadInput(
+            "The coordinator's certificate is not of the authority in this site's kit.",
+            remedy="Ask who runs it. After a new authority: install the new kit, colonnade party install.",
+        )
+        if offered is not None:
+            try:
+                offered.refuse_outside(self._clock(), "the coordinator's server.crt")
+            except CertificateExpired as expired:
+                error = expired
+        self._tell(error)
+
+    def _tell(self, error: ColonnadeError) -> None:
+        if self.fault is not None and self.fault.message == error.message:
+            return
+        self.fault = error
+        self._log.event("certificate-refused", code=error.code)
+        self._report(error)
 
     def tick(self) -> None:
-        """Drop messages that nobody has asked about for a while: a guard talks to one at a time."""
+        """Look after the certificate, and drop messages that nobody has asked about: a guard has only so many connections."""
+        self._look_at_kit()
         now = time.monotonic()
         with self._lock:
             for number, passage in list(self._passages.items()):
@@ -212,7 +296,8 @@ class SiteRelay:
 
     def close(self) -> None:
         """Hang up on both sides."""
-        self._line.close()
+        if self._line is not None:
+            self._line.close()
         with self._lock:
             self._end_session(b"")
 
@@ -228,6 +313,7 @@ class SiteRelay:
         self.bytes_in += len(call.data)
         answer = self._answer(call)
         self.bytes_out += len(answer.data)
+        assert self._line is not None  # the call came by it
         self._line.send(COORDINATOR_CELL, answer.encode())
 
     def _answer(self, call: BlockCall) -> BlockAnswer:

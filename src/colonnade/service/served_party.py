@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.conversations.conversation import LedgerHead, LedgerHeads, Member
+from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import LedgerHead, LedgerHeads, Openings
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -29,7 +30,7 @@ from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service.snapshots import Snapshots
 from colonnade.steps.joint import SharingFloor
 
@@ -234,7 +235,14 @@ def serve_party(
     )
     gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
-    member = Member(terms.name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
+    member = Member(
+        terms.name,
+        identity,
+        papers.pinned(),
+        heads,
+        SharingFloor.of_papers(papers),
+        Openings(folder / "openings.sqlite"),
+    )
     guard = Guard(gate, member, RowOrders(gate, opened.order, folder / "alignments", opened.ids))
     return ServedParty(guard, ledger, opened.version, lambda: open_current(ledger, terms, snapshots))
 
@@ -246,7 +254,9 @@ def serve_node(
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
     fresh = (randomness or SystemRandomness()).bytes
-    member = Member(name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
+    member = Member(
+        name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers), Openings(folder / "openings.sqlite")
+    )
     return ComputeNode(member, papers.identity, fresh)
 
 
@@ -288,7 +298,7 @@ def _least(*caps: float | None) -> float | None:
 def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Identity) -> Signatory:
     papers.check()
     mine = papers.members.get(name)
-    if mine is None or mine.role != role or mine.identity != identity.public.hex():
+    if mine is None or mine.role != role or papers.pinned()[name] != PublicIdentity(identity.public):
         raise ProtocolError(
             "The papers do not name this member, with this role and this key.",
             remedy="Have new papers made with this member's own card: colonnade party card.",

@@ -21,8 +21,10 @@ never raise, because FLARE would send the text of an exception to the caller.
 """
 
 import enum
+import functools
 import logging
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -30,8 +32,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from cryptography import x509
+
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.transport.kit import Kit
+from colonnade.transport.kit import Certificate, Kit
 
 __all__ = ["BLOCK", "COORDINATOR_CELL", "LARGEST_BLOCK", "BlockAnswer", "BlockCall", "Line", "Status", "Verb"]
 
@@ -153,6 +157,7 @@ try:
     from nvflare.fuel.f3.cellnet.defs import Encoding, MessageHeaderKey, MessagePropKey, MessageType, ReturnCode
     from nvflare.fuel.f3.cellnet.utils import make_reply
     from nvflare.fuel.f3.drivers import socket_conn
+    from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
     from nvflare.fuel.f3.message import Message
     from nvflare.fuel.f3.sfm import conn_manager
     from nvflare.fuel.f3.stats_pool import StatsPoolManager
@@ -190,8 +195,10 @@ class Line:
         Called with the sender's name and a block; must not raise.
     refused
         Called with a constant word when a message was dropped.
-    gone
-        Called with a cell's name when it has disconnected.
+    gone, came
+        Called with a cell's name when it has disconnected, and when it has connected.
+    distrusted
+        Called with the certificate of a coordinator that was not trusted, before the next attempt to connect.
     """
 
     def __init__(
@@ -205,6 +212,7 @@ class Line:
         refused: Callable[[str], None] = lambda _: None,
         gone: Callable[[str], None] = lambda _: None,
         came: Callable[[str], None] = lambda _: None,
+        distrusted: Callable[[Certificate | None], None] = lambda _: None,
     ) -> None:
         listening = name == COORDINATOR_CELL
         if listening:
@@ -213,7 +221,8 @@ class Line:
         self._names = {COORDINATOR_CELL: host}
         self._receive = receive
         self._refused = refused
-        self._cell = _open(name, address, kit.credentials("server" if listening else "client"), host)
+        self._cell = _open(name, address, kit.credentials(), host)
+        self._distrusted = distrusted
         core = self._cell.core_cell
         core.add_incoming_filter("*", "*", self._drop_replies)
         core.set_message_interceptor(self._intercept)
@@ -223,7 +232,30 @@ class Line:
         self._closed = False
         # FLARE's threads would keep a finished process alive; atexit comes too late, once they have been waited for
         threading._register_atexit(self.close)  # type: ignore[attr-defined]  # noqa: SLF001
+        manager = core.communicator.conn_manager
+        manager.start_connector = functools.partial(self._start_connector, manager.start_connector)
         self._cell.start()
+
+    def renew(self) -> None:
+        """Use the kit as it is now: a coordinator for everybody who connects from now on, a site by connecting anew.
+
+        FLARE reads a site's files at every attempt to connect, and a coordinator's only when it begins to listen.
+        """
+        for connector in self._connectors():
+            listener = getattr(getattr(connector.driver, "server", None), "socket", None)
+            if listener is not None:
+                listener._context = get_ssl_context(connector.params, ssl_server=True)  # noqa: SLF001
+            elif self._name != COORDINATOR_CELL:
+                connector.driver.close_all()
+
+    def certificate_of(self, name: str) -> Certificate | None:
+        """Return the certificate with which a cell has connected."""
+        connections = self._cell.core_cell.communicator.conn_manager.get_connections(name) or ()
+        for connection in list(connections):
+            found = _peer_certificate(connection.conn.sock)
+            if found is not None:
+                return found
+        return None
 
     def send(self, target: str, block: bytes) -> bool:
         """Send a block on its way; return whether there was a connection to send it on."""
@@ -244,10 +276,25 @@ class Line:
             self._cell.stop()
             self._cell.core_cell.ALL_CELLS.pop(self._name, None)
             StatsPoolManager.pools.clear()  # FLARE's counters go by a cell's name, and a third of one name is refused
-            for connector in self._cell.core_cell.communicator.conn_manager.connectors.values():
+            for connector in self._connectors():
                 leave = getattr(getattr(connector.driver, "server", None), "server_close", None)
                 if leave is not None:
                     leave()  # FLARE leaves the port taken
+
+    def _connectors(self) -> list[Any]:
+        return list(self._cell.core_cell.communicator.conn_manager.connectors.values())
+
+    def _start_connector(self, start: Callable[[Any], None], connector: Any) -> None:
+        connector.driver.connect = functools.partial(self._connect, connector.driver.connect)
+        start(connector)
+
+    def _connect(self, connect: Callable[[Any], None], connector: Any) -> None:
+        """Connect as FLARE does, which tries again in silence whatever went wrong; say so where it is a certificate."""
+        try:
+            connect(connector)
+        except ssl.SSLCertVerificationError:
+            self._distrusted(_offered_certificate(connector.params))
+            raise
 
     # What comes in ------------------------------------------------------------------------------------------------------
 
@@ -288,6 +335,26 @@ class Line:
             self._receive(message.get_header(MessageHeaderKey.ORIGIN), memoryview(message.payload))
         except Exception:  # noqa: BLE001  # the text of an exception would travel to the caller
             self._refused("callback")
+
+
+def _peer_certificate(connection: Any) -> Certificate | None:
+    try:
+        found = connection.getpeercert(binary_form=True)
+    except (AttributeError, OSError, ValueError):  # not a TLS connection, or one that has just ended
+        return None
+    return None if found is None else Certificate.of(x509.load_der_x509_certificate(found))
+
+
+def _offered_certificate(params: dict[str, Any]) -> Certificate | None:
+    """Return the certificate that a coordinator shows, trusted or not, to say why it was not; nothing is sent to it."""
+    context = get_ssl_context(dict(params), ssl_server=False)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        line = socket.create_connection((params["host"], int(params["port"])), timeout=5.0)
+        with line, context.wrap_socket(line) as secured:
+            return _peer_certificate(secured)
+    except OSError:
+        return None
 
 
 def _require_free(address: str) -> None:

@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colonnade.errors import BadInput, PartyAway, ProtocolError
+from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.event_log import Log
+from colonnade.protocol.agreement import COORDINATOR
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
-from colonnade.transport.kit import Kit
+from colonnade.transport.kit import Kit, KnownCertificates
 
 __all__ = ["FlareTransport"]
 
@@ -29,6 +30,9 @@ ATTEMPTS = 5
 """How often a guard may die over one message, having been reached, before it is given up."""
 
 AT_ONCE = 16
+"""Messages on their way to one party; its relay takes more."""
+KIT_SECONDS = 1.0
+"""Seconds between two looks at the coordinator's own certificate."""
 
 
 class _Away(Exception):
@@ -76,6 +80,10 @@ class FlareTransport:
         Where connections and refused messages are noted.
     changed
         Called with the parties that are connected whenever one comes or goes.
+    memory
+        A file that keeps until when the certificates of parties last, as they were when they connected; ``None`` keeps it here.
+    clock, calendar
+        A monotonic clock, and seconds since 1970.
     """
 
     def __init__(
@@ -89,7 +97,9 @@ class FlareTransport:
         longest: float = LONGEST,
         log: Log | None = None,
         changed: Callable[[tuple[str, ...]], None] = lambda _: None,
+        memory: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
+        calendar: Callable[[], float] = time.time,
     ) -> None:
         if not parties:
             raise BadInput(
@@ -101,21 +111,26 @@ class FlareTransport:
         self._clock = clock
         self._log = log or Log(None, "coordinator", "coordinator")
         self._changed = changed
+        self._certificates = KnownCertificates(memory, calendar, self._log)
         self._session = os.urandom(16)  # public: it only tells one process of a coordinator from the next
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(len(self.parties) * AT_ONCE, thread_name_prefix="colonnade")
+        self._pools = {party: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="colonnade") for party in self.parties}
+        self._kit = Kit(Path(kit), "server", calendar)
         self._line = Line(
             COORDINATOR_CELL,
             address,
-            Kit(Path(kit)),
+            self._kit,
             host=host,
             receive=self._receive,
             refused=lambda word: self._log.event("message-refused", reason=word),
             gone=self._gone,
             came=self._came,
         )
+        self._certificates.learn(COORDINATOR, self._kit.certificates()["server.crt"])
+        self._ended = threading.Event()
+        threading.Thread(target=self._watch_kit, name="colonnade-kit", daemon=True).start()
 
     def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Deliver one round."""
@@ -126,7 +141,7 @@ class FlareTransport:
             )
         if any(len(data) > LARGEST_FRAME for data in requests.values()):
             raise BadInput("A message is too large to send.", remedy="Use fewer columns, or split the study.")
-        futures = {party: self._pool.submit(self._deliver, party, data) for party, data in requests.items()}
+        futures = {party: self._pools[party].submit(self._deliver, party, data) for party, data in requests.items()}
         outcomes = {party: future.exception() for party, future in futures.items()}  # all of them, then the first fault
         for error in outcomes.values():
             if error is not None:
@@ -139,7 +154,9 @@ class FlareTransport:
 
     def close(self) -> None:
         """Hang up."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._ended.set()
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
         self._line.close()
         self._changed(())
 
@@ -160,9 +177,31 @@ class FlareTransport:
                 time.sleep(PAUSE)
         raise self._absence(party)
 
-    def _absence(self, party: str) -> PartyAway:
+    def _absence(self, party: str) -> ColonnadeError:
         self._log.event("guard-away", party=party)
+        if not self._line.connected(party):
+            for name in (COORDINATOR, party):
+                expired = self._certificates.expired(name)
+                if expired is not None:
+                    return expired
         return PartyAway(f"Party {party!r} is not there, or its guard does not answer.")
+
+    def _watch_kit(self) -> None:
+        """Take over a new certificate of our own as soon as the whole of it is there."""
+        taken = seen = self._kit.mark()
+        while not self._ended.wait(KIT_SECONDS):
+            settled, seen = self._kit.mark() == seen, self._kit.mark()
+            if seen == taken or not settled:
+                continue
+            taken = seen
+            try:
+                self._kit.credentials()
+                self._line.renew()
+            except (ColonnadeError, OSError) as error:  # what is there is not ours, or is over: the old one serves
+                self._log.event("certificate-refused", code=getattr(error, "code", "bad-input"))
+                continue
+            self._certificates.learn(COORDINATOR, self._kit.certificates()["server.crt"])
+            self._log.event("certificate-renewed")
 
     def _attempt(self, letter: "_Letter") -> bytes:
         answer = None
@@ -231,6 +270,9 @@ class FlareTransport:
 
     def _came(self, name: str) -> None:
         self._log.event("connected", party=name if name in self.parties else None)
+        found = self._line.certificate_of(name) if name in self.parties else None
+        if found is not None:
+            self._certificates.learn(name, found)
         self._changed(self.connected())
 
     def _gone(self, name: str) -> None:

@@ -222,9 +222,11 @@ def _index(study: "PatternCount", federation: Federation) -> pd.MultiIndex:
 
 
 Powers = Totals | PerturbedPowers | SketchedSquare
-MEANS = (1 / 16, 1 / 8, 1 / 4)
+MEANS = (1 / 32, 1 / 8, 1 / 2)
 """Assumed means of a sum above its lowest value, in parts of its range: the smallest, the usual and the largest."""
-SUMS = "sums that are mostly small, as counts are: exponential, with a mean of an eighth of the range, or half or twice that"
+SUMS = (
+    "sums distributed exponentially, as counts are, with a mean of an eighth of their range; between a 32nd and a half"
+)
 
 
 class PowerMethod(Method["Moment"]):

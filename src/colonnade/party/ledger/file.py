@@ -7,8 +7,9 @@ disk. Other modes lose committed rows in a power cut, and a lost debit is a rele
 
 After a failed write or ``fsync`` nobody knows what the disk holds (the kernel may have dropped the pages, and report
 success the next time), so nothing is retried: the object refuses everything until the file is opened again, and so
-verified. Such a failure is a `LedgerCorrupt`: whether or not bytes are damaged, this ledger cannot be trusted. Only a
-busy file, on which nothing was written, is left usable.
+verified. Such a failure is a `LedgerCorrupt`: whether or not bytes are damaged, this ledger cannot be trusted. A full disk is a
+`DiskFull`: SQLite takes back what it could not write, and what was there before is sound. Only a busy file, on which nothing was
+written, is left usable.
 
 The file is never opened but through SQLite: closing any other descriptor on it would drop SQLite's locks. Nothing here
 ever deletes a file, not even one whose creation failed.
@@ -36,7 +37,7 @@ from urllib.parse import quote
 import msgspec
 
 from colonnade.durable_file import replacing, sync_folder
-from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
+from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
 from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA, Head
 
 __all__ = ["HeadMemory", "LedgerFile", "Stake"]
@@ -62,22 +63,23 @@ class HeadMemory:
 
     def check(self, continues: Callable[[Head], bool]) -> None:
         """Refuse a ledger that does not continue what was shown of it."""
-        highest = self._read()
+        highest = self.read()
         if highest is not None and not continues(highest):
             raise LedgerCorrupt(
                 "This party's ledger has gone back, or is another one: rows are missing that were shown before; nothing "
                 "was released.",
-                remedy="Stop the party, and spend nothing. Restore the newest ledger file; an older back-up has forgotten "
-                "releases. Removing the .head file beside it does not bring them back.",
+                remedy="Stop the party, and spend nothing. Put the newest back-up in place: colonnade ledger restore. An older "
+                "one has forgotten releases, and --forfeit charges them. Removing the .head file does not bring them back.",
             )
 
     def keep(self, head: Head) -> None:
         """Remember a head durably. The caller keeps everybody from writing to the ledger meanwhile."""
-        if head != self._read():
+        if head != self.read():
             with replacing(self._path) as file:
                 file.write(msgspec.json.encode(head))
 
-    def _read(self) -> Head | None:
+    def read(self) -> Head | None:
+        """Return the highest head; ``None`` if none was ever kept."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Head)
         except FileNotFoundError:
@@ -147,7 +149,9 @@ class LedgerFile:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
             raise _exists() from None
-        except OSError:
+        except OSError as error:
+            if disk_is_full(error):
+                raise DiskFull("A ledger cannot be created: the disk is full.") from None
             raise BadInput("A ledger cannot be created at this path.", remedy="Check the folder.") from None
         return cls(path, patience=patience)
 
@@ -281,6 +285,8 @@ class LedgerFile:
     def _unusable(kind: type[ColonnadeError]) -> ColonnadeError:
         if kind is ProtocolError:
             return ProtocolError("The ledger is closed; nothing was released.", remedy="Open it again.")
+        if kind is DiskFull:
+            return DiskFull("The disk was full, and the ledger waits until it is opened again; nothing was released.")
         return kind("The ledger failed earlier and refuses everything until it is opened again; nothing was released.")
 
     def _roll_back(self) -> None:
@@ -290,8 +296,8 @@ class LedgerFile:
         except sqlite3.Error:
             self._give_up()
 
-    def _give_up(self) -> None:
-        self._refusal = LedgerCorrupt
+    def _give_up(self, kind: type[ColonnadeError] = LedgerCorrupt) -> None:
+        self._refusal = kind
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
 
@@ -299,8 +305,9 @@ class LedgerFile:
         if _code(error) in _BUSY:
             self._roll_back()  # nothing was written
             raise _refusal(error, stake.paid) from None
-        self._give_up()
-        raise _refusal(error, stake.paid or stake.at_risk) from None
+        refusal = _refusal(error, stake.paid or stake.at_risk)
+        self._give_up(type(refusal))
+        raise refusal from None
 
 
 def _code(error: Exception) -> int:
@@ -313,10 +320,13 @@ def _refusal(error: Exception, spent: Mapping[str, float] | None) -> ColonnadeEr
         return ProtocolError(
             "Another process is writing to this ledger; nothing was released.", remedy="Ask again.", spent=spent
         )
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+    if code == sqlite3.SQLITE_FULL:
+        return DiskFull("The disk that holds the ledger is full; nothing was released.", spent=spent)
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
         return LedgerCorrupt(
             "The ledger cannot be written durably; nothing was released.",
-            remedy="Make room, or repair the disk; then open the ledger again, which verifies it.",
+            remedy="Repair the disk or its permissions; then open the ledger again, which verifies it. A back-up is older: "
+            "do not put one in its place while the file can be read.",
             spent=spent,
         )
     return LedgerCorrupt("The ledger's file is damaged; nothing was released.", spent=spent)

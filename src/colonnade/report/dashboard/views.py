@@ -1,5 +1,6 @@
 """What the dashboard shows: a party's ledger and a coordinator's studies, read from files."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,11 @@ from colonnade.errors import ColonnadeError, LedgerCorrupt
 from colonnade.event_log import Event, read_events
 from colonnade.party.ledger.ledger import Entry, SqliteLedger
 from colonnade.privacy.accounting import total
+from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit, read_known
 
 __all__ = [
     "PALETTE",
+    "CertificateLine",
     "CoordinatorView",
     "PartyView",
     "ReleaseLine",
@@ -32,6 +35,8 @@ ALERTS = {
     "refused-to-run": "The party stopped: its papers, its ledger or its table is not in order",
     "message-refused": "A message was refused before it reached the guard",
     "guard-away": "The guard did not answer the relay",
+    "certificate-ends": "A certificate ends soon; renew it",
+    "certificate-refused": "A certificate is not in order, and nothing connects with it",
 }
 RECENT = 50
 
@@ -54,6 +59,21 @@ class ReleaseLine:
 
 
 @dataclass(frozen=True)
+class CertificateLine:
+    """A certificate for the network: whose, until when in words, and whether to do something about it."""
+
+    owner: str
+    words: str
+    alarm: bool
+
+    @classmethod
+    def of(cls, owner: str, found: Certificate) -> "CertificateLine":
+        """Describe a certificate as it stands now."""
+        now = time.time()
+        return cls(owner, found.words(now), found.days_left(now) < WARNING_DAYS)
+
+
+@dataclass(frozen=True)
 class PartyView:
     """Everything that the page of a party shows."""
 
@@ -67,6 +87,7 @@ class PartyView:
     refusals: Sequence[Event]
     alerts: Sequence[tuple[str, Event]]
     trouble: str = ""
+    certificates: Sequence[CertificateLine] = ()
 
     @property
     def studies(self) -> dict[str, float]:
@@ -82,15 +103,26 @@ def party_view(ledger: Path, log: Path | None = None) -> PartyView:
     events = [] if log is None else read_events(log)
     refusals = [event for event in events if event.event == "refused"][-RECENT:]
     alerts = [(words, event) for event in events if (words := _alert(event))][-RECENT:]
+    certificates = _certificates(ledger.parent / "kit")
     try:
         with SqliteLedger.open(ledger) as opened:
             entries, budget = opened.entries(), opened.budget
             party, test, remaining = opened.party, opened.test, opened.remaining()
     except ColonnadeError as error:
-        return PartyView(ledger.stem, False, 0.0, 0.0, 0.0, 0.0, [], refusals, alerts, f"{error.code}: {error.message}")
+        trouble = f"{error.code}: {error.message}"
+        return PartyView(ledger.stem, False, 0.0, 0.0, 0.0, 0.0, [], refusals, alerts, trouble, certificates)
     lines = _lines(entries, budget.delta)
     spent = lines[-1].total if lines else 0.0
-    return PartyView(party, test, budget.nano / 1e9, budget.delta, spent, remaining, lines, refusals, alerts)
+    figures = (budget.nano / 1e9, budget.delta, spent, remaining)
+    return PartyView(party, test, *figures, lines, refusals, alerts, certificates=certificates)
+
+
+def _certificates(kit: Path) -> list[CertificateLine]:
+    """Return the certificates of a served party's kit, which stands beside its ledger; none of a simulated party."""
+    try:
+        return [CertificateLine.of(file, found) for file, found in Kit(kit).certificates().items()]
+    except ColonnadeError:
+        return []
 
 
 def _alert(event: Event) -> str:
@@ -105,7 +137,7 @@ def _lines(entries: Sequence[Entry], delta: float) -> list[ReleaseLine]:
     losses = []
     before = 0.0
     for entry in entries:
-        if entry.kind not in ("debit", "reserve", "nonprivate"):
+        if entry.kind not in ("debit", "reserve", "forfeit", "nonprivate"):
             continue
         if entry.loss is not None:
             losses.append(entry.loss)
@@ -194,13 +226,16 @@ class CoordinatorView:
     sites: Sequence[Site]
     studies: Sequence[StudyLine]
     reports: Sequence[str]
+    certificates: Sequence[CertificateLine] = ()
 
 
 def coordinator_view(log: Path, reports: Path | None = None) -> CoordinatorView:
-    """Read the coordinator's log, and list the reports in a folder."""
+    """Read the coordinator's log and the certificates that it has seen, and list the reports in a folder."""
+    known = read_known(log.parent / "certificates.status")
+    certificates = [CertificateLine.of(site, one) for site, one in sorted(known.items())]
     events = read_events(log)
     found = [] if reports is None or not reports.is_dir() else sorted(path.name for path in reports.glob("*.html"))
-    return CoordinatorView(_sites(events), _studies(events), found)
+    return CoordinatorView(_sites(events), _studies(events), found, certificates)
 
 
 def _sites(events: Sequence[Event]) -> list[Site]:

@@ -1,0 +1,239 @@
+"""Copies of a ledger: made while it is in use, verified, and put back without forgetting what was spent.
+
+A back-up is older than the ledger. One that is put back has forgotten what was released since, and would spend the same budget
+twice. So a back-up that is behind anything known of the ledger (`Evidence`) is put back only with a charge for all that may be
+missing: rows of kind ``forfeit``, which release nothing.
+
+*What is known.* The party's own memory of its highest head is exact: it is written before anything leaves. What others attest
+is less: they saw a head at the start of a study, before that study was paid for, and nothing of what the party released by
+itself. So their heads show that a back-up is behind, and never that nothing is missing.
+
+*What is charged.* Nobody knows the lost rows. If the ledger's total is known, ε at the cap's δ, all of that ε is charged again
+as a pure loss, on top of what the back-up shows: what was released is (ε, δ)-differentially private, and such a release is no
+worse than a pure one of ε, apart from an event of probability δ (docs/proofs/neighbours-and-losses.md#forfeit). So what the
+ledger promises from then on holds with 2 δ in place of δ. Where the total is not known, or where the charge does not fit, the
+whole of what is left under the cap is charged.
+
+*Rows.* Peers know a ledger by its row numbers, and accept none that has gone back. So as many rows are added as were lost.
+"""
+
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from colonnade.durable_file import sync_folder
+from colonnade.errors import BadInput, DiskFull, LedgerCorrupt, disk_is_full
+from colonnade.party.ledger.file import HeadMemory
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.rows import Head
+from colonnade.privacy.accounting import NANO, Loss
+
+__all__ = ["Evidence", "Restored", "back_up", "restore"]
+
+LEAST = Loss.of_pure(1)
+"""The least that a row can cost."""
+
+_BESIDE = ("-journal", "-wal", "-shm")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of how far a ledger had come.
+
+    Parameters
+    ----------
+    heads
+        Heads that it once had: what the party itself remembers, and what others attest.
+    total
+        The ε that it had spent when it was lost, if that is known; ``None`` if more may have been released than any head shows.
+    delta
+        The δ of the cap that totals are said at, as the party's policy has it. If the back-up has another, its totals are not
+        comparable, and the total counts as not known.
+    """
+
+    heads: Sequence[Head]
+    total: float | None
+    delta: float
+
+    @property
+    def sequence(self) -> int:
+        """The highest row that anybody knows of."""
+        return max((head.sequence for head in self.heads), default=0)
+
+    def nano(self, ledger: SqliteLedger) -> int | None:
+        """Return the total that this copy may have forgotten, in nano-ε at the cap's δ; ``None`` if it is not known."""
+        if self.total is None or self.delta != ledger.budget.delta:
+            return None
+        return max(math.ceil(self.total * NANO), *(head.nano for head in self.heads), 0)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restored ledger says: where it stands, and how much ε was charged for what it may have forgotten."""
+
+    head: Head
+    charged: float
+    rows: int
+
+
+def back_up(path: Path, target: Path) -> Head:
+    """Copy a ledger, in use or not, to a new file for this user alone; verify the copy; return where it stands."""
+    with SqliteLedger.open(path) as ledger:
+        _copy(path, target)
+        with SqliteLedger.open(target) as copy:
+            head = copy.head()
+        if not ledger.continues(head):
+            raise LedgerCorrupt(
+                "The copy is not like the ledger.", remedy=f"Delete {target}, and look at the disk that it is on."
+            )
+    return head
+
+
+def restore(
+    backup: Path,
+    path: Path,
+    *,
+    party: str,
+    evidence: Evidence,
+    forfeit: bool,
+    clock: Callable[[], float] = time.time,
+) -> Restored:
+    """Put a back-up in the place of a ledger; refuse one that may have forgotten releases, unless these are charged.
+
+    The file that was there is kept beside it. A crash leaves the old ledger, or one that its party refuses until it is restored
+    again.
+    """
+    part = path.with_name("restoring.sqlite")
+    for name in (part, part.with_suffix(".head"), *(Path(f"{part}{suffix}") for suffix in _BESIDE)):
+        name.unlink(missing_ok=True)  # left by a crash
+    _copy(backup, part)
+    try:
+        with SqliteLedger.open(part, party=party, clock=clock) as copy:
+            _refuse_older(copy, path)
+            behind = not all(copy.continues(head) for head in evidence.heads)
+            doubtful = behind or evidence.total is None
+            if doubtful and not forfeit:
+                raise _forgotten(copy, evidence, behind)
+            before = copy.head().sequence
+            charged = _charge(copy, evidence) if doubtful else 0.0
+            copy.verify()
+            head = copy.head()
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    _put_in_place(part, path, round(clock()))
+    HeadMemory(path).keep(head)
+    return Restored(head, charged, head.sequence - before)
+
+
+def _refuse_older(copy: SqliteLedger, path: Path) -> None:
+    """Refuse to replace a ledger that is sound and at least as new."""
+    try:
+        with SqliteLedger.open(path) as present:
+            newer = present.continues(copy.head())
+    except (BadInput, LedgerCorrupt):  # there is none, or it cannot be trusted
+        return
+    if newer:
+        raise BadInput(
+            "The ledger in place is sound, and at least as new as this back-up.",
+            remedy="Use it as it is: colonnade ledger verify FILE.",
+        )
+
+
+def _forgotten(copy: SqliteLedger, evidence: Evidence, behind: bool) -> LedgerCorrupt:
+    head = copy.head()
+    if behind:
+        return LedgerCorrupt(
+            f"This back-up ends at row {head.sequence}, and the ledger had come to row {evidence.sequence}: it has forgotten "
+            "releases.",
+            remedy="Look for a newer back-up. If there is none, charge what is lost: --forfeit.",
+        )
+    return LedgerCorrupt(
+        "Nobody can say how far this ledger had come after the back-up was made.",
+        remedy="The ledger.head that this party wrote is gone too; one from a back-up says nothing. --forfeit charges the whole "
+        "cap, or the total that your own records show: --spent EPSILON.",
+    )
+
+
+def _charge(copy: SqliteLedger, evidence: Evidence) -> float:
+    """Charge what may be missing, then add rows until the ledger is past all that anybody has seen of it."""
+    before, version = copy.spent(), copy.current_version()
+    missing = max(evidence.sequence - copy.head().sequence, 0)
+    rest = LEAST * missing if missing else None
+    room = _largest_that_fits(copy, before if rest is None else before + rest)
+    known = evidence.nano(copy)
+    charge = room if known is None else min(known, room)
+    if charge > 0:
+        copy.forfeit(Loss.of_pure(charge), label="forfeit: released after the back-up, δ counts twice")
+    while copy.head().sequence <= evidence.sequence and _largest_that_fits(copy, copy.spent()) > 0:
+        copy.forfeit(LEAST, label="forfeit: a lost row")
+    if version is not None:
+        copy.declare_version(version + missing + 1)  # a number that was used after the back-up is not used again
+    delta = copy.budget.delta
+    return max(copy.spent().epsilon(delta) - before.epsilon(delta), 0.0)
+
+
+def _largest_that_fits(ledger: SqliteLedger, spent: Loss) -> int:
+    """Return the largest pure loss, in nano-ε, that still fits under the cap; 0 if none does."""
+    cap = ledger.budget
+    low, high = 0, cap.nano
+    while low < high:
+        middle = (low + high + 1) // 2
+        if (spent + Loss.of_pure(middle)).fits(cap.nano, cap.delta):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a ledger by SQLite's own back-up to a new file, synced to disk."""
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with _connected(source, "ro") as original, _connected(target, "rw") as copy:
+            copy.execute("PRAGMA journal_mode = OFF")
+            original.backup(copy)
+        descriptor = os.open(target, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_folder(target.parent)
+    except FileExistsError:
+        raise BadInput(f"{target} exists already.", remedy="Name a file that does not exist yet.") from None
+    except (OSError, sqlite3.Error) as error:
+        full = disk_is_full(error) if isinstance(error, OSError) else _code(error) == sqlite3.SQLITE_FULL
+        target.unlink(missing_ok=True)
+        if full:
+            raise DiskFull("The copy of the ledger does not fit on the disk.") from None
+        raise BadInput(
+            f"{source.name} cannot be copied to {target}.", remedy="Check both paths; the first must be a ledger."
+        ) from None
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+@contextmanager
+def _connected(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    location = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    with closing(sqlite3.connect(location, uri=True, isolation_level=None)) as connection:
+        yield connection
+
+
+def _put_in_place(part: Path, path: Path, now: int) -> None:
+    """Keep what was there, with what SQLite left beside it, and give the new file its name."""
+    kept = path.with_name(f"{path.name}.before-{now}")
+    for suffix in ("", *_BESIDE):
+        old = Path(f"{path}{suffix}")
+        if os.path.lexists(old):
+            old.rename(f"{kept}{suffix}")
+    part.rename(path)
+    sync_folder(path.parent)

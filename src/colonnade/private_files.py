@@ -1,0 +1,99 @@
+"""Files for one user alone: secrets, the permissions of what guards them, and a lock on a folder that is in use.
+
+A key that another user of the machine can read is not secret. A policy, or a folder, that another user can write to is not its
+owner's. Both are refused, with the command to type.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from colonnade.durable_file import replacing
+from colonnade.errors import AlreadyRunning, BadInput, LoosePermissions
+
+__all__ = [
+    "lock_folder",
+    "read_hex",
+    "replace_file",
+    "require_private",
+    "require_unchangeable",
+    "write_new",
+]
+
+_READABLE, _CHANGEABLE = 0o077, 0o022
+
+
+def require_private(path: Path) -> None:
+    """Refuse a file or folder that other users of this machine can read, change or list; one that is not there is nobody's."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.stat()
+        if _open_to_others(found, _READABLE):
+            mode = "700" if stat.S_ISDIR(found.st_mode) else "600"
+            raise LoosePermissions(
+                f"{path.name} can be read by other users of this machine, or belongs to one of them.",
+                remedy=f"chown it to the user who runs the party, then: chmod {mode} {path}",
+            )
+
+
+def require_unchangeable(path: Path) -> None:
+    """Refuse a file that other users of this machine can change; they may read it."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.stat()
+        if _open_to_others(found, _CHANGEABLE):
+            raise LoosePermissions(
+                f"{path.name} can be changed by other users of this machine, or belongs to one of them.",
+                remedy=f"Read what it says now; chown it to the user who runs the party, then: chmod go-w {path}",
+            )
+
+
+def _open_to_others(found: os.stat_result, bits: int) -> bool:
+    """Return whether group or others have one of these permissions, or the file is neither ours nor the administrator's."""
+    return os.name == "posix" and (bool(found.st_mode & bits) or found.st_uid not in (0, os.geteuid()))
+
+
+def read_hex(path: Path) -> bytes:
+    """Return a secret that is written in hexadecimal; refuse a file that others could read."""
+    require_private(path)
+    try:
+        return bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        raise BadInput(f"{path.name} is missing or damaged.", remedy="Restore it from your copy of the key.") from None
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file for this user alone, on disk before this returns; refuse to touch one that exists."""
+    if path.exists():
+        raise BadInput(f"{path} exists already.", remedy="Name a file that does not exist yet.")
+    replace_file(path, content)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file for this user alone in one step: a reader meets all of it, or all of what was there before."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process and its children; refuse one that another process holds, by its number.
+
+    The lock ends with the last process that inherited it, however it ends. The file that it is on stays.
+    """
+    import fcntl  # where there is none, no party is served: guards listen on Unix sockets
+
+    with os.fdopen(os.open(folder / "serve.lock", os.O_CREAT | os.O_RDWR, 0o600), "r+", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read(32).strip()
+            raise AlreadyRunning(
+                f"{folder.name} is served already, by process {holder or 'unknown'}.",
+                remedy=f"Use that process, or end it first: kill {holder}" if holder.isdigit() else None,
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

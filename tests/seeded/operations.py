@@ -1,0 +1,140 @@
+"""Bugs in certificates, keys, permissions, back-ups and what an operator is told."""
+
+import importlib.util
+import inspect
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.seeded.bug import Bug, replaced
+
+
+def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
+    """Run a test with what it asks for: a folder, a federation's folders, a party that lost its disk, a ledger, a clock."""
+
+    def run() -> None:
+        from colonnade.service.authority import CertificateAuthority
+        from tests.network.certificates import Clock
+        from tests.network.served import Site
+        from tests.network.test_restoring import a_loss
+        from tests.party.test_ledger_backup import a_ledger
+
+        with tempfile.TemporaryDirectory() as folder:
+            more, place, clock = Path(folder) / "more", Path(folder) / "place", Clock()
+            more.mkdir()
+            place.mkdir()
+            made: dict[str, Callable[[], object]] = {
+                "tmp_path": lambda: more,
+                "site": lambda: Site(place),
+                "lost": lambda: a_loss(more),
+                "path": lambda: a_ledger(more),
+                "clock": lambda: clock,
+                "authority": lambda: CertificateAuthority.create(place / "authority", clock=clock),
+            }
+            wanted = [name for name in inspect.signature(test).parameters if name in made and name not in arguments]
+            test(**{name: made[name]() for name in wanted}, **arguments)
+
+    return run
+
+
+def _bugs() -> list[Bug]:
+    import fcntl
+
+    from colonnade import private_files
+    from colonnade.errors import LedgerCorrupt
+    from colonnade.party.ledger import backup
+    from colonnade.party.ledger import file as ledger_file
+    from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.protocol.agreement import FederationAgreement
+    from colonnade.secure.keys import PublicIdentity
+    from colonnade.service import attestation, federation_setup
+    from colonnade.service.authority import CertificateAuthority, SiteRequest
+    from colonnade.transport.kit import Certificate, Kit
+    from tests.network import test_certificates as certificates
+    from tests.network import test_operations as operations
+    from tests.network import test_restoring as restoring
+    from tests.network import test_rotation as rotation
+    from tests.party import test_ledger_backup as copies
+    from tests.party import test_ledger_faults as faults
+
+    def last_key(papers: FederationAgreement, name: str) -> PublicIdentity:
+        keys = [papers.members[name].identity, *(one.identity for one in papers.rotations.get(name, []))]
+        return PublicIdentity(bytes.fromhex(keys[-1]))
+
+    return [
+        Bug(
+            "renewing hands out what there was",
+            replaced(federation_setup, "renew", lambda folder, _: Kit(folder / "kits" / "bank").certificates()),
+            _with(certificates.test_renewing_makes_new_certificates_to_the_keys_in_use_and_leaves_the_papers),
+        ),
+        Bug(
+            "certificates last for ever",
+            replaced(Certificate, "refuse_outside", lambda *_: None),
+            _with(certificates.test_a_certificate_outside_its_time_names_itself_and_the_date),
+        ),
+        Bug(
+            "anybody asks for a certificate in a member's name",
+            replaced(SiteRequest, "key_of_member", lambda self, _: self.key()),
+            _with(certificates.test_a_request_that_the_member_did_not_sign_is_refused),
+        ),
+        Bug(
+            "a new authority comes without a bridge",
+            replaced(CertificateAuthority, "_read", lambda *_: b""),
+            _with(certificates.test_sites_change_over_to_a_new_authority_one_by_one_until_the_former_is_forgotten),
+        ),
+        Bug(
+            "keys and policies may be open to others",
+            replaced(private_files, "_open_to_others", lambda *_: False),
+            _with(
+                operations.test_what_others_could_read_or_change_is_refused_with_the_command_to_type, name="policy.toml"
+            ),
+        ),
+        Bug(
+            "two processes serve one folder",
+            replaced(fcntl, "flock", lambda *_: None),
+            _with(operations.test_a_lock_ends_with_its_process),
+        ),
+        Bug(
+            "a full disk is called a damaged ledger",
+            replaced(ledger_file, "DiskFull", LedgerCorrupt),
+            _with(faults.test_a_full_disk_refuses_and_the_ledger_then_refuses_everything),
+        ),
+        Bug(
+            "any back-up is as good as the ledger",
+            replaced(SqliteLedger, "continues", lambda *_: True),
+            _with(copies.test_a_back_up_that_has_forgotten_releases_is_refused_and_nothing_changes),
+        ),
+        Bug(
+            "a forfeit charges what a row costs at least",
+            replaced(backup.Evidence, "nano", lambda *_: 1),
+            _with(copies.test_a_forfeit_charges_the_highest_total_and_passes_every_row_that_was_seen, lost=2),
+        ),
+        Bug(
+            "a restored ledger stands where the back-up did",
+            replaced(backup.Evidence, "sequence", property(lambda _: 0)),
+            _with(copies.test_a_forfeit_charges_the_highest_total_and_passes_every_row_that_was_seen, lost=25),
+        ),
+        Bug(
+            "what peers have seen is taken for all there was",
+            replaced(
+                attestation,
+                "Evidence",
+                lambda heads, total, delta: backup.Evidence(heads, 0.0 if total is None else total, delta),
+            ),
+            _with(restoring.test_peers_do_not_know_the_last_study_so_their_word_alone_never_bounds_the_charge),
+        ),
+        Bug(
+            "anybody attests for a member",
+            replaced(attestation.Attestation, "check", lambda *_: None),
+            _with(restoring.test_what_a_member_did_not_sign_is_no_evidence),
+        ),
+        Bug(
+            "a new identity key needs no signature of the old one",
+            replaced(FederationAgreement, "_current", last_key),
+            _with(rotation.test_a_new_key_that_the_old_one_did_not_sign_is_refused, forge=rotation.stranger),
+        ),
+    ]
+
+
+BUGS = _bugs() if importlib.util.find_spec("nvflare") else []
+"""None where the extra that carries messages between machines is not installed."""
