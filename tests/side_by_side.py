@@ -6,13 +6,14 @@ follows from rows. `Line` notes every message. Of released values and sealed let
 else the bytes.
 """
 
+import collections
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import shutil
 import sqlite3
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from colonnade.conversations import memory
+from colonnade.conversations.memory import LedgerHeads
 from colonnade.coordinator.protocols import relaying
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger import ledger as ledgers
@@ -153,16 +156,27 @@ def nobody_in_common(before: Tables) -> Tables:
 
 @contextlib.contextmanager
 def everything_else_the_same() -> Iterator[None]:
-    """Stop the ledgers' clock, and take random names and run ids from a counter."""
-    count = itertools.count()
+    """Stop the ledgers' clock, and take random names, run ids and nonces from counters, one for each place that draws."""
+    count, drawing = collections.Counter(), threading.local()
 
-    def counted(size: int) -> bytes:
-        return hashlib.shake_256(f"{next(count)}".encode()).digest(size)
+    def counted(place: object) -> Callable[[int], bytes]:
+        def draw(size: int) -> bytes:
+            count[place] += 1
+            return hashlib.shake_256(f"{place} {count[place]}".encode()).digest(size)
 
+        return draw
+
+    def issued(heads: LedgerHeads, context: bytes) -> bytes:
+        drawing.bytes = counted(heads._path)  # members answer at the same time: each has a counter of its own
+        return honest(heads, context)
+
+    honest, draws = LedgerHeads.issue, {ledgers: counted("ledger"), relaying: counted("run")}
+    draws[memory] = lambda size: drawing.bytes(size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ledgers, "_now", lambda _: NOON)
-        for module in (ledgers, relaying):  # and nowhere else: libraries draw when they are first imported
-            patch.setattr(module, "os", SimpleNamespace(**{**vars(os), "urandom": counted}))
+        patch.setattr(LedgerHeads, "issue", issued)
+        for module, draw in draws.items():  # and nowhere else: libraries draw when they are first imported
+            patch.setattr(module, "os", SimpleNamespace(**{**vars(os), "urandom": draw}))
         yield
 
 

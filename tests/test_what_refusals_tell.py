@@ -117,7 +117,7 @@ REQUESTS = {
     "evaluate": Request(
         lambda f, t, repeat: model().evaluate(f, epsilon=t, delta=DELTA, repeat=repeat), rounds=3, shares=True
     ),
-    "predict": Request(lambda f, _, repeat: model().predict(f, to="bank", repeat=repeat), rounds=2, price=False),
+    "predict": Request(lambda f, *_: model().predict(f, to="bank"), rounds=2, price=False),
     "cohort": alignment("cohort", ids=COHORT),
     "intersection": alignment("intersection", size="hidden"),
     "noisy size": Request(

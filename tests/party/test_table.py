@@ -496,6 +496,16 @@ def test_an_empty_column_is_plausible_and_so_is_a_late_first_fit(tmp_path: Path)
     require_plausible(Source(frame.iloc[:0]), schema)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_of_nulls_is_a_column_of_nothing_and_its_party_is_made(kind: str, tmp_path: Path) -> None:
+    """The last value of a column may go with a person: the owner must be able to load what is left."""
+    frame = people().assign(age=np.nan, segment=None)
+    schema = Schema(age=Numeric(18, 95), segment=SEGMENT)
+    table = PrivateTable(cn.Party(make(kind, frame, tmp_path), schema=schema).source, schema)
+    assert set(table.values("age").tolist()) == {56.5}
+    assert set(table.codes("segment").tolist()) == {-1}
+
+
 def test_bounds_given_as_numpy_numbers_are_the_same_bounds():
     given, plain = cn.Numeric(np.float64(0.5), np.int64(7)), cn.Numeric(0.5, 7)
     assert (type(given.lower), type(given.upper)) == (float, int)
