@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -61,7 +62,8 @@ def columns_of(schema: cn.Schema) -> str:
         if isinstance(column, cn.Category):
             lines.append(f"{name} = {{ levels = {json.dumps(list(column.levels))} }}")
         else:
-            lines.append(f"{name} = {{ lower = {column.lower}, upper = {column.upper} }}")
+            whole = ", integer = true" if column.integer else ""
+            lines.append(f"{name} = {{ lower = {column.lower}, upper = {column.upper}{whole} }}")
     return "\n".join(lines)
 
 
@@ -81,8 +83,10 @@ class Site:
         port: int | None = None,
         test_key: bytes | None = TEST_KEY,
         loaded: bool = True,
+        schemas: Mapping[str, cn.Schema] = SCHEMAS,
     ) -> None:
         self.folder = folder
+        self.schemas = schemas
         self.parties = parties
         self.tables = tables or frames(people)
         self.started: list[Started] = []
@@ -99,7 +103,7 @@ class Site:
     def _make_party(self, name: str, epsilon: float, test_key: bytes | None) -> None:
         self.tables[name].to_parquet(self.folder / f"{name}.parquet")
         made = PartyFolder.create(self.folder / name, name=name, role="data", test_key=test_key)
-        schema = f'id = "person_id"\ncohort = "../cohort.parquet"\n[columns]\n{columns_of(SCHEMAS[name])}\n'
+        schema = f'id = "person_id"\ncohort = "../cohort.parquet"\n[columns]\n{columns_of(self.schemas[name])}\n'
         (made.path / "schema.toml").write_text(schema)
         (made.path / "policy.toml").write_text(
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-5\n[policy]\nevent_level = true\n"
