@@ -11,8 +11,8 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.conversations.conversation import Member
-from colonnade.party.guard import serve
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.serving import serve
 from colonnade.party.table.row_order import read_ids
 from colonnade.secure.keys import Identity, PublicIdentity
 

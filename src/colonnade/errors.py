@@ -11,7 +11,8 @@
     ├── BudgetExceeded           the release would take a ledger past its cap
     ├── PlanMismatch             a request outside the plan that was agreed
     ├── ProtocolError            bytes that are not a message of this protocol, or a message out of order
-    │   └── PartyAway            a party that did not answer in time
+    │   ├── PartyAway            a party that did not answer in time
+    │   └── Busy                 a member with too many studies under way; the coordinator asks again by itself
     ├── ReleaseLost              paid for, then lost in a crash; never drawn a second time
     ├── LedgerCorrupt            a ledger that cannot be trusted; nothing is spent from it
     ├── DiskFull                 no room to write what must be durable
@@ -36,6 +37,7 @@ __all__ = [
     "BadInput",
     "BoundsRequired",
     "BudgetExceeded",
+    "Busy",
     "CertificateExpired",
     "ColonnadeError",
     "DiskFull",
@@ -178,6 +180,38 @@ class PartyAway(ProtocolError):
     default_remedy = (
         "Restart the party (colonnade party serve FOLDER), then call again: what was released is not paid twice."
     )
+
+
+class Busy(ProtocolError):
+    """A member that has as many studies under way as it takes at once. Nothing was asked of its data.
+
+    Parameters
+    ----------
+    retry_in
+        Seconds after which there may be room.
+
+    Examples
+    --------
+    >>> Busy("This member has 32 studies under way.", retry_in=2.0).retry_in
+    2.0
+    """
+
+    code = "busy"
+    default_remedy = "Call again in a while: what was released is not paid twice."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str | None = None,
+        spent: Mapping[str, float] | None = None,
+        retry_in: float = 1.0,
+    ) -> None:
+        super().__init__(message, remedy=remedy, spent=spent)
+        self.retry_in = retry_in
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.remedy, self.spent), {"retry_in": self.retry_in}
 
 
 class ReleaseLost(ColonnadeError):

@@ -134,7 +134,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         named are fewer colluders to cover with noise.
         """
         if not {step.party for step in self.steps} <= set(self.parties):
-            raise PlanMismatch("The plan asks somebody whom it does not name as one of its data parties.")
+            raise PlanMismatch("The plan asks a party that it does not name as one of its data parties.")
 
     def step(self, party: str, name: str) -> Step:
         """Return one step; a step that is not in the plan was not agreed to."""

@@ -190,6 +190,7 @@ def test_a_copy_that_is_not_what_was_loaded_is_not_answered_from(damage, tmp_pat
     damage(member.path / "data" / "0001" / "0000.parquet")
     with pytest.raises(BadInput, match="version 1 in data/ is missing, damaged or changed"):
         member.check_data()
+    assert "WRONG data" in call("doctor", "--directory", tmp_path, "--party", member.path).output
     assert member.load([written(tmp_path, table())]).version == 2  # the way out
     assert member.check_data() == 50
 

@@ -171,7 +171,9 @@ def test_grid_points_are_local_centres_side_by_side():
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("parties", [1, 2, 5])
-@pytest.mark.parametrize("price", [Price.of(0.3), Price.of(0.3, 1e-6), Price.of(8.0, 1e-5)], ids=str)
+@pytest.mark.parametrize(
+    "price", [Price.of(0.3), Price.of(0.3, 1e-6), Price.of(8.0, 1e-5), Price.of(0.5, 1 / 500)], ids=str
+)
 @pytest.mark.parametrize("split", [None, 0.1, 0.9])
 def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, parties, price, split):
     prices = clustering_prices(price, parties, unit, method, split)
@@ -185,6 +187,16 @@ def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, p
     assert total.fits(price.nano, price.delta)
     assert total.epsilon(price.delta) > 0.99 * price.epsilon
     assert prices.weights.delta == (price.delta if joint else 0.0)
+
+
+@pytest.mark.parametrize("method", ["secure", "sketch", "response", "independent"])
+def test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta(method):
+    """At a δ of 1/200 a ρ below 3·10⁻⁵ has an ε of 0: δ alone pays for it."""
+    price = Price.of(0.002, 1 / 200)
+    prices = clustering_prices(price, 3, "person", method)
+    assert prices.centres.nano > 0 < prices.weights.nano
+    assert prices.centres.delta < price.delta
+    assert (Loss.of_zcdp(ledger_rho(prices.centres)) * 3).fits(price.nano, price.delta)
 
 
 @pytest.mark.parametrize("split", [0, 1, 1.5, -0.2, True, "half", float("nan")])

@@ -30,7 +30,7 @@ from colonnade.estimators.catalogue import BEGIN, END, REFERENCES, catalogue, me
 from colonnade.estimators.catalogue import every_estimator as every_estimator_there_is
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.study import Study
-from colonnade.party.policy import EXACT, STUDIES
+from colonnade.steps.registry import EXACT, STUDIES
 from tests.federations import SCHEMAS, frames, joined
 
 ROOT = Path(__file__).parents[2]

@@ -193,7 +193,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_paid(changes: dict, 
 
 
 def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
-    """Within a factor of 1.5, on the demonstration's data; against the same descent with next to no noise."""
+    """Within a factor of two, on the demonstration's data; against the same descent with next to no noise."""
     columns = ["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"]
     data = cn.datasets.three_organisations(people=5_000)
 
@@ -206,7 +206,7 @@ def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
         quiet = asked(2_000.0).fit(f)
         rows = design_matrix(data.joined(), quiet._coded, quiet._columns, coded=False)
         moved = [np.var(rows @ (asked(0.5).fit(f, repeat=draw).coef_ - quiet.coef_)[0]) for draw in range(1, 6)]
-    assert 1 / 1.5 < math.sqrt(np.mean(moved)) / expected < 1.5
+    assert 0.5 < math.sqrt(np.mean(moved)) / expected < 2
 
 
 def test_a_study_file_can_ask_for_it(tmp_path, tables) -> None:

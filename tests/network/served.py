@@ -116,7 +116,7 @@ class Site:
             cards.append(path)
         federation_command.init_federation(
             self.folder, card=cards, cohort=self.folder / "cohort.parquet", host=host, port=port, name="test",
-            id="person_id", collusion=1, min_people=1, max_epsilon=None,
+            id="person_id", collusion=1, threshold=None, no_compute=None, min_people=1, max_epsilon=None,
         )  # fmt: skip
         self.papers_path = self.folder / "federation.toml"
 

@@ -1,6 +1,7 @@
 """A federation's papers: what is signed, what is refused, and what parties open on their terms. No network is needed here."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import msgspec
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 import colonnade as cn
 from colonnade.cli import members as federation_command
 from colonnade.coordinator.journal import StudyJournal
+from colonnade.coordinator.opening import _own_node
 from colonnade.errors import (
     BadInput,
     LedgerCorrupt,
     LoosePermissions,
+    NotEnoughComputeNodes,
     PlanMismatch,
     PolicyRefusal,
     ProtocolError,
@@ -26,8 +29,10 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
 from colonnade.protocol.messages import Ask, Post, Propose, Refused
 from colonnade.secure.keys import Identity
+from colonnade.service import federation_setup
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
+from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Direct
 from tests.federations import frames
 from tests.network.served import Site
@@ -40,11 +45,13 @@ def site(tmp_path):
 
 
 @contextmanager
-def opened(site: Site, journal: StudyJournal | None = None, papers: FederationAgreement | None = None):
+def opened(site: Site, journal: StudyJournal | None = None, papers: FederationAgreement | None = None, **options):
     """The served parties in this process: the same folders, papers, guards and heads; only the wire is missing."""
     transport = Direct({name: member.guard() for name, member in site.members.items()})
     try:
-        yield cn.Federation(transport, parties=site.parties, agreement=papers or site.papers, journal=journal)
+        yield cn.Federation(
+            transport, parties=site.parties, agreement=papers or site.papers, journal=journal, **options
+        )
     finally:
         transport.close()
 
@@ -71,6 +78,10 @@ CHANGES = {
     ),
     "alignment": lambda papers: msgspec.structs.replace(papers, alignment=None),
     "order": lambda papers: msgspec.structs.replace(papers, members=dict(reversed(papers.members.items()))),
+    "who computes": lambda papers: msgspec.structs.replace(
+        papers,
+        members={**papers.members, "bank": msgspec.structs.replace(papers.members["bank"], computes=False)},
+    ),
     "schema": lambda papers: msgspec.structs.replace(
         papers,
         members={**papers.members, "bank": msgspec.structs.replace(papers.members["bank"], schema="0" * 64)},
@@ -115,7 +126,7 @@ def test_a_member_signs_only_papers_that_say_of_it_what_its_own_card_says(site):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "version = 2", "= broken", "name = 3", 'version = 1\nname = "x"\nunknown = true'],
+    ["", "version = 3", "= broken", "name = 3", 'version = 1\nname = "x"\nunknown = true'],
 )
 def test_what_is_not_papers_is_refused_by_an_error_of_ours(text):
     with pytest.raises(BadInput, match="papers"):
@@ -126,6 +137,69 @@ def test_what_is_not_papers_is_refused_by_an_error_of_ours(text):
 def test_any_text_is_papers_or_refused(text):
     with pytest.raises(BadInput):
         FederationAgreement.read(text)
+
+
+def test_papers_of_version_1_are_refused_with_a_remedy(site, tmp_path):
+    old = site.papers.text().replace("version = 2", "version = 1").replace("[floor]\n", "[floor]\nmin_collusion = 1\n")
+    for member in ("bank", "telco"):
+        (site.members[member].path / "federation.toml").write_text(old)
+        with pytest.raises(BadInput, match="papers of version 1, and this is version 2") as refusal:
+            site.members[member].guard()
+        assert "federation init" in refusal.value.remedy
+        assert "sign" in refusal.value.remedy
+    with pytest.raises(BadInput, match="another version"):
+        msgspec.structs.replace(site.papers, version=3)
+
+
+@pytest.mark.parametrize(
+    ("terms", "match"),
+    [
+        ({"collusion": -1}, "not negative"),
+        ({"threshold": 0}, "at least 1"),
+        ({"collusion": 1, "threshold": 0}, "at least 1"),
+        ({"collusion": 2, "threshold": 1}, "at least the collusion bound"),
+        ({"collusion": 2, "threshold": 2}, "needs 5 members that compute, and these papers have 3"),
+        ({"collusion": 1, "threshold": 2}, "needs 5 members that compute, and these papers have 3"),
+    ],
+)
+def test_papers_promise_nothing_that_their_members_cannot_keep(terms, match, site):
+    with pytest.raises(BadInput, match=match) as refusal:
+        msgspec.structs.replace(site.papers, **terms)
+    if "5 members" in match:
+        assert "the cards of 2 compute nodes" in refusal.value.remedy
+
+
+def test_papers_are_not_drawn_up_for_more_colluders_than_their_members_withstand(tmp_path):
+    """Before, the number was lowered in the papers without a word."""
+    site = Site(tmp_path, nodes=("notary", "auditor"))
+    assert (site.papers.collusion, site.papers.threshold) == (1, 1)
+    cards = [site.folder / f"{name}.card.toml" for name in site.members]
+    common = {
+        "name": "test",
+        "host": "localhost.example",
+        "port": 8002,
+        "min_people": 1,
+        "max_epsilon": None,
+        "people": None,
+    }
+    for few in (cards[:3], cards[:4]):
+        with pytest.raises(
+            BadInput, match=f"threshold of 2 needs 5 members that compute, and these papers have {len(few)}"
+        ):
+            federation_setup.create_federation(tmp_path / f"few{len(few)}", few, collusion=2, **common)
+    with pytest.raises(BadInput, match="No card is that of 'mallory'"):
+        federation_setup.create_federation(tmp_path / "odd", cards, collusion=1, not_computing=["mallory"], **common)
+    with pytest.raises(BadInput, match="A compute node computes"):
+        federation_setup.create_federation(tmp_path / "odd", cards, collusion=1, not_computing=["notary"], **common)
+    with pytest.raises(BadInput, match="needs 5 members that compute, and these papers have 3"):
+        federation_setup.create_federation(tmp_path / "two", cards[:2], collusion=2, **common)
+    federation_setup.create_federation(tmp_path / "two", cards[:2], collusion=1, **common)  # in the same folder
+    federation_setup.create_federation(tmp_path / "all", cards, collusion=2, **common)
+    papers = read_agreement(tmp_path / "all" / "federation.toml")
+    assert (papers.collusion, papers.threshold) == (2, 2)
+    federation_setup.create_federation(tmp_path / "more", cards, collusion=1, threshold=2, **common)
+    papers = read_agreement(tmp_path / "more" / "federation.toml")
+    assert (papers.collusion, papers.threshold) == (1, 2)
 
 
 # What a party opens ---------------------------------------------------------------------------------------------------
@@ -197,6 +271,97 @@ def test_the_floor_of_the_papers_lies_under_every_policy(site):
         counts().fit(federation)
 
 
+def signed(site: Site, **changes) -> FederationAgreement:
+    """The papers with changes, signed by everybody and handed out."""
+    papers = msgspec.structs.replace(site.papers, **changes, signatures={})
+    for name, member in site.members.items():
+        papers = papers.signed_by(name, member.identity())
+    site.papers_path.write_text(papers.text())
+    for name in site.members:
+        site.hand_out(name)
+    return papers
+
+
+def reply_to(federation: cn.Federation, name: str, request: object) -> object:
+    return codec.decode_reply(federation.transport.exchange({name: codec.encode(request)})[name])
+
+
+def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_until_it_is_reached(tmp_path):
+    """Three parties, two nodes; a study of two parties' columns. The policies ask for nothing, the papers for t = 2."""
+    site = Site(tmp_path, nodes=("notary", "auditor"))
+    papers = signed(site, collusion=2, threshold=2)
+    looser = [msgspec.structs.replace(papers, collusion=1, threshold=threshold).identity for threshold in (1, 2)]
+    assert len({papers.identity, *looser}) == 3
+    with opened(site, papers=papers, compute_nodes=papers.nodes) as federation:
+        plan = counts()._prepare(federation, 1)[1]
+        assert plan.compute_nodes == ("bank", "telco", "notary", "auditor", "insurer")
+        assert (plan.threshold, plan.collusion) == (2, 1)
+        few = msgspec.structs.replace(plan, compute_nodes=("bank", "telco", "notary", "insurer"), threshold=1)
+        blind = msgspec.structs.replace(plan, collusion=0)
+        for forged, words in ((few, "threshold is below 2"), (blind, "noise covers fewer")):
+            for name in forged.compute_nodes:  # data parties, a party that only computes, and a node without data
+                for request in (
+                    Propose(plan=forged),
+                    Post(plan=forged, step="tables", run=bytes(16), turn=0, letters={}),
+                ):
+                    reply = reply_to(federation, name, request)
+                    assert isinstance(reply, Refused), (name, reply)
+                    assert reply.code == "policy-refusal"
+                    assert words in reply.message
+                    assert "this federation asks for" in reply.message
+        assert (federation.budget().spent == 0).all()
+        counts().fit(federation)
+
+
+def test_who_may_compute_is_in_the_papers_and_everybody_holds_to_it(tmp_path):
+    site = Site(tmp_path, nodes=("notary",))
+    members = {**site.papers.members, "telco": msgspec.structs.replace(site.papers.members["telco"], computes=False)}
+    papers = signed(site, members=members)
+    assert papers.computing == ("bank", "insurer", "notary")
+    assert FederationAgreement.read(papers.text()) == papers
+    with opened(site, papers=papers, compute_nodes=papers.nodes) as federation:
+        study = counts().fit(federation)
+        assert study.plan_.parties == ("bank", "telco")
+        assert study.plan_.compute_nodes == ("bank", "notary", "insurer")
+        forged = msgspec.structs.replace(study.plan_, compute_nodes=("bank", "telco", "notary"))
+        for name in forged.compute_nodes:
+            reply = reply_to(federation, name, Propose(plan=forged))
+            assert isinstance(reply, Refused)
+            assert reply.message == "The plan names a compute node that this federation does not accept."
+
+
+def test_a_policy_file_says_for_whom_and_with_whom_a_party_computes_and_the_coordinator_is_told(site):
+    bank = site.members["bank"]
+    path = bank.path / "policy.toml"
+    rules = path.read_text()
+    path.write_text(rules + 'compute_for_others = false\ncompute_nodes = ["telco"]\n')
+    with opened(site) as federation:
+        described = federation.descriptions()["bank"]
+        assert (described.compute_for_others, described.compute_nodes) == (False, ("telco",))
+        with pytest.raises(NotEnoughComputeNodes, match="needs 3 compute nodes, and this study has 2"):
+            counts().fit(federation)
+    path.write_text(rules + 'compute_node = ["telco"]\n')
+    with pytest.raises(BadInput, match="unknown key 'compute_node'") as refusal:
+        bank.guard()
+    assert "compute_nodes" in refusal.value.remedy
+
+
+def test_a_party_signs_papers_in_which_it_does_not_compute(tmp_path):
+    site = Site(tmp_path)
+    cards = [site.folder / f"{name}.card.toml" for name in site.members]
+    assert not any("computes" in card.read_text() for card in cards)
+    federation_command.init_federation(
+        tmp_path / "again", card=cards, host="localhost.example", port=8002, name="test", id="person_id",
+        cohort=None, collusion=0, threshold=None, no_compute=["telco"], min_people=1, max_epsilon=None,
+    )  # fmt: skip
+    path = tmp_path / "again" / "federation.toml"
+    for member in site.members.values():
+        federation_command.sign(path, party=member.path)
+    papers = read_agreement(path).check()
+    assert papers.computing == ("bank", "insurer")
+    assert site.members["telco"].card().computes  # its card says nothing about that
+
+
 # Ledgers that went back -----------------------------------------------------------------------------------------------
 
 
@@ -205,6 +370,7 @@ def set_back(site: Site, name: str, keep) -> bytes:
     shutil.copy(keep, site.members[name].path / "ledger.sqlite")
     memory = (site.members[name].path / "ledger.head").read_bytes()
     (site.members[name].path / "ledger.head").unlink()
+    (site.members[name].path / "peers.heads").unlink(missing_ok=True)
     return memory
 
 
@@ -280,6 +446,16 @@ def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
     set_back(site, "bank", keep)
     with opened(site) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
         counts().fit(federation, repeat=4)
+
+
+def test_studies_at_once_raise_no_alarm_about_ledgers(site, tmp_path):
+    """Heads reach peers and coordinator in any order; every ledger is where it should be all the while."""
+    journal = StudyJournal(tmp_path / "state" / "studies.sqlite", site.papers)
+    with opened(site, journal) as federation, ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda repeat: counts().fit(federation, repeat=repeat), range(1, 13)))
+        assert (federation.budget().loc[["bank", "telco"]].releases == 12).all()
+        assert {study.status for study in journal.studies()} == {"done"}
+    journal.close()
 
 
 # A coordinator that forgets nothing -----------------------------------------------------------------------------------
@@ -373,6 +549,8 @@ def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
     papers = read_agreement(site.papers_path).check()
     assert papers.nodes == ("coordinator",)
     assert papers.threshold == 1
+    node = _own_node(papers, site.folder / "kits" / "coordinator", tmp_path)
+    assert node._member.floor == SharingFloor(1, 1, frozenset({"bank", "telco", "coordinator"}))
     assert (site.folder / "kits" / "coordinator" / "identity.key").stat().st_mode & 0o077 == 0
 
 
@@ -444,7 +622,7 @@ def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_pat
             federation.align(size="hidden")
             federation.align("cohort", ids=["1", "2"])
             said = heard(lambda f=federation: f.align(size="hidden", capacity=30))
-            rows = federation.transport._endpoints["bank"]._gate.ledger.entries()
+            rows = federation.transport._endpoints["bank"]._guard._gate.ledger.entries()
             kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
         found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
     assert found[0] == found[1]

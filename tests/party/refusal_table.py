@@ -45,6 +45,7 @@ OWNERS = (
     "colonnade.party.policy:Policy._check_prediction_rules",
     "colonnade.party.policy:check_names",
     "colonnade.party.refusals:RowsFailed.for_the_owner",
+    "colonnade.protocol.agreement",
     "colonnade.protocol.messages:released",
     "colonnade.secure.keys:Identity",
 )
@@ -55,6 +56,7 @@ MESSAGE, COINS, CONSTANT = "message", "coins", "nothing"
 
 DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
+    "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
     "colonnade.conversations.conversation": (PLAN, MESSAGE, LEDGER),
     "colonnade.durable_file": (CONSTANT,),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
@@ -74,7 +76,8 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 """On what it depends whether a module refuses, by the longest name that fits."""
 
 FILLED_IN: dict[tuple[str, str], str] = {
-    ("colonnade.conversations.conversation", "party"): PLAN,
+    ("colonnade.conversations.endpoint", "self._at_once"): CONSTANT,
+    ("colonnade.conversations.memory", "party"): PLAN,
     ("colonnade.party.gate", "cap"): LEDGER,
     ("colonnade.party.gate", "plan.price.delta"): PLAN,
     ("colonnade.party.gate", "self.terms.party"): DECLARED,
@@ -92,6 +95,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.policy", "terms.party"): DECLARED,
     ("colonnade.party.steps.agreements", "policy.alignment_period"): POLICY,
     ("colonnade.party.steps.agreements", "policy.max_alignments"): POLICY,
+    ("colonnade.privacy.accounting", "parts"): PLAN,
     ("colonnade.privacy.accounting", "type(epsilon).__name__"): PLAN,
     ("colonnade.privacy.accounting", "what"): CONSTANT,
     ("colonnade.privacy.calibration", "what"): CONSTANT,
@@ -99,9 +103,14 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.privacy.samplers", "largest.bit_length() - 1"): CONSTANT,
     ("colonnade.privacy.samplers", "type(value).__name__"): PLAN,
     ("colonnade.privacy.samplers", "what"): CONSTANT,
+    ("colonnade.steps.joint", "2 * self.threshold + 1"): POLICY,
+    ("colonnade.steps.joint", "asker"): CONSTANT,
+    ("colonnade.steps.joint", "self.collusion"): POLICY,
+    ("colonnade.steps.joint", "self.threshold"): POLICY,
     ("colonnade.steps.kind", "name"): PLAN,
     ("colonnade.steps.kind", "plan.task"): PLAN,
     ("colonnade.steps.kind", "step.party"): PLAN,
+    ("colonnade.steps.kind", "unknown"): CONSTANT,
     ("colonnade.steps.local", "name"): PLAN,
     ("colonnade.steps.terms", "largest"): CONSTANT,
     ("colonnade.steps.terms", "least"): CONSTANT,

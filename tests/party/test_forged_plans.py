@@ -1,5 +1,6 @@
 """Plans that no honest coordinator writes: each would have told something for nothing, and is refused or tells nothing."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -85,8 +86,11 @@ def test_a_study_called_coreset_may_not_show_an_exact_size():
     step = a_step("matching", columns=(), size="public", capacity=100)
     with pytest.raises(PlanMismatch):
         Policy(nonprivate=("Coreset",)).admit(a_plan(step, task="coreset", method="uniform"), step, TERMS)
+    rules = Policy(nonprivate=("Coreset",), alignments=("intersection",))
     with pytest.raises(NonPrivateRefused):
-        Policy(nonprivate=("Coreset",)).admit(a_plan(step, task="alignment", method="intersection"), step, TERMS)
+        rules.admit(
+            a_plan(step, task="alignment", method="intersection"), step, dataclasses.replace(TERMS, capacity=100)
+        )
 
 
 @pytest.mark.parametrize("parties", [PARTIES, PARTIES[:2]])

@@ -23,7 +23,7 @@ CHILD = """
 import sys
 import pyarrow as pa, pandas as pd
 from colonnade.party.table.row_order import read_ids
-from colonnade.party.guard import serve
+from colonnade.party.serving import serve
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party, _test_randomness
 from colonnade.privacy.accounting import Budget

@@ -103,7 +103,7 @@ def test_the_laplace_scale_is_exact(nano: int, sensitivity: Fraction) -> None:
     assert sensitivity / cal.laplace_scale(Price(nano, 0.0), sensitivity) == Fraction(nano, NANO)
 
 
-@given(st.integers(10**8, 10**11), st.sampled_from([1e-8, 1e-6, 1e-5]), st.integers(1, 6))
+@given(st.integers(10**8, 10**11), st.sampled_from([1e-8, 1e-6, 1e-5, 1e-3, 0.02]), st.integers(1, 6))
 def test_parties_shares_of_gaussian_noise_compose_to_the_promise(nano: int, delta: float, parties: int) -> None:
     price = Price(nano, delta)
     share = cal.gaussian_party_price(price, parties, "person")
@@ -111,6 +111,51 @@ def test_parties_shares_of_gaussian_noise_compose_to_the_promise(nano: int, delt
     assert Loss.of_zcdp(parties * rho).fits(price.nano, delta)
     assert parties * rho >= cal.ledger_rho(price) * (1 - Fraction(1, 10**4))
     assert cal.gaussian_party_price(price, parties, "party") == price
+
+
+@given(
+    st.fractions(min_value=Fraction(1, 10**12), max_value=100),
+    st.sampled_from([0.5, 0.05, 1 / 200, 1e-3, 2e-4, 1.5e-4, 1e-6, 1e-12]),
+)
+def test_every_rho_has_a_price_that_buys_it_and_no_more_at_this_delta_or_a_smaller_one(
+    rho: Fraction, delta: float
+) -> None:
+    price = cal.price_of_rho(rho, delta)
+    bought = cal.ledger_rho(price)
+    assert price.delta <= delta
+    assert bought <= rho < bought + Fraction(1, NANO)
+    assert Loss.of_zcdp(bought).fits(price.nano, price.delta)
+
+
+def test_a_price_is_stated_at_a_smaller_delta_only_where_delta_alone_would_pay() -> None:
+    assert cal.price_of_rho(Fraction(1, 50), 1e-3).delta == 1e-3
+    small = Fraction(1, 10**6)
+    assert Loss.of_zcdp(small).nano_epsilon(1e-3) == 0
+    assert cal.price_of_rho(small, 1e-3).delta == pytest.approx(1e-4)
+    assert cal.price_of_loss(Loss.of_zcdp(small), 1e-3).delta == pytest.approx(1e-4)
+
+
+def test_a_rho_below_the_ledgers_smallest_unit_is_refused() -> None:
+    with pytest.raises(BadInput, match="smallest unit"):
+        cal.price_of_rho(Fraction(1, 10**13), 1e-3)
+    with pytest.raises(BadInput, match="to be divided"):
+        cal.ledger_rho(Price(2_540_000, 1e-6), 10**9)
+
+
+@given(prices, st.integers(1, 9), st.integers(1, 10**7))
+def test_equal_parts_beside_another_loss_fit_a_price_together_and_larger_ones_do_not(
+    price: Price, parts: int, other: int
+) -> None:
+    besides = Loss.of_zcdp(Fraction(other, 10**12))
+    try:
+        rho = cal.ledger_rho(price, parts, besides=besides)
+    except BadInput:
+        least = Loss((1 for _ in besides.renyi), None)
+        assert not (least * parts + besides).fits(price.nano, price.delta)
+        return
+    assert (Loss.of_zcdp(rho) * parts + besides).fits(price.nano, price.delta)
+    larger = rho * (1 + Fraction(1, 10**6)) + Fraction(2, NANO)
+    assert not (Loss.of_zcdp(larger) * parts + besides).fits(price.nano, price.delta)
 
 
 def test_gaussian_noise_without_delta_is_refused() -> None:
@@ -208,3 +253,10 @@ def test_shares_too_small_for_the_theorem_are_refused() -> None:
 def test_orders_up_to_one_are_refused(order: float) -> None:
     with pytest.raises(BadInput):
         curves.between_whole_orders(lambda whole: 0.1 * whole, order)
+
+
+@pytest.mark.parametrize("half", [1.0, 100.0, 299.0, 301.0])
+def test_the_variance_of_next_to_no_laplace_noise_has_one_formula_where_it_changes_its_form(half: float) -> None:
+    exact = math.exp(-2 * half) * 2 / (1 - math.exp(-2 * half)) ** 2
+    assert cal.discrete_laplace_variance(Fraction(1) / Fraction(2 * half)) == pytest.approx(exact, rel=1e-12)
+    assert cal.discrete_laplace_variance(Fraction(1, 10_000)) == 0

@@ -94,7 +94,7 @@ BUGS = [
     ),
     Bug(
         "memberships that are paid for before their centres are there",
-        replaced(gate_module, "prepare", lambda *_: None),
+        replaced(gate_module, "require_earlier", lambda *_: None),
         partial(studies.test_memberships_before_their_centres_are_refused_and_cost_nothing, "independent"),
     ),
     Bug(

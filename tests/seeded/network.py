@@ -6,7 +6,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.seeded.bug import Bug, replaced
+import msgspec
+
+from tests.seeded.bug import Bug, replaced, wrapped
 
 
 def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
@@ -24,11 +26,22 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
     return run
 
 
+def _in_a_folder(test: Callable[..., None]) -> Callable[[], None]:
+    """Run a test that makes a federation of its own in a folder."""
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            test(tmp_path=Path(folder))
+
+    return run
+
+
 def _bugs() -> list[Bug]:
-    from colonnade.conversations.conversation import LedgerHeads
+    from colonnade.conversations.memory import LedgerHeads
     from colonnade.coordinator.journal import StudyJournal
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.service import served_party
+    from colonnade.steps.joint import SharingFloor
     from tests.network import test_loading as loading
     from tests.network import test_papers as papers
 
@@ -40,7 +53,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "peers forget where a ledger stood",
-            replaced(LedgerHeads, "_checked", lambda self, party, head: head),
+            replaced(LedgerHeads, "_check", lambda self, party, head, floor: None),
             _on_a_site(papers.test_peers_refuse_a_party_whose_ledger_has_gone_back),
         ),
         Bug(
@@ -57,6 +70,33 @@ def _bugs() -> list[Bug]:
             _on_a_site(
                 papers.test_every_change_of_meaning_makes_other_papers_that_nobody_has_signed,
                 change="floor",
+            ),
+            full=True,
+        ),
+        Bug(
+            "the papers' threshold binds nobody",
+            replaced(SharingFloor, "of_papers", classmethod(lambda cls, papers: cls())),
+            _in_a_folder(
+                papers.test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_until_it_is_reached
+            ),
+        ),
+        Bug(
+            "who computes is no part of what is signed",
+            wrapped(
+                FederationAgreement,
+                "_fields",
+                lambda honest, self: honest(
+                    msgspec.structs.replace(
+                        self,
+                        members={
+                            name: msgspec.structs.replace(member, computes=True)
+                            for name, member in self.members.items()
+                        },
+                    )
+                ),
+            ),
+            _on_a_site(
+                papers.test_every_change_of_meaning_makes_other_papers_that_nobody_has_signed, change="who computes"
             ),
             full=True,
         ),

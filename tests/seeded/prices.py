@@ -4,6 +4,9 @@ from fractions import Fraction
 from functools import partial
 
 from colonnade import result
+from colonnade.coordinator.protocols import moment_releases
+from colonnade.errors import BadInput
+from colonnade.estimation import clustering_budget
 from colonnade.privacy import accounting as loss
 from colonnade.privacy import accounting as price
 from colonnade.privacy import calibration as curves
@@ -11,8 +14,10 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.result import PrivacyStatement
+from tests.coordinator import test_weighted_clustering as grids
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies
+from tests.estimators import test_rounding_to_nothing as roundings
 from tests.party import test_statistics_joint as joint_statistics
 from tests.privacy import test_calibration as calibrations
 from tests.privacy import test_joint_noise as joint_noises
@@ -35,7 +40,37 @@ def _own_square(self, party=None):
 _STATEMENT = studies.test_the_statement_divides_a_persons_price_between_the_parties
 _MOVEMENT = joint_noises.test_nothing_moves_a_gram_matrix_by_more_than_the_noise_was_made_for
 
+
+def _at_this_delta_only(rho, delta):
+    nano = curves._nano_of_rho(rho, delta)
+    if nano < 1:
+        raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
+    return Price(nano, delta)
+
+
+def _at_least_one_step(norms, party, columns, scale):
+    return max(1, min(scale**2 * columns, int(scale**2 * (norms or {}).get(party, columns) ** 2)))
+
+
 BUGS = [
+    Bug(
+        "rows cut to nothing pass as rows of one step",
+        replaced(moment_releases, "row_bound", _at_least_one_step),
+        partial(
+            roundings.test_rows_cut_below_one_step_of_the_fixed_point_are_refused_and_rows_of_one_step_are_not,
+            roundings.cn.methods.Secure,
+        ),
+    ),
+    Bug(
+        "a share of a price that is rounded to nothing",
+        replaced(Price, "share", lambda self, parts: Price(self.nano // parts, self.delta / parts)),
+        roundings.test_a_price_that_has_no_such_share_says_how_often_it_was_to_be_divided,
+    ),
+    Bug(
+        "a small part of a price is refused where delta alone pays for it",
+        replaced(clustering_budget, "price_of_rho", _at_this_delta_only),
+        partial(grids.test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta, "secure"),
+    ),
     Bug(
         "losses are rounded down",
         replaced(loss, "nano_up", lambda value: int(value * 10**9)),

@@ -4,21 +4,15 @@ from functools import partial
 
 import numpy as np
 
-import colonnade as cn
-from colonnade.coordinator.protocols import power_moments
+from colonnade.estimation import expected_errors
+from colonnade.estimators import second_moments
 from colonnade.party.gate import Gate
 from colonnade.report import markup
 from tests.estimators import test_preview as previews
+from tests.estimators import test_preview_accuracy as accuracy
+from tests.estimators import test_preview_speed as speed
 from tests.report import test_report as reports
 from tests.seeded.bug import Bug, replaced, wrapped
-
-
-def _evenly_spread_sums_within_the_factor() -> None:
-    """The prediction of a moment's error, for the demonstration's counts, is not that of sums spread evenly."""
-    with cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=2.0)) as federation:
-        study = cn.Moment(["telco.late_payments", "insurer.claims"], 3, epsilon=1.0)
-        assert study.preview(federation).expected_error < 1.5 * study.fit(federation).stderr_
-
 
 BUGS = [
     Bug(
@@ -37,12 +31,28 @@ BUGS = [
         partial(previews.test_a_delta_above_the_caps_is_refused_before_anything_is_asked, "pca secure"),
     ),
     Bug(
-        "sums are expected to be spread evenly between their bounds",
+        "an error that may be anything is given a number",
+        replaced(expected_errors, "WIDEST", 1e9),
+        accuracy.test_the_error_of_a_moment_is_known_where_noise_decides_it_and_not_where_the_largest_sums_do,
+    ),
+    Bug(
+        "columns are taken to be independent, and an error that depends on it to be known",
         wrapped(
-            power_moments.PerturbedPowers,
-            "typical",
-            lambda _, self: self.for_sums(np.linspace(self.lowest, self.highest, power_moments.GRID)),
+            expected_errors,
+            "prediction_error",
+            lambda _, columns, noise: expected_errors.either_way(
+                float(np.sqrt(noise.between(np.array([columns.total / columns.width]), 0.0)[0])), "of predictions"
+            ),
         ),
-        _evenly_spread_sums_within_the_factor,
+        accuracy.test_with_few_columns_it_depends_on_whether_they_are_copies_and_the_preview_says_that_it_does_not_know,
+    ),
+    Bug(
+        "a preview that decomposes a matrix",
+        wrapped(
+            second_moments,
+            "_floor_in_words",
+            lambda honest, columns, noise: honest(columns, noise) | {"spectrum": str(np.linalg.eigvalsh(np.eye(9))[0])},
+        ),
+        partial(speed.test_a_preview_decomposes_no_matrix_and_draws_no_noise_at_five_hundred_coded_columns, "linear"),
     ),
 ]

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from colonnade.estimation import sketch_tables
-from colonnade.party.steps.local import PrivateMembershipSketches, prepare_category
+from colonnade.party.steps.local import PrivateMembershipSketches, require_centres
 from colonnade.privacy.laws import sketch_law as one_sketch
 from colonnade.privacy.laws import sketches as all_sketches
 from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
@@ -121,7 +121,7 @@ BUGS = [
     ),
     Bug(
         "sketches that are paid for before there is a key",
-        replaced(PrivateMembershipSketches, "prepare", lambda self, table: prepare_category(self.category, table)),
+        replaced(PrivateMembershipSketches, "require_earlier", lambda self: require_centres(self.category)),
         studies.test_sketches_without_a_key_are_refused_and_cost_nothing,
     ),
     Bug(

@@ -91,7 +91,7 @@ class KeyRun(Conversation):
         if inputs:
             raise ProtocolError("Agreeing on a key takes no inputs.")
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         if number == 1:
             session = self._meeting.meet(letters)
             self._group = GroupSecret(
@@ -104,6 +104,7 @@ class KeyRun(Conversation):
         if number == 2:
             return _posted(self._group.reveal(received))
         self._part.keep(self._group.settle(received).expose())
+        self.over = True
         return Settled(step=self._step)
 
 
@@ -149,13 +150,14 @@ class CohortRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         if number != 1:
             raise ProtocolError("A turn after the end of a conversation.")
         self._meeting.meet(letters)
         cohort = unpacked_list(inputs)
         if list_hash(cohort) != self._listed:
             raise PlanMismatch("The list is not the one that stands in the plan.")
+        self.over = True
         return self._part.keep_cohort(keys.digest("colonnade cohort v2", self._plan).hex(), cohort)
 
 

@@ -4,8 +4,8 @@ A conversation is how members do something together that no single release can: 
 The coordinator relays it turn by turn (`Post`); letters are sealed to one receiver each. `colonnade.conversations.endpoint`
 drives one side and chooses the conversation by the kind of the step.
 
-*Ledger heads* (`LedgerHead`, `LedgerHeads`). With the handshake every member says where its ledger stands, signed, and its
-peers remember it. A ledger that has gone back is noticed.
+*Ledger heads* (`colonnade.conversations.memory`). With the handshake every member says where its ledger stands, signed over
+its peers' nonces, and its peers remember it. A ledger that has gone back is noticed.
 
 *Degree check* (`ChallengeChain`, `CheckedProduct`). Before anything is opened the nodes check that every dealing is of its
 declared degree. They commit to the links of a hash chain. Each link is revealed once all nodes hold a chunk, and gives the
@@ -13,24 +13,21 @@ coefficients of a random linear combination of that chunk. A dealing of too high
 nothing is opened (docs/proofs/secure-arithmetic.md#degree-check).
 """
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-import msgspec
 import numpy as np
 from cryptography.hazmat.primitives import constant_time
 from numpy.typing import NDArray
 
-from colonnade.durable_file import replacing
-from colonnade.errors import BadInput, LedgerCorrupt, PlanMismatch, ProtocolError
+from colonnade.conversations.memory import LedgerHeads, Openings, Said
+from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Greeted, Reply
-from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
-from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
+from colonnade.secure.keys import Identity, PublicIdentity, digest, subseed
+from colonnade.secure.mail import NONCE_BYTES, Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import ShareProduct, check_repetitions, entry_pairs, expand
 from colonnade.steps.joint import NO_FLOOR, SharingFloor
@@ -40,8 +37,6 @@ __all__ = [
     "ChallengeChain",
     "CheckedProduct",
     "Conversation",
-    "LedgerHead",
-    "LedgerHeads",
     "Meeting",
     "Member",
     "challenge",
@@ -51,136 +46,10 @@ __all__ = [
 ]
 
 
-class LedgerHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Where one ledger stands.
-
-    Parameters
-    ----------
-    ledger
-        The ledger's identity.
-    sequence, hash
-        Its last row, and the hash that covers all rows up to it.
-    total
-        The spent ε at the cap's δ, in nano-units.
-    """
-
-    ledger: str
-    sequence: int
-    hash: bytes
-    total: int
-
-    def __post_init__(self) -> None:
-        if len(self.hash) != 32 or self.sequence < 0 or self.total < 0 or len(self.ledger) > 64:
-            raise BadInput("A ledger's head is an identity, a sequence, a hash of 32 bytes and a total.")
-
-
-class LedgerHeads:
-    """What one site knows of everybody's ledger.
-
-    Each party says where its ledger stands under its own signature. A ledger that was set back (restored from a back-up, run
-    on a cloned disk) is sound in itself and has forgotten releases. Its party's peers, compute nodes and coordinator remember
-    the highest sequence that they have seen, durably. They refuse a party whose sequence goes back, whose history under the
-    same sequence is another, or whose ledger is not the one in the federation's agreement.
-
-    Parameters
-    ----------
-    ledgers
-        The identity of each data party's ledger, from the federation's papers.
-    path
-        Where the highest heads are kept; ``None`` keeps them in memory.
-    mine
-        Where our own ledger stands; ``None`` at a site without one.
-    """
-
-    def __init__(
-        self,
-        ledgers: Mapping[str, str],
-        path: str | Path | None = None,
-        mine: Callable[[], LedgerHead] | None = None,
-    ) -> None:
-        self._ledgers = dict(ledgers)
-        self._path = None if path is None else Path(path)
-        self._mine = mine
-        self._lock = threading.Lock()
-        self._highest = self._read()
-
-    def own(self) -> bytes:
-        """Return where our own ledger stands, as bytes; none at a site without a ledger."""
-        return b"" if self._mine is None else msgspec.msgpack.encode(self._mine())
-
-    def observe(self, heads: Mapping[str, bytes]) -> None:
-        """Remember what parties say of their ledgers, durably; refuse one that has gone back."""
-        with self._lock:
-            seen = dict(self._highest)
-            for party, data in heads.items():
-                if party in self._ledgers:
-                    seen[party] = self._checked(party, _decoded(party, data))
-            if seen != self._highest:
-                self._write(seen)
-                self._highest = seen
-
-    def known(self, party: str) -> LedgerHead | None:
-        """Return the highest head seen of a party."""
-        return self._highest.get(party)
-
-    # Outside a conversation, a head is signed by itself -----------------------------------------------------------------
-
-    def signed(self, identity: Identity, context: bytes) -> bytes:
-        """Return our own head with a signature of ours over it and over what it is said in."""
-        head = self.own()
-        return b"" if not head else identity.sign(_said(context, head)) + head
-
-    def observe_signed(self, party: str, identity: PublicIdentity, context: bytes, data: bytes) -> None:
-        """Remember a head that travelled by itself."""
-        if party in self._ledgers:
-            identity.verify(_said(context, data[64:]), data[:64])
-            self.observe({party: data[64:]})
-
-    def _checked(self, party: str, head: LedgerHead) -> LedgerHead:
-        if head.ledger != self._ledgers[party]:
-            raise LedgerCorrupt(
-                f"Party {party!r} pays from another ledger than the one in the federation's papers.",
-                remedy="Have it open the ledger that the papers name; a new one needs new papers, signed by everybody.",
-            )
-        known = self._highest.get(party)
-        if known is None or head.sequence > known.sequence or head == known:
-            return head
-        raise LedgerCorrupt(
-            f"The ledger of party {party!r} has gone back: it has forgotten releases.",
-            remedy="Stop that party. A ledger restored from a back-up is not spent from: see the deployment guide.",
-        )
-
-    def _read(self) -> dict[str, LedgerHead]:
-        if self._path is None or not self._path.exists():
-            return {}
-        try:
-            return msgspec.msgpack.decode(self._path.read_bytes(), type=dict[str, LedgerHead])
-        except (OSError, msgspec.MsgspecError, BadInput):
-            raise LedgerCorrupt(
-                "The file of the peers' ledger heads cannot be read.", remedy="Restore it from a back-up."
-            ) from None
-
-    def _write(self, heads: Mapping[str, LedgerHead]) -> None:
-        """Put the new file in place at once, on disk, before anything that depends on it leaves."""
-        if self._path is not None:
-            with replacing(self._path) as file:
-                file.write(msgspec.msgpack.encode(heads))
-
-
-def _decoded(party: str, data: bytes) -> LedgerHead:
-    try:
-        return msgspec.msgpack.decode(data, type=LedgerHead)
-    except (msgspec.MsgspecError, BadInput):
-        raise ProtocolError(f"Party {party!r} does not say where its ledger stands.") from None
-
-
-def _said(context: bytes, head: bytes) -> bytes:
-    return frame("colonnade ledger head v1", context, head)
-
-
 @dataclass(frozen=True)
 class Member:
-    """Who one member is, who it believes the others are, what it remembers of their ledgers, and what the federation asks for.
+    """Who one member is, who it believes the others are, what it remembers of their ledgers and of its own openings, and what the
+    federation asks for.
 
     Without ``heads``, as in a simulation, nobody says where a ledger stands and nobody asks.
     """
@@ -190,6 +59,14 @@ class Member:
     pinned: Mapping[str, PublicIdentity]
     heads: LedgerHeads | None = None
     floor: SharingFloor = NO_FLOOR
+    openings: Openings = field(default_factory=Openings)
+
+    def standing(self, plan: Plan, nonce: bytes) -> tuple[bytes, bytes]:
+        """Return where our ledger stands, signed over the coordinator's nonce, and a nonce of our own for our peers."""
+        if self.heads is None:
+            return b"", b""
+        context = codec.digest(plan)
+        return self.heads.signed(self.name, self.identity, context, nonce), self.heads.issue(context)
 
 
 class Conversation(Protocol):
@@ -197,6 +74,8 @@ class Conversation(Protocol):
 
     name: ClassVar[str]
     """What kinds of step call it."""
+    over: bool = False
+    """Whether the last turn has been taken: nothing more is said in this run."""
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes
@@ -238,28 +117,39 @@ class Meeting:
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, members: tuple[str, ...], secret: bytes
     ) -> None:
-        terms = RunTerms.of(
+        self._terms = RunTerms.of(
             federation=bytes.fromhex(plan.federation),
             run=digest("colonnade run v1", run, step),
             parties=members,
             plan=codec.digest(plan),
         )
-        self._pinned = member.pinned
-        self._heads = member.heads
-        head = b"" if member.heads is None else member.heads.own()
-        seed = subseed(secret, "colonnade handshake")
-        self._handshake = Handshake(member.identity, member.name, terms, seed, head=head)
+        self._me = member
+        self._seed = subseed(secret, "colonnade handshake")
+        self._handshake: Handshake | None = None
 
-    def greet(self) -> Greeted:
-        """Turn 0: our signed ephemeral key."""
+    def greet(self, nonces: Mapping[str, Blob]) -> Greeted:
+        """Turn 0: our signed ephemeral key, and where our ledger stands, over our peers' nonces."""
+        me, answered = self._me, {}
+        head = b"" if me.heads is None else me.heads.own(me.name)
+        if head:
+            answered = {name: bytes(nonce.view) for name, nonce in nonces.items() if name in self._terms.parties}
+            if any(len(nonce) != NONCE_BYTES for nonce in answered.values()):
+                raise ProtocolError("A nonce is of another length than a nonce.")
+        self._handshake = Handshake(me.identity, me.name, self._terms, self._seed, head=head, nonces=answered)
         return Greeted(hello=codec.encode(self._handshake.hello))
 
     def meet(self, hellos: Mapping[str, Blob]) -> Session:
         """Turn 1: everyone's signed keys; from here on, letters can be sealed and opened."""
-        decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
-        session = self._handshake.agree(decoded, self._pinned)
-        if self._heads is not None:  # after the signatures: only a party itself can speak for its ledger
-            self._heads.observe({name: hello.head for name, hello in decoded.items()})
+        if self._handshake is None:
+            raise ProtocolError("A turn before this member has greeted.")
+        me, decoded = self._me, {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
+        session = self._handshake.agree(decoded, me.pinned)
+        if me.heads is not None:  # after the signatures: only a party itself can speak for its ledger
+            said = {
+                name: Said(hello.head, None if name == me.name else hello.nonces.get(me.name, b""))
+                for name, hello in decoded.items()
+            }
+            me.heads.observe(self._terms.plan, said)
         return session
 
 

@@ -1,19 +1,29 @@
-"""Runs at one member: which conversation a step is held in, one run at a time, and a member without data as an endpoint."""
+"""Runs at one member: which conversation a step is held in, one run per study, and a member without data as an endpoint."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from colonnade.conversations import agreements, gradient, matching, products, scores, sums, union
 from colonnade.conversations.conversation import Conversation, Member
-from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused, Reply
+from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused
 from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
 
 __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
 
+AT_ONCE = 32
+"""Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.driver`): it seldom waits here."""
+
+IDLE = 120.0
+"""Seconds after which a run that nobody has asked about makes room: longer than a coordinator waits for a party that is away."""
+
+SHORTEST_WAIT, LONGEST_WAIT = 0.2, 5.0
+"""Seconds that a busy member asks to wait. Runs end before they are idle, so the longest wait is not the whole of that."""
 
 CONVERSATIONS: Mapping[str, type[Conversation]] = {
     conversation.name: conversation
@@ -40,12 +50,35 @@ def conversation_kind(plan: Plan, name: str) -> type[StepKind]:
     return kind
 
 
+@dataclass
+class _Run:
+    """One run under way: the last turn that was taken, and its answer, should it be asked for again."""
+
+    step: str
+    name: bytes
+    conversation: Conversation | None
+    part: Any | None
+    touched: float
+    turn: int = -1
+    answer: bytes = b""
+
+    def is_for(self, request: Post) -> bool:
+        return (self.step, self.name) == (request.step, request.run)
+
+
 class Runs:
-    """The run that is under way at one member. A new run takes the place of the old one.
+    """The runs under way at one member: one per study, for a bounded number of studies.
+
+    A study is a plan. Studies run side by side and know nothing of each other. Within one, a new run takes the place of the old
+    one, whichever step it is of: so however many runs a coordinator starts of one step, no two of them are ever under way here
+    together, and what was dealt in one is forgotten before anything is dealt in the next.
 
     A turn that is asked again is answered with the same bytes, from memory. A turn out of order is refused. After a restart
     nothing is remembered: the coordinator starts another run of the same plan, and data parties take part in it with the seed
     that their ledger kept.
+
+    Where there is no room, a run that is over makes room for a new one, then one that nobody has asked about for a while. Else
+    the member is busy, and says for how long at most.
 
     Parameters
     ----------
@@ -53,69 +86,93 @@ class Runs:
         Who we are.
     fresh
         Returns so many fresh random bytes.
+    at_once
+        How many runs are remembered at most.
+    clock
+        A monotonic clock, in seconds.
     """
 
-    def __init__(self, member: Member, fresh: Callable[[int], bytes]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        fresh: Callable[[int], bytes],
+        *,
+        at_once: int = AT_ONCE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.member = member
         self._fresh = fresh
-        self._key: tuple[bytes, str, bytes] | None = None
-        self._run: Conversation | None = None
-        self._part: Any | None = None
-        self._turn = -1
-        self._answer = b""
-        self._opened: dict[tuple[bytes, str], bytes] = {}
+        self._at_once = at_once
+        self._clock = clock
+        self._runs: dict[bytes, _Run] = {}
 
     def post(self, request: Post, join: Callable[[], Any] | None) -> bytes:
         """Take a turn, exactly once. ``join`` gives what a data party brings to this kind of conversation, when it begins."""
-        key = (codec.digest(request.plan), request.step, request.run)
-        if request.turn == 0 and key != self._key:
-            self._begin(key, request, None if join is None else join())
-        if self._run is None or key != self._key:
+        plan = codec.digest(request.plan)
+        run = self._runs.get(plan)
+        if request.turn == 0 and (run is None or not run.is_for(request)):
+            if run is None:
+                self._make_room()
+            run = self._runs[plan] = self._begin(plan, request, join)
+        if run is None or not run.is_for(request):
             raise ProtocolError("A turn of a run that was never begun here.", remedy="Start the study again.")
-        if request.turn == self._turn:
-            return self._answer  # the same bytes again, whatever came with the question
-        if request.turn != self._turn + 1:
+        run.touched = self._clock()
+        if request.turn == run.turn:
+            return run.answer  # the same bytes again, whatever came with the question
+        if request.turn != run.turn + 1 or run.conversation is None:
             raise ProtocolError("A turn out of order.", remedy="Start the study again.")
-        answer = codec.encode(self._take(request))
-        self._remember(request, answer)
-        self._turn, self._answer = request.turn, answer
-        return answer
+        try:
+            run.answer = self._take(plan, request, run, run.conversation)
+        except BaseException:
+            del self._runs[plan]  # a run that failed once is over: its masks must not meet another challenge
+            raise
+        run.turn = request.turn
+        if run.conversation.over:
+            run.conversation = run.part = None  # all that may still be asked for is the last answer
+        return run.answer
 
     def opened(self, plan: Plan, step: str) -> bytes | None:
-        """Return what this node opened of a step while it has been running."""
-        return self._opened.get((codec.digest(plan), step))
+        """Return what this member opened of a step in which it only computed."""
+        return self.member.openings.find(codec.digest(plan), step)
 
-    def _remember(self, request: Post, answer: bytes) -> None:
-        """Keep an opening, so that there is no second one: the same noise on a peer's other inputs would show the difference."""
-        assert self._run is not None
-        if request.turn != self._run.deciding_turn:
-            return
-        if self._part is not None:
-            self._part.opening(answer if self._run.opens else codec.encode(NotKept()))
-        else:
-            self._opened[codec.digest(request.plan), request.step] = answer
+    def forget(self, plan: Plan) -> None:
+        """End the run of a study."""
+        self._runs.pop(codec.digest(plan), None)
 
-    def _begin(self, key: tuple[bytes, str, bytes], request: Post, part: Any | None) -> None:
-        if key[:2] in self._opened:
-            raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
+    def _take(self, plan: bytes, request: Post, run: _Run, conversation: Conversation) -> bytes:
+        """Take the turn, and keep an opening before it leaves, so that there is no second one."""
+        answer = codec.encode(conversation.turn(request.turn, request.letters, request.inputs))
+        if request.turn == conversation.deciding_turn:
+            if run.part is not None:
+                run.part.opening(answer if conversation.opens else codec.encode(NotKept()))
+            else:
+                self.member.openings.keep(plan, request.step, answer)
+        return answer
+
+    def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None) -> _Run:
+        # a data party asks its ledger instead, before it deals
+        if join is None and self.member.openings.knows(plan, request.step):
+            raise ReleaseLost("This step was opened before, and is opened once.")
         kind = conversation_kind(request.plan, request.step)
         if self.member.name not in kind.members(request.plan, request.step):
             raise PlanMismatch("A turn of a conversation in which this member has no part.")
-        conversation, secret = CONVERSATIONS[kind.conversation], self._fresh(32)
-        self._run = conversation(self.member, request.plan, request.step, request.run, part=part, secret=secret)
-        self._key, self._part, self._turn = key, part, -1
+        part, secret = None if join is None else join(), self._fresh(32)
+        conversation = CONVERSATIONS[kind.conversation](
+            self.member, request.plan, request.step, request.run, part=part, secret=secret
+        )
+        return _Run(request.step, request.run, conversation, part, self._clock())
 
-    def _take(self, request: Post) -> Reply:
-        assert self._run is not None
-        try:
-            return self._run.turn(request.turn, request.letters, request.inputs)
-        except BaseException:
-            self.forget()  # a run that failed once is over: its masks must not meet another challenge
-            raise
-
-    def forget(self) -> None:
-        """End the run under way."""
-        self._run, self._part, self._key, self._turn = None, None, None, -1
+    def _make_room(self) -> None:
+        if len(self._runs) < self._at_once:
+            return
+        plan, run = min(self._runs.items(), key=lambda item: (item[1].conversation is not None, item[1].touched))
+        idle = self._clock() - run.touched
+        if run.conversation is not None and idle < IDLE:
+            raise Busy(
+                f"This member has {self._at_once} studies under way, and takes no more at once.",
+                retry_in=min(max(IDLE - idle, SHORTEST_WAIT), LONGEST_WAIT),
+            )
+        del self._runs[plan]
 
 
 def check_membership(plan: Plan, member: Member, federation: str) -> None:
@@ -123,7 +180,8 @@ def check_membership(plan: Plan, member: Member, federation: str) -> None:
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
     steps = {step.name for step in plan.steps if is_conversation(step)}
-    members = {name for step in steps for name in conversation_kind(plan, step).members(plan, step)}
+    members = set(plan.compute_nodes)  # of an even number of nodes a descent needs one less
+    members |= {name for step in steps for name in conversation_kind(plan, step).members(plan, step)}
     if not members <= set(member.pinned) or member.name not in members:
         raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
     if uses_compute_nodes(plan.steps):
@@ -131,7 +189,7 @@ def check_membership(plan: Plan, member: Member, federation: str) -> None:
 
 
 class ComputeNode:
-    """A member without data: it has no table and no ledger, and holds shares while a run lasts.
+    """A member without data: it has no table and no ledger, holds shares while a run lasts, and keeps what it opened.
 
     Parameters
     ----------
@@ -155,10 +213,9 @@ class ComputeNode:
             try:
                 return self._answer(data)
             except ColonnadeError as error:
-                return codec.encode(Refused(code=error.code, message=error.message, remedy=error.remedy))
+                return codec.encode(Refused.of(error))
             except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote shares
-                failure = ProtocolError("The node failed while answering.")
-                return codec.encode(Refused(code=failure.code, message=failure.message, remedy=failure.remedy))
+                return codec.encode(Refused.of(ProtocolError("The node failed while answering.")))
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
@@ -166,7 +223,9 @@ class ComputeNode:
             require_known(request.plan)
         if isinstance(request, Propose):
             check_membership(request.plan, self._member, self._federation)
-            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=()))
+            head, nonce = self._member.standing(request.plan, request.nonce)
+            agreed = Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head, nonce=nonce)
+            return codec.encode(agreed)
         if isinstance(request, Post):
             check_membership(request.plan, self._member, self._federation)
             return self._runs.post(request, None)

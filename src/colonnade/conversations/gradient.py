@@ -110,7 +110,7 @@ class GradientRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         if number == 1:
             self._session = self._meeting.meet(letters)
             return self._announce()
@@ -120,6 +120,7 @@ class GradientRun(Conversation):
         position += self._first
         if position >= self.terms.steps:
             raise ProtocolError("All steps of this descent were taken.", remedy="Conclude the study.")
+        self.over = bool(opening) and position == self.terms.steps - 1
         return self._open(number - 1, letters) if opening else self._deal(number, inputs, position)
 
     # Where to begin -----------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ class MatchingRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         if number == 1:
             self._begin(letters)
         else:
@@ -129,6 +129,7 @@ class MatchingRun(Conversation):
         if number > self._matching.last_turn:
             raise ProtocolError("A turn after the end of a conversation.")
         if number == self._matching.last_turn:
+            self.over = True
             return self._finish()
         if number == self._matching.telling_turn:
             self._part.tell()

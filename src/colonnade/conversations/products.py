@@ -159,7 +159,7 @@ class ProductRun(Conversation):
         if inputs:
             raise ProtocolError("A joint opening takes no inputs.")
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         if number == 1:
             self._meet(letters)
         else:
@@ -299,6 +299,7 @@ class ProductRun(Conversation):
                 raise ProtocolError("A product is opened only after every dealing was checked.")
             share = pack(self._product.masked([self._received[owner].noise for owner in self.joint.owners]))
         own = None if self._dealer is None else self._dealer.own()
+        self.over = True
         return Opened(share=share, own=None if own is None else pack(own))
 
     def _my_checks(self) -> dict[str, residues.Elements]:

@@ -112,7 +112,7 @@ class SumRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         if number == 1:
             self._session = self._meeting.meet(letters)
             self._masks = agreed_masks(self._session, self._terms, inputs_digest(inputs))
@@ -121,6 +121,7 @@ class SumRun(Conversation):
             raise ProtocolError("A turn after the end of a conversation.")
         elif self._me == self._terms.recipient:
             self._take(number - 1, letters)
+        self.over = number == len(self._chunks) + (self._terms.recipient != COORDINATOR)
         if number > len(self._chunks):
             return Opened(share=None, own=None)
         return self._send(number)
@@ -230,7 +231,7 @@ class SagaRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         self._seen = inputs_digest(inputs, self._seen)
         if number == 1:
             self._session = self._meeting.meet(letters)
@@ -242,6 +243,7 @@ class SagaRun(Conversation):
             self._learn(batch_of(self._plan, number - 1, self._rows), inputs)
         if "stop" in inputs:
             self._session = None  # told once, at the end: asked at every turn, it would tell row after row
+            self.over = True
             return Opened(share=None, own=pack(self._part.coefficients()))
         return self._sum(number, self._part.margins(batch_of(self._plan, number, self._rows)))
 

@@ -89,7 +89,7 @@ class UnionRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self._meeting.greet(letters)
         if number == 1:
             self._begin(letters)
         else:
@@ -97,6 +97,7 @@ class UnionRun(Conversation):
         if number > self._terms.union_last_turn:
             raise ProtocolError("A turn after the end of a conversation.")
         if number == self._terms.union_last_turn:
+            self.over = True
             assert self._session is not None
             identity = keys.digest("colonnade union v1", self._plan, self._session.transcript).hex()
             return self._part.keep(identity, self._order())

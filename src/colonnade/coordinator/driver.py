@@ -1,18 +1,21 @@
 """The driver of a study: it runs an algorithm's rounds over a transport.
 
-It first has every party agree to the plan, then asks for releases, and says what a failure cost.
+It first has every party agree to the plan, then asks for releases, and says what a failure cost. Studies run side by side from
+several threads; a member that is busy is asked again after the time that it names.
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import msgspec
 
-from colonnade.errors import ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError, error_for
+from colonnade.errors import Busy, ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.protocol import codec, messages
@@ -27,11 +30,18 @@ __all__ = [
     "Outcome",
     "Progress",
     "Quote",
+    "StudyQueue",
     "agree",
     "ask",
     "progress_bar",
     "run_study",
 ]
+
+AT_ONCE = 8
+"""Studies under way in one process. Members work on one request at a time, so that more would wait there instead."""
+
+PATIENCE = 600.0
+"""Seconds that a study waits for members that are busy, all its waits together."""
 
 Progress = Callable[[str], None]
 Requests = Mapping[str, messages.Request]
@@ -46,7 +56,11 @@ class Journal(Protocol):
     def begin(self, plan: Plan) -> None:
         """A study is about to be put to the parties."""
 
-    def agreed(self, plan: Plan, replies: Mapping[str, messages.Agreed]) -> None:
+    def challenge(self, plan: Plan) -> bytes:
+        """Return a fresh nonce, over which every party says where its ledger stands."""
+        ...
+
+    def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, messages.Agreed]) -> None:
         """Every party has agreed, and has said where its ledger stands."""
 
     def sending(self, plan: Plan, requests: Requests) -> None:
@@ -67,7 +81,11 @@ class NoJournal:
     def begin(self, plan: Plan) -> None:
         """Keep nothing."""
 
-    def agreed(self, plan: Plan, replies: Mapping[str, messages.Agreed]) -> None:
+    def challenge(self, plan: Plan) -> bytes:  # noqa: ARG002
+        """Return no nonce: nobody remembers where a ledger stood."""
+        return b""
+
+    def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, messages.Agreed]) -> None:
         """Keep nothing."""
 
     def sending(self, plan: Plan, requests: Requests) -> None:
@@ -158,12 +176,13 @@ def progress_bar(title: str) -> Iterator[Progress]:
 class Quote:
     """What a plan costs each party, by the party's own computation, and which steps are not yet paid for.
 
-    ``disclosed`` names the steps that a party answers without differential privacy.
+    ``disclosed`` names the steps that a party answers without differential privacy. ``nonces`` are the members', for each other.
     """
 
     losses: Mapping[str, Mapping[str, Loss]]
     unpaid: Mapping[str, frozenset[str]]
     disclosed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    nonces: Mapping[str, bytes] = field(default_factory=dict)
 
     def charge(self, party: str) -> Loss:
         """Return what the party's ledger would still be debited."""
@@ -233,6 +252,69 @@ class _CostSoFar:
             self.paid.setdefault(party, set()).add(step)
 
 
+class StudyQueue:
+    """Studies that run side by side: so many at once, first come, first served, and never two of one plan.
+
+    Members take a bounded number of studies at once, and would tell a coordinator that starts more to come back later. It is
+    fairer, and needs less memory everywhere, if studies wait here, in line.
+
+    Two studies of one plan are one study. The second waits for the first, and is then answered from what the parties kept, at
+    no price. If they ran at the same time, each would end the other's run at every member.
+
+    Parameters
+    ----------
+    at_once
+        How many are under way at most.
+
+    Examples
+    --------
+    >>> queue = StudyQueue(at_once=2)
+    >>> with queue.turn("one plan"), queue.turn("another"):
+    ...     queue.under_way
+    2
+    """
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[object, Hashable]] = []
+        self._running: list[Hashable] = []
+
+    @property
+    def under_way(self) -> int:
+        """How many studies are under way."""
+        return len(self._running)
+
+    @contextmanager
+    def turn(self, study: Hashable) -> Iterator[None]:
+        """Wait until it is this study's turn, and hold a place until the block is left."""
+        ticket = object()
+        with self._changed:
+            self._waiting.append((ticket, study))
+            try:
+                self._changed.wait_for(lambda: self._next() is ticket)
+            finally:
+                self._waiting.remove((ticket, study))
+            self._running.append(study)
+            self._changed.notify_all()  # there may be room for one more
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running.remove(study)
+                self._changed.notify_all()
+
+    def _next(self) -> object | None:
+        """Return the ticket of the first in line whose plan is not under way, if there is room."""
+        if len(self._running) >= self._at_once:
+            return None
+        return next((ticket for ticket, study in self._waiting if study not in self._running), None)
+
+
+QUEUE = StudyQueue()
+"""All studies of this process."""
+
+
 def run_study(
     algorithm: messages.Algorithm,
     plan: Plan,
@@ -240,29 +322,45 @@ def run_study(
     progress: Progress,
     journal: Journal | None = None,
     about: About | None = None,
+    *,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Outcome:
     """Run a study to its end, and take it up again after a failure of the network or of a process. No release is paid twice.
 
-    Every party is asked to agree before any is asked to release, so that a refusal of the plan costs nobody anything.
+    Every party is asked to agree before any is asked to release, so that a refusal of the plan costs nobody anything. A study
+    waits in line while there are many under way, and while another one of the same plan is.
     """
     journal = journal or NoJournal()
     spent: dict[str, float] = {}
-    for attempt in range(1, journal.attempts + 1):
+    failures, waited = 0, 0.0
+    while True:
         try:
-            outcome = _run_once(algorithm, plan, transport, progress, journal, about)
+            with QUEUE.turn((id(transport), codec.digest(plan))):
+                outcome = _run_once(algorithm, plan, transport, progress, journal, about)
         except ColonnadeError as error:
-            spent = {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **(error.spent or {})}.items()}
-            lasting = isinstance(error, PartyAway) or not isinstance(
-                error, ProtocolError
-            )  # waited for long enough, or refused
-            if attempt == journal.attempts or lasting:
+            spent = _added(spent, error.spent or {})
+            if isinstance(error, Busy) and waited < PATIENCE:
+                waited += error.retry_in
+                progress("waiting")
+                pause(error.retry_in)
+                continue
+            failures += 1
+            if failures == journal.attempts or not _may_pass(error):
                 error.spent = spent or None
                 journal.finish(plan, error)
                 raise
         else:
             journal.finish(plan, None)
             return outcome
-    raise AssertionError  # there is one attempt at least
+
+
+def _may_pass(error: ColonnadeError) -> bool:
+    """Return whether another attempt may succeed: nobody refused, and nobody was waited for in vain."""
+    return isinstance(error, ProtocolError) and not isinstance(error, PartyAway | Busy)
+
+
+def _added(spent: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    return {party: spent.get(party, 0.0) + more.get(party, 0.0) for party in {**spent, **more}}
 
 
 def _run_once(
@@ -286,7 +384,7 @@ def _run_once(
                 progress(recorded.step)
             cost.ask(requests)
             journal.sending(plan, requests)
-            replies = _exchange(_with_description(requests, about), recorded)
+            replies = _exchange(_with_nonces(_with_description(requests, about), cost.quote.nonces), recorded)
             replies |= _send_missed(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             cost.note(requests, replies)
@@ -322,21 +420,39 @@ def _with_description(requests: Requests, about: About | None) -> Requests:
     }
 
 
+def _with_nonces(requests: Requests, nonces: Mapping[str, bytes]) -> Requests:
+    """Add the other members' nonces to the first turn of a conversation."""
+    if not nonces:
+        return requests
+    letters = {member: messages.Blob(nonce) for member, nonce in nonces.items()}
+    return {
+        member: msgspec.structs.replace(request, letters={name: letters[name] for name in requests if name in letters})
+        if isinstance(request, messages.Post) and request.turn == 0
+        else request
+        for member, request in requests.items()
+    }
+
+
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
     """Propose the plan to every party, and return what each would be charged. Nothing is spent."""
-    members = dict.fromkeys((*plan.parties, *plan.compute_nodes))
-    replies = ask({member: messages.Propose(plan=plan, about=about) for member in members}, transport)
+    journal = journal or NoJournal()
+    nonce = journal.challenge(plan)
+    proposal = messages.Propose(plan=plan, about=about, nonce=nonce)
+    replies = ask(dict.fromkeys((*plan.parties, *plan.compute_nodes), proposal), transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}
+    nonces: dict[str, bytes] = {}
     for party, reply in replies.items():
         if not isinstance(reply, messages.Agreed) or reply.plan_hash != codec.digest(plan):
             raise PlanMismatch(f"Party {party!r} agreed to another plan.")
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
-    (journal or NoJournal()).agreed(plan, cast("Mapping[str, messages.Agreed]", replies))
-    return Quote(losses, unpaid, disclosed)
+        if reply.nonce:
+            nonces[party] = reply.nonce
+    journal.agreed(plan, nonce, cast("Mapping[str, messages.Agreed]", replies))
+    return Quote(losses, unpaid, disclosed, nonces)
 
 
 def ask(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
@@ -369,9 +485,11 @@ def _note_traffic(transcript: Transcript, replies: Replies, answers: Mapping[str
 
 
 def _raise_refusal(replies: Replies) -> None:
-    for party, reply in replies.items():
-        if isinstance(reply, messages.Refused):
-            raise error_for(reply.code)(f"Party {party!r}: {reply.message}", remedy=reply.remedy)
+    """Raise the first refusal; that a member is busy is said only where nobody refuses, and with the longest wait."""
+    errors = [reply.error(party) for party, reply in replies.items() if isinstance(reply, messages.Refused)]
+    busy = sorted((error for error in errors if isinstance(error, Busy)), key=lambda error: -error.retry_in)
+    for error in [*(error for error in errors if not isinstance(error, Busy)), *busy]:
+        raise error
 
 
 def _step_name(requests: Requests) -> str:

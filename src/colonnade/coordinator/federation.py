@@ -39,7 +39,7 @@ class Federation:
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`
-    (parties on other machines).
+    (parties on other machines). Several threads may use one at once: their studies run side by side.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class Federation:
         self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
-        self.collusion = collusion
-        self.threshold = max(1, collusion, 0 if agreement is None else agreement.threshold)
+        self.collusion = collusion if agreement is None else max(collusion, agreement.collusion)
+        self.threshold = max(1, self.collusion, 0 if agreement is None else agreement.threshold)
         described = self.descriptions(alignment)
         computing = None if agreement is None else frozenset(agreement.computing)
         self._computing = driver.ComputeMembers(self.compute_nodes, described, computing)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from colonnade.conversations.conversation import LedgerHeads
+from colonnade.conversations.memory import LedgerHeads
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.plan import Plan
@@ -86,7 +86,7 @@ class StudyJournal:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.attempts = attempts
         self._log = log or Log(None, "coordinator", "coordinator")
-        self._step = ""
+        self._steps: dict[bytes, str] = {}
         self._clock = clock
         self._lock = threading.Lock()
         self._pinned = {} if agreement is None else agreement.pinned()
@@ -110,12 +110,16 @@ class StudyJournal:
         self._write("UPDATE studies SET status = 'running', updated = ? WHERE plan = ?", (now, entries[0]))
         self._log.event("study-started", study=entries[0].hex()[:12])
 
-    def agreed(self, plan: Plan, replies: Mapping[str, Agreed]) -> None:
-        """Remember where every ledger stands; refuse one that has gone back."""
+    def challenge(self, plan: Plan) -> bytes:
+        """Return a fresh nonce, over which every party says where its ledger stands."""
+        return self._heads.issue(codec.digest(plan))
+
+    def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, Agreed]) -> None:
+        """Remember where every ledger stands; refuse one that has gone back since the nonce was issued."""
         for party, reply in replies.items():
             if party not in self._pinned:
                 raise ProtocolError(f"{party!r} is not a member in the federation's agreement.")
-            self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), reply.head)
+            self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), nonce, reply.head)
 
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
         """Keep the letters of a round that is small enough to be a last one, and note where the study stands."""
@@ -129,8 +133,8 @@ class StudyJournal:
             else {name: codec.encode(one) for name, one in requests.items() if _is_small(one)}
         )
         digest = codec.digest(plan)
-        if first.step != self._step:
-            self._step = first.step
+        if first.step != self._steps.get(digest):
+            self._steps[digest] = first.step
             self._log.event("study-step", study=digest.hex()[:12], step=_plain(first.step))
         with self._lock:
             self._file.execute("BEGIN IMMEDIATE")
@@ -162,7 +166,7 @@ class StudyJournal:
         status = "done" if error is None else "interrupted" if isinstance(error, ProtocolError) else "refused"
         digest = codec.digest(plan)
         self._write("UPDATE studies SET status = ?, updated = ? WHERE plan = ?", (status, self._clock(), digest))
-        self._step = ""
+        self._steps.pop(digest, None)
         if error is None:
             self._write("DELETE FROM rounds WHERE plan = ?", (digest,))
             self._log.event("study-finished", study=digest.hex()[:12])

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from colonnade.conversations.conversation import LedgerHeads, Member
+from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import LedgerHeads, Openings
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.event_log import Log, LogFile, write_status
@@ -148,6 +149,12 @@ def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> Compute
             remedy="Use the kit that `colonnade federation init` made for the coordinator.",
         ) from None
     ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
-    heads = LedgerHeads(ledgers, state / "node.heads")
-    member = Member(COORDINATOR, Identity.from_seed(seed), agreement.pinned(), heads, SharingFloor.of_papers(agreement))
+    member = Member(
+        COORDINATOR,
+        Identity.from_seed(seed),
+        agreement.pinned(),
+        LedgerHeads(ledgers, state / "node.heads"),
+        SharingFloor.of_papers(agreement),
+        Openings(state / "node.openings.sqlite"),
+    )
     return ComputeNode(member, agreement.identity, os.urandom)

@@ -12,7 +12,8 @@ budget removes, so they get half, as in Private vertical clustering. The split i
 papers halve ε.
 
 *Composition.* For the person unit the local releases of all parties add up, and so does the joint one. The price of the weights
-is the largest, to the nano-unit, for which the sum of all losses as ledgers count them stays within the study's price.
+is the largest, to the nano-unit, for which the sum of all losses as ledgers count them stays within the study's price. A part
+that a large δ would pay for alone is priced at a smaller δ (docs/proofs/neighbours-and-losses.md#grid).
 
 *How many local clusters* (k₀ of Private vertical clustering, §5.2). The rule takes the most for which an average cell of a pair
 table, people/k′², is at least twice the noise of a cell. Here that is the noise of the channel in use. For sketches it is the
@@ -30,7 +31,13 @@ from typing import Literal
 from colonnade.errors import BadInput
 from colonnade.estimation.sketch_tables import LARGEST_SKETCHED
 from colonnade.privacy.accounting import Loss, Price, Unit
-from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho
+from colonnade.privacy.calibration import (
+    discrete_laplace_variance,
+    laplace_scale,
+    ledger_rho,
+    price_of_loss,
+    price_of_rho,
+)
 from colonnade.privacy.laws.clustering_rounds import clustering_schedule, displacement_noise
 from colonnade.privacy.laws.response import best_channel
 from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
@@ -49,6 +56,9 @@ __all__ = [
 WeightMethod = Literal["secure", "sketch", "response", "independent"]
 FINEST = 2
 BLURRED = 0.25
+TOO_SMALL = (
+    "epsilon is too small to be divided between all centres and weights: a part would be below the ledger's unit."
+)
 SKETCH_CONSTANT = 1.04
 """ρ: √M times the relative error of a cardinality from maxima, at any γ up to 1."""
 
@@ -124,18 +134,13 @@ def clustering_prices(
         centres = Price(_positive(math.floor(price.nano * share / times)), 0.0)
         left = price.nano - times * centres.nano
         return ClusteringPrices(centres, Price(_positive(left if joint else left // times), 0.0))
-    centres = _price_of_rho(ledger_rho(price) * share / times, price.delta)
+    centres = price_of_rho(ledger_rho(price) * share / times, price.delta)
     spent = Loss.of_zcdp(ledger_rho(centres)) * times
-
     if joint and rule.own_price is not None:
         return ClusteringPrices(centres, rule.own_price(price, spent, parties, unit))
-
-    def fits(nano: int) -> bool:
-        weights = Loss.of_zcdp(ledger_rho(Price(nano, price.delta))) if joint else Loss.of_pure(nano) * times
-        return (spent + weights).fits(price.nano, price.delta)
-
-    least = _price_of_rho(ledger_rho(price) / 2**20, price.delta).nano if joint else 1
-    return ClusteringPrices(centres, Price(_largest(fits, least, price.nano), price.delta if joint else 0.0))
+    if joint:
+        return ClusteringPrices(centres, price_of_rho(ledger_rho(price, besides=spent), price.delta))
+    return ClusteringPrices(centres, Price(_largest_pure(price, spent, times), 0.0))
 
 
 def weight_noise(
@@ -202,9 +207,7 @@ def _histogram_noise(clusters: int, people: int, parties: int, price: Price, uni
 def _sketch_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
     """Return what the sketches that still fit cost: the price by which a party finds the same number of phantoms."""
     bought = sketching(price, parties, unit, besides=spent)
-    nano = bought.loss(unit).nano_epsilon(price.delta)
-    assert nano is not None  # δ is positive
-    return Price(_positive(nano), price.delta)
+    return price_of_loss(bought.loss(unit), price.delta)
 
 
 def _share(split: float) -> Fraction:
@@ -215,24 +218,21 @@ def _share(split: float) -> Fraction:
     return Fraction(repr(float(split)))
 
 
-def _price_of_rho(rho: Fraction, delta: float) -> Price:
-    """Return the largest price at this δ whose ρ is at most the given one."""
-    nano = Loss.of_zcdp(rho).nano_epsilon(delta)
-    assert nano is not None  # δ is positive
-    while ledger_rho(Price(_positive(nano), delta)) > rho:
-        nano -= 1
-    return Price(nano, delta)
-
-
 def _positive(nano: int) -> int:
     if nano < 1:
-        raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
+        raise BadInput(TOO_SMALL, remedy="Raise epsilon.")
     return nano
 
 
-def _largest(fits: Callable[[int], bool], low: int, high: int) -> int:
+def _largest_pure(price: Price, spent: Loss, times: int) -> int:
+    """Return the largest pure ε of each of several releases, in nano-units and at most the study's, that fits beside a loss."""
+
+    def fits(nano: int) -> bool:
+        return (spent + Loss.of_pure(nano) * times).fits(price.nano, price.delta)
+
+    low, high = 1, price.nano
     if not fits(low):
-        raise BadInput("epsilon is too small to be shared between centres and weights.", remedy="Raise epsilon.")
+        raise BadInput(TOO_SMALL, remedy="Raise epsilon.")
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

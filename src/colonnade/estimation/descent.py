@@ -11,9 +11,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Feature
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import typical_matrix
+from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, either_way
 
 __all__ = [
     "Adam",
@@ -154,61 +153,53 @@ def optimiser_of(name: OptimiserName, learning_rate: float) -> Optimiser:
 
 
 RESIDUAL = 0.15
-"""The mean square of a person's slope, (z − 2s)²/16, where two fifths of a class are explained."""
+"""The mean square of a person's slope, (z − 2s)²/16, where half of a class is explained."""
+MOST_STEPS = 1_000
+"""Steps that are followed one by one. Of more, several are taken together."""
 
 
 def expected_prediction_error(
-    features: tuple[Feature, ...],
-    people: int,
-    *,
-    steps: int,
-    rate: float,
-    deviation: float,
-    optimiser: Sgd,
-    spread: float,
-) -> float:
+    columns: AssumedColumns, people: int, *, steps: int, rate: float, deviation: float, optimiser: Sgd
+) -> ExpectedError:
     """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
 
     Where no score is clipped, steps are linear in the weights: what noise adds to a path follows the same recursion as the
-    path itself, whatever the path is, with the curvature H = ¼·E[xxᵀ]. Privacy noise is alike in all directions, and the
-    noise of taking batches instead of everybody has a covariance proportional to H, so both separate along the eigenvectors
-    of H. Along each of them a weight, its velocity and its average are three numbers; their covariance is carried through all
-    steps, exactly. *Typical columns* (`colonnade.estimation.moments.typical_matrix`) stand in for H.
+    path itself, whatever the path is, with the curvature e/4 along a direction of variance e. Privacy noise is alike in all
+    directions; the noise of taking batches instead of everybody grows with e. Along each direction a weight, its velocity and
+    its average are three numbers; their covariance is carried through all steps. The signal does not enter: this method does
+    not shrink.
 
     Parameters
     ----------
-    features
-        The coded columns, the constant one first.
+    columns
+        The columns, as previews assume them.
     people, steps, rate
         How many people, T, and the share of people in a batch.
     deviation
         Of the privacy noise in a coordinate of a step's mean gradient.
     optimiser
         Its learning rate and momentum.
-    spread
-        The variance of a typical number mapped to [−1, 1].
     """
-    matrix = typical_matrix(features, people, spread=spread) / people
-    means = matrix[0]
-    values, vectors = np.linalg.eigh(matrix / 4)
-    sampled = RESIDUAL * 4 * np.maximum(values, 0.0) * (1 - rate) / (rate * people)
-    variances = _carried(np.maximum(values, 0.0), deviation**2 + sampled, steps, optimiser)
-    seen = np.einsum("ij,ik,kj->j", vectors, matrix - np.outer(means, means), vectors)
-    return float(np.sqrt(np.sum(variances * np.maximum(seen, 0.0))))
+    variances = columns.directions
+    sampled = RESIDUAL * variances * (1 - rate) / (rate * people)
+    wandered = _carried(variances / 4, deviation**2 + sampled, steps, optimiser)
+    return either_way(float(np.sqrt(columns.total * np.average(wandered, weights=variances))), "in log-odds")
 
 
 def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> Array:
     """Return the variance of the averaged weight along each direction after all steps."""
-    rate, momentum, decay = optimiser.learning_rate, optimiser.momentum, IterateAverage().decay
+    followed = min(steps, MOST_STEPS)
+    together = steps / followed  # a long step in place of several, with the noise of their mean
+    momentum, decay = optimiser.momentum, IterateAverage().decay
+    rate = np.minimum(optimiser.learning_rate * together, (1 - momentum) / np.maximum(curvatures, 1e-300))
     covariance = np.zeros((len(curvatures), 3, 3))
-    for step in range(1, steps + 1):
+    for step in range(1, followed + 1):
         part = (decay + 1) / (step + decay)
-        stepped = np.stack(
-            [1 - rate * curvatures, np.full_like(curvatures, -rate * momentum), np.zeros_like(curvatures)]
-        )
-        velocity = np.stack([curvatures, np.full_like(curvatures, momentum), np.zeros_like(curvatures)])
+        stepped = np.stack([1 - rate * curvatures, -rate * momentum, np.zeros_like(rate)])
+        velocity = np.stack([curvatures, np.full_like(rate, momentum), np.zeros_like(rate)])
         averaged = part * stepped + np.array([[0.0], [0.0], [1 - part]])
         move = np.stack([stepped, velocity, averaged]).transpose(2, 0, 1)
-        kick = np.array([-rate, 1.0, -part * rate])
-        covariance = move @ covariance @ move.transpose(0, 2, 1) + noise[:, None, None] * np.outer(kick, kick)
+        kick = np.stack([-rate, np.ones_like(rate), -part * rate], axis=1)
+        covariance = move @ covariance @ move.transpose(0, 2, 1)
+        covariance += (noise / together)[:, None, None] * kick[:, :, None] * kick[:, None, :]
     return np.asarray(covariance[:, 2, 2])

@@ -5,42 +5,31 @@ or indicators of levels. The coordinator holds nothing else. What it computes fr
 more. Coding is public (`colonnade.coding.columns`): a two-level category may become a single ±1 column (half the noise
 variance of two indicators), and a constant column of ones comes first.
 
-The module also has the propagation of noise through quadratic forms, the moments of typical data for previews, a matrix whose
-weak correlations are pulled towards none, and principal components.
+The module also has the propagation of noise through quadratic forms, a matrix whose weak correlations are pulled towards none,
+and principal components.
 
 *Propagation* is to first order (the delta method). With E the symmetric noise matrix, entries independent on and above the
 diagonal with variances V, the products E·a are correlated in a way that has a closed form (`product_covariance`). A
 coefficient's standard error is a quadratic form in it.
 """
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv, ndtr, ndtri
 
 from colonnade.coding.columns import Feature, to_own_units
 from colonnade.errors import BadInput
 
 __all__ = [
-    "EVEN",
-    "NARROW",
-    "SPREAD",
-    "TYPICAL",
     "ComponentsFit",
     "Moments",
-    "fit_deviations",
-    "noisy_releases",
     "operator_norm",
     "pca_from_moments",
     "pooled_correlations",
     "product_covariance",
     "quadratic_variance",
-    "sketched_grams",
-    "typical_matrix",
 ]
 
 
@@ -155,136 +144,6 @@ def operator_norm(variance: Array) -> float:
     an upper estimate.
     """
     return float(2 * np.sqrt(np.max(variance.sum(axis=1))))
-
-
-SPREAD = 1 / 12
-"""The variance of a typical number mapped to [−1, 1]."""
-EXPLAINED = 4 / 3
-"""The factor on the variance of a number that is to be explained."""
-EVEN, NARROW = 1 / 3, 1 / 36
-"""The same variance for a number spread evenly between its bounds, and for bounds twelve standard deviations apart."""
-TRAIT = 0.6
-"""The part of a typical number's variance that comes from what all columns have in common."""
-CLASS = 0.4
-"""The same for a class that is to be explained."""
-DRAWS = 32
-TYPICAL = "typical columns: a standard deviation of a seventh of the bounds, much in common, levels equally frequent"
-
-
-def typical_matrix(
-    features: Sequence[Feature],
-    people: int,
-    *,
-    target: str | None = None,
-    spread: float = SPREAD,
-    unequal: bool = False,
-) -> Array:
-    """Return the sums of products of typical columns, the intercept's first.
-
-    For a preview it is known how noisy each entry will be. What that does to a model depends on how far its columns spread
-    between their bounds and on how they hang together. *Typical columns* stand in for both. A number's standard deviation is
-    a seventh of the distance between its bounds (as it is where somebody who knows the subject declares them; spread evenly,
-    a column would vary four times as much). Three fifths of its variance come from one trait that all columns have in common.
-    A number that is to be explained *is* that trait and spreads a little wider, by a sixth; a class shares two fifths with
-    it. Levels are equally frequent and have nothing to do with the rest. Where nothing is to be explained, columns spread by
-    a sixth on average and unequally.
-
-    These fractions are a choice. They make predictions right within a factor of 1.5 on the demonstration's data, which a test
-    checks. On columns that are nearly copies of each other errors are larger, and a preview's interval says by how much.
-
-    Parameters
-    ----------
-    features
-        The coded columns, the intercept first.
-    people
-        The number of people.
-    target
-        The column to be explained, if there is one.
-    spread
-        The variance of a number.
-    unequal
-        Whether nothing is to be explained. Variances then fall from twice the typical one to half of it, column by column,
-        since columns with equal variances have no principal direction.
-    """
-    columns = [feature.column for feature in features]
-    sizes = np.array([columns.count(column) for column in columns], dtype=np.float64)
-    kinds = np.array([feature.kind for feature in features])
-    explained = np.array([column == target for column in columns]) & (kinds == "numeric")
-    spreads = spread * np.where(explained, EXPLAINED, 1.0)
-    if unequal:
-        spreads = spread * EXPLAINED * np.geomspace(2.0, 0.5, len(features))
-    deviation = np.where(kinds == "numeric", np.sqrt(spreads), np.where(kinds == "sign", 1.0, 0.0))
-    shared = deviation * np.sqrt(np.where(explained, 1.0, np.where(kinds == "sign", CLASS, TRAIT)))
-    matrix = np.outer(shared, shared)
-    matrix[np.diag_indices_from(matrix)] = deviation**2
-    mean = np.where(kinds == "level", 1 / sizes, np.where(kinds == "intercept", 1.0, 0.0))
-    matrix += np.outer(mean, mean)
-    levels = kinds == "level"
-    same = np.array(columns)[:, None] == np.array(columns)[None, :]
-    exclusive = levels[:, None] & levels[None, :] & same
-    matrix[exclusive] = 0.0
-    matrix[levels, levels] = mean[levels]
-    return np.asarray(people * matrix)
-
-
-def fit_deviations(exact: Moments, releases: Iterable[Moments], fit: Callable[[Moments], Array]) -> Array:
-    """Return by how much noise moves each number of a fit, one row per release.
-
-    The very same fit is run on typical moments without noise and with public draws of noise. So the effects of shrinking, of
-    units and of noise that exceeds the data are all included.
-
-    Parameters
-    ----------
-    exact
-        The moments without noise.
-    releases
-        The same moments with noise.
-    fit
-        The function from moments to the numbers in question.
-    """
-    return np.asarray([fit(release) for release in releases]) - fit(exact)
-
-
-def noisy_releases(exact: Moments, variance: Array) -> Iterator[Moments]:
-    """Yield the moments with public draws of independent noise of these variances in every entry."""
-    rows, columns = np.triu_indices(len(variance))
-    for draw in _normal("entries", (DRAWS, len(rows))):
-        noise = np.zeros_like(variance)
-        noise[rows, columns] = noise[columns, rows] = draw
-        noisy = exact.matrix + noise * np.sqrt(variance)
-        yield Moments.of_release(noisy, variance, exact.count, exact.features)
-
-
-def sketched_grams(centred: Array, noise: Array, size: int) -> Iterator[Array]:
-    """Yield Gram matrices of noisy sketches, the noise's own variance subtracted: Wishart, by Bartlett's decomposition.
-
-    The error of a sketch of few rows is mostly its own, and correlated over entries. Independent noise would not show it.
-
-    Parameters
-    ----------
-    centred
-        The true centred Gram matrix of typical columns.
-    noise
-        The variance of the noise in each column of a sketch.
-    size
-        The number s of rows of a sketch.
-    """
-    width = len(noise)
-    root = np.linalg.cholesky(centred + np.diag(noise) + 1e-9 * np.trace(centred) * np.eye(width))
-    degrees = np.maximum(size - np.arange(width), 1)
-    below = _normal("sketch", (DRAWS, width, width))
-    for draw in below:
-        uniform = ndtr(np.diag(draw))
-        factor = root @ (np.tril(draw, -1) + np.diag(np.sqrt(2 * gammaincinv(degrees / 2, uniform))))
-        yield factor @ factor.T / size - np.diag(noise)
-
-
-def _normal(purpose: str, shape: tuple[int, ...]) -> Array:
-    """Return standard normal numbers of a public stream, so that the same question gets the same preview."""
-    count = prod(shape)
-    stream = hashlib.shake_256(f"colonnade/typical/1/{purpose}".encode()).digest(8 * count)
-    uniform = (np.frombuffer(stream, dtype=np.uint64) >> np.uint64(11)).astype(np.float64) + 0.5
-    return np.asarray(ndtri(uniform * 2.0**-53)).reshape(shape)
 
 
 def pooled_correlations(moments: Moments, target: str) -> Moments:

@@ -179,7 +179,7 @@ def histogram_price(price: Price, count: int) -> Price:
     >>> histogram_price(Price.of(1.0, 1e-6), 1).delta, histogram_price(Price.of(1.0, 1e-6), 30).delta > 0
     (0.0, True)
     """
-    pure = Price(price.nano // count, 0.0)
+    pure = Price(price.nano, 0.0).share(count)
     if price.delta == 0 or count == 1:
         return pure
     gaussian = gaussian_party_price(price, count, "person")

@@ -15,8 +15,8 @@ from sklearn import exceptions
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings, StudyRecord, Traffic
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.scoring import Metric
-from colonnade.estimators.methods.method import ExpectedError
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Unit
@@ -67,7 +67,7 @@ class Preview:
     warnings
         Warnings to the user.
     errors
-        The expected errors as numbers, the most important one first. Empty if a method does not predict its error.
+        The expected errors, the most important one first. One may be unknown, for a reason. Empty if a method has none.
     traffic
         Rounds and bytes, if they can be predicted.
     others
@@ -97,7 +97,7 @@ class Preview:
 
     @property
     def expected_error(self) -> float | None:
-        """The expected error of the result, in its own units; ``None`` if the method does not predict it."""
+        """The expected error of the result, in its own units; ``None`` if it is not known."""
         return self.errors[0].value if self.errors else None
 
     def table(self) -> pd.DataFrame:
@@ -126,7 +126,8 @@ class Preview:
         for party, row in self.table().iterrows():
             lines.append(f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}")
         lines += [f"  {name}: {words}" for name, words in self.expected.items()]
-        lines += [f"  expected error of {error!r}" for error in self.errors]
+        for error in self.errors:
+            lines += [f"  expected error of {error!r}", *([f"    assuming {error.assumes}"] if error.depends else [])]
         if self.traffic is not None:
             lines.append(f"  traffic: {self.traffic.rounds} rounds, about {self.traffic.bytes:,} bytes")
         if not self.others.empty:

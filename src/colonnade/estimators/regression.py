@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
@@ -25,8 +24,8 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
 from colonnade.estimators.methods import coresets, moments
-from colonnade.estimators.methods.method import Expectation, GivenMethod
-from colonnade.estimators.second_moments import MomentStudy, expected_regression
+from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Numeric
@@ -229,14 +228,6 @@ class LinearRegression(MomentStudy):
             "_coded": [feature for feature in moments.features if feature.column in set(features)],
             "_columns": {name: columns[name] for name in features},
         }
-
-    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
-        def fit(moments: Moments) -> NDArray[np.float64]:
-            return regression.linear_from_moments(
-                self.method.repaired(self, moments), self.target, ridge=self.ridge
-            ).coefficients
-
-        return expected_regression(self, algorithm, federation, fit, unit=f"in the unit of {self.target}")
 
 
 class LogisticRegression(MomentStudy):
@@ -484,10 +475,3 @@ class LogisticRegression(MomentStudy):
             "_coded": [feature for feature in coded if feature.column in set(features)],
             "_columns": {name: columns[name] for name in features},
         }
-
-    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
-        def fit(moments: Moments) -> NDArray[np.float64]:
-            model = regression.logistic_from_moments(self.method.repaired(self, moments), self.target, ridge=self.ridge)
-            return np.asarray(model.coefficients[-1])
-
-        return expected_regression(self, algorithm, federation, fit, unit="in log-odds", each=" in log-odds")

@@ -3,7 +3,8 @@
 Such an estimator is fitted on a federation, at a price, or on a release of moments that was paid for before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,30 +12,34 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import Feature, coefficients_to_own_units, features_of
+from colonnade.coding.columns import features_of
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation import expected_errors
 from colonnade.estimation import moments as moment_estimation
+from colonnade.estimation.expected_errors import AssumedColumns, MomentNoise
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import components_pipeline, design_matrix
-from colonnade.estimators.methods.method import Expectation, ExpectedError, GivenMethod
+from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column
 from colonnade.steps.registry import STUDIES
 
-__all__ = ["PCA", "MomentStudy", "expected_deviations", "expected_regression"]
+__all__ = ["PCA", "MomentStudy"]
 
 
-Array = NDArray[np.float64]
-Fit = Callable[[Moments], Array]
-MOST_NAMED = 6
+MOSTLY_NOISE = 0.7
+ALL_NOISE = (
+    "Predictions would be mostly noise: ask for fewer columns, narrower bounds or a larger epsilon, or, if delta is 0, for "
+    "method='secure' with a positive delta."
+)
 
 
 class MomentStudy(Study):
@@ -46,9 +51,11 @@ class MomentStudy(Study):
         """Return the fitted attributes, from moments that hold at least the study's columns."""
         raise NotImplementedError
 
-    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
-        """Return how far noise moves the result, for typical columns."""
-        raise NotImplementedError
+    def _expect_on_moments(self, columns: AssumedColumns, noise: MomentNoise) -> Expectation:
+        """Return how far noise moves the result, for columns as previews assume them: by default that of a regression."""
+        error = expected_errors.prediction_error(columns, noise)
+        lost = error.value is not None and error.value > MOSTLY_NOISE
+        return Expectation(_floor_in_words(columns, noise), (ALL_NOISE,) if lost else (), (error,))
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         """Refuse columns that the fit cannot use, before anything is spent."""
@@ -119,65 +126,11 @@ class MomentStudy(Study):
         return [name for name in columns if name not in self._targets()]
 
 
-def expected_deviations(
-    study: MomentStudy, algorithm: Any, federation: Federation, fit: Fit, spread: float
-) -> tuple[Array, Array]:
-    """Return how far noise moves the result of a fit on typical columns, one row per draw, and the columns' covariance."""
-    features, people = algorithm.features, federation.people
-    target = next(iter(study._targets()), None)
-    matrix = moment_estimation.typical_matrix(features, people, target=target, spread=spread, unequal=target is None)
-    means = matrix[0] / people
-    covariance = np.asarray(matrix / people - np.outer(means, means))
-    exact = Moments.of_release(matrix, np.zeros_like(matrix), people, features)
-    releases = study.method.noisy_moments(study, algorithm, federation, exact, covariance)
-    return moment_estimation.fit_deviations(exact, releases, fit), covariance
-
-
-def expected_regression(
-    study: MomentStudy, algorithm: Any, federation: Federation, coefficients: Fit, *, unit: str, each: str = ""
-) -> Expectation:
-    """Return the expected errors of the coefficients, and of predictions for people like those in the study.
-
-    Parameters
-    ----------
-    study, algorithm, federation
-        What would run, and on which federation.
-    coefficients
-        The function from moments to coefficients in own units, one for each name of the model.
-    unit, each
-        The unit of predictions, and the words to put after the errors of coefficients.
-    """
-    (target,) = study._targets()
-    explaining = [one for one in algorithm.features[1:] if one.column != target]
-    once = _one_name_each(explaining)
-    places = [place for place, one in enumerate(algorithm.features) if place and one.column != target]
-    half = np.array([algorithm.features[place].half_width for place in places])
-    errors, by_name = [], np.zeros(0)
-    for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW):
-        moved, covariance = expected_deviations(
-            study, algorithm, federation, lambda moments: coefficients(moments)[once], spread
-        )
-        coded = moved * half
-        squared = np.einsum("ij,jk,ik->i", coded, covariance[np.ix_(places, places)], coded)
-        errors.append(float(np.sqrt(squared.mean())))
-        by_name = by_name if by_name.size else np.sqrt(np.mean(moved**2, axis=0))
-    names = [coefficients_to_own_units(explaining)[0][place] for place in once]
-    words = {"error of a coefficient": _coefficient_errors(names, by_name, each)}
-    prediction = ExpectedError("a prediction", errors[0], unit, min(errors), max(errors), moment_estimation.TYPICAL)
-    return Expectation(words, study.method.warnings(study, algorithm, federation), (prediction,))
-
-
-def _one_name_each(features: Sequence[Feature]) -> NDArray[np.intp]:
-    """Return the places of the names that stand for one coded column. A sign has two levels; the second is taken."""
-    named = [flag for feature in features for flag in ((False, True) if feature.kind == "sign" else (True,))]
-    return np.flatnonzero(named)
-
-
-def _coefficient_errors(names: Sequence[str], errors: Array, unit: str) -> str:
-    """Return predicted standard errors in words: the first few by name, the others as a number."""
-    listed = [f"{name} {value:.2g}" for name, value in zip(names, errors, strict=True)]
-    rest = f", and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-    return f"about {', '.join(listed[:MOST_NAMED])}{rest}{unit}, for typical columns"
+def _floor_in_words(columns: AssumedColumns, noise: MomentNoise) -> dict[str, str]:
+    """Return the noise floor as a standard deviation, in parts of the distance between bounds. A coded column is 2 wide."""
+    deviation = math.sqrt(expected_errors.noise_floor(columns, noise)) / 2
+    words = f"columns, and combinations of columns, whose standard deviation is below {deviation:.2g} of their bounds"
+    return {"lost in the noise": words}
 
 
 class PCA(MomentStudy):
@@ -347,30 +300,12 @@ class PCA(MomentStudy):
             "_columns": dict(columns),
         }
 
-    def _expect_on_moments(self, algorithm: Any, federation: Federation) -> Expectation:
-        def fit(moments: Moments) -> NDArray[np.float64]:
-            return moment_estimation.pca_from_moments(moments, int(self.n_components)).explained_variance
-
-        errors = [
-            float(np.sqrt(np.mean(expected_deviations(self, algorithm, federation, fit, spread)[0] ** 2)))
-            for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW)
-        ]
-        variance = self.method.entry_variance(self, algorithm, federation)[1:, 1:]
-        floor = moment_estimation.operator_norm(variance) / federation.people
+    def _expect_on_moments(self, columns: AssumedColumns, noise: MomentNoise) -> Expectation:
+        count, floor = int(self.n_components), expected_errors.noise_floor(columns, noise)
         words = {
-            "noise floor": f"components with less variance than {floor:.3g} (after scaling to [−1, 1]) are lost in the noise",
-            "captured variance lost": f"at most {2 * self.n_components * floor:.3g} (after scaling) against the best components; "
+            **_floor_in_words(columns, noise),
+            "noise floor": f"components with less variance than {floor:.3g} (after scaling to [−1, 1]) are noise",
+            "captured variance lost": f"at most {2 * count * floor:.3g} (after scaling) against the best components; "
             "far less where their variances are far apart",
         }
-        warnings = (
-            ("The noise floor is above the variance of a typical column.",) if floor > moment_estimation.SPREAD else ()
-        )
-        error = ExpectedError(
-            "explained_variance_",
-            errors[0],
-            "after scaling to [−1, 1]",
-            min(errors),
-            max(errors),
-            moment_estimation.TYPICAL,
-        )
-        return Expectation(words, warnings, (error,))
+        return Expectation(words, (), (expected_errors.component_error(columns, noise, count),))

@@ -388,7 +388,7 @@ def _same(value: object, default: object) -> bool:
 
 
 def _other_epsilons(study: Study, federation: Federation) -> pd.DataFrame:
-    """Return the expected error at a few other ε, one row per ε; no rows if the method does not predict its error.
+    """Return the expected error at a few other ε, one row per ε at which it is known.
 
     No party is asked anything. The same public formulas are evaluated again.
     """
@@ -408,7 +408,7 @@ def _expected_at(study: Study, federation: Federation, epsilon: float) -> list[t
         expectation = other.method.expect(other, algorithm, federation)
     except ColonnadeError:  # not every ε that a table would show can be asked for
         return []
-    return [(error.value, error.unit) for error in expectation.errors[:1]]
+    return [(error.value, error.unit) for error in expectation.errors[:1] if error.value is not None]
 
 
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:

@@ -14,13 +14,10 @@ file beside its ledger that only this user can read.
 """
 
 import dataclasses
-import os
-import socket
 import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +28,7 @@ from pyarrow import feather
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
 from colonnade.durable_file import replacing
-from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, SchemaMismatch
+from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
@@ -39,10 +36,9 @@ from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
-from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.steps.kind import is_conversation, require_known
 
-__all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery", "serve"]
+__all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery"]
 
 
 class Deliveries:
@@ -222,8 +218,7 @@ class Guard:
                 return AWAY
             self._before = None
             try:
-                self._gate.ledger.refuse_set_back()
-                return self._remembered(self._answer(data))
+                return self._answer_once_remembered(data)
             except RowsFailed as error:
                 self.stop(error)
                 return AWAY
@@ -291,6 +286,14 @@ class Guard:
         gate = self._row_orders.gate_for(plan.alignment)
         return self._row_orders.deliveries.path(gate.ledger_key(plan, step)[0])
 
+    def _answer_once_remembered(self, data: bytes) -> bytes:
+        """Answer nothing from a ledger that has gone back; answer once it is noted durably where the ledger stands."""
+        ledger = self._gate.ledger
+        ledger.refuse_set_back()
+        reply = self._answer(data)
+        ledger.remember_head()
+        return reply
+
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
         if not isinstance(request, messages.GetDescription | messages.GetAccount):
@@ -306,7 +309,7 @@ class Guard:
         if isinstance(request, messages.Recall):
             return self._recall(request) or codec.encode(messages.NotKept())
         if isinstance(request, messages.Conclude):
-            self._runs.forget()
+            self._runs.forget(request.plan)
             gate = self._row_orders.gate_for(request.plan.alignment)
             return gate.conclude(request.plan, request.step, request.values)
         if isinstance(request, messages.Propose):
@@ -315,11 +318,6 @@ class Guard:
             self._describe(request) if isinstance(request, messages.GetDescription) else self._account(request)
         )
         return codec.encode(reply)
-
-    def _remembered(self, reply: bytes) -> bytes:
-        """Return a reply that may leave: the party has noted durably where its ledger stands."""
-        self._gate.ledger.remember_head()
-        return reply
 
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
@@ -346,20 +344,18 @@ class Guard:
             self._check_membership(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
             self._assist(request.plan)
-            head = self._signed_head(request.plan)
-            return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head)
+            head, nonce = self._runs.member.standing(request.plan, request.nonce)
+            return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head, nonce=nonce)
         quoted = self._row_orders.gate_for(request.plan.alignment).quote(request.plan)
+        head, nonce = self._runs.member.standing(request.plan, request.nonce)
         return messages.Agreed(
             plan_hash=codec.digest(request.plan),
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
             unpaid=quoted.unpaid,
             disclosed=quoted.disclosed,
-            head=self._signed_head(request.plan),
+            head=head,
+            nonce=nonce,
         )
-
-    def _signed_head(self, plan: Plan) -> bytes:
-        member = self._runs.member
-        return b"" if member.heads is None else member.heads.signed(member.identity, codec.digest(plan))
 
     def _describe(self, request: messages.GetDescription) -> messages.Described:
         terms = self._gate.terms
@@ -410,49 +406,3 @@ class Guard:
             return None
         losses = [entry.loss for entry in ledger.entries() if entry.sequence > sequence and entry.loss is not None]
         return total(losses).epsilon(ledger.budget.delta) if losses else None
-
-
-class RequestHandler(Protocol):
-    """Anything that answers one request with one reply: a guard, or a guard that limits how many requests it takes."""
-
-    def handle(self, data: bytes) -> bytes:
-        """Answer one request."""
-        ...
-
-
-def serve(guard: RequestHandler, path: str | Path, *, ready: Callable[[], None] | None = None) -> None:
-    """Answer frames on a Unix socket that only this user can open, one connection at a time, until the process ends.
-
-    Parameters
-    ----------
-    guard
-        The party.
-    path
-        Where the socket is made; a stale socket from an earlier run is replaced.
-    ready
-        Called once the socket accepts connections.
-    """
-    path = Path(path)
-    path.unlink(missing_ok=True)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        mask = os.umask(0o177)  # the socket is 0600 from the moment it exists
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(mask)
-        listener.listen()
-        if ready is not None:
-            ready()
-        while True:
-            connection, _ = listener.accept()
-            with connection, connection.makefile("rwb") as stream:
-                _converse(guard, cast("BinaryIO", stream))
-
-
-def _converse(guard: RequestHandler, stream: BinaryIO) -> None:
-    """Answer frames until the peer hangs up. A malformed frame ends the connection, not the guard."""
-    try:
-        while (data := read_frame(stream)) is not None:
-            write_frame(stream, guard.handle(data))
-    except (ProtocolError, OSError):
-        return

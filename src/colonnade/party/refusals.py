@@ -83,7 +83,7 @@ def refusal(error: Exception, spent: float | None) -> Refused:
         What the request cost this party's ledger all the same.
     """
     known = error if isinstance(error, ColonnadeError) else ProtocolError("The party failed while answering.")
-    return Refused(code=known.code, message=known.message, remedy=known.remedy, spent=spent)
+    return Refused.of(known, spent)
 
 
 def show(error: BaseException) -> None:

@@ -132,7 +132,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def share(self, parts: int) -> "Price":
         """Split evenly into independent parts whose losses add up to at most this price."""
         if self.nano < parts:
-            raise BadInput("epsilon is too small to be shared between the parties.", remedy="Raise epsilon.")
+            raise BadInput(f"epsilon is too small to be divided by {parts}.", remedy="Raise epsilon.")
         return Price(self.nano // parts, self.delta / parts)
 
 

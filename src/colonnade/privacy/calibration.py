@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from colonnade.errors import BadInput
-from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price, Unit, conversion_nano, valid_unit
+from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Loss, Price, Unit, conversion_nano, valid_unit
 
 __all__ = [
     "between_whole_orders",
@@ -48,6 +48,8 @@ __all__ = [
     "laplace_scale",
     "largest_step_rho",
     "ledger_rho",
+    "price_of_loss",
+    "price_of_rho",
     "round_up",
     "sampled_loss",
     "sampled_part_loss",
@@ -58,14 +60,26 @@ __all__ = [
 
 
 _SIGNIFICANT_BITS = 32
+LARGEST_SINH = 300.0
+"""Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""
 
 
 @lru_cache(maxsize=1024)
-def ledger_rho(price: Price) -> Fraction:
+def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Fraction:
     """Return the largest ρ, exactly, whose zCDP curve on the ledger's grid fits the price.
 
     At order α the curve's integer is ⌈ρα·10⁹⌉ and the price admits it if it is at most ``nano - t_α``, ``t_α`` the
-    conversion's integer. So the answer is the greatest of ``(nano - t_α)/(α·10⁹)``, no search needed.
+    conversion's integer. So the answer is the greatest of ``(nano - t_α)/(α·10⁹)``, no search needed. Of several equal
+    releases, beside another loss ``b_α``, each has ``⌊(nano - t_α - b_α)/parts⌋``.
+
+    Parameters
+    ----------
+    price
+        What all of it together may cost. δ is positive.
+    parts
+        How many independent releases of this ρ are made.
+    besides
+        A loss that is to fit the same price.
 
     Examples
     --------
@@ -74,16 +88,68 @@ def ledger_rho(price: Price) -> Fraction:
     """
     if price.delta == 0:
         raise BadInput("Gaussian noise needs a positive delta.", remedy="For example delta=1e-6, below 1/people.")
-    room = (
-        (price.nano - term) / (order * NANO) for order, term in zip(ORDERS, conversion_nano(price.delta), strict=True)
-    )
-    rho = max(room)
-    if rho <= 0:
+    rho = _room(price, parts, besides)
+    if rho <= 0 and parts == 1 and besides == NOTHING:
         raise BadInput(
             "epsilon is too small for this delta: no order of the ledger's grid admits any Gaussian release.",
             remedy="Raise epsilon or delta, or use a pure method (delta=0).",
         )
+    if rho <= 0:
+        raise BadInput(
+            "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
+            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
+        )
     return rho
+
+
+def _room(price: Price, parts: int, besides: Loss) -> Fraction:
+    """Return `ledger_rho` where it is positive; not more than 0 where nothing fits."""
+    terms = zip(ORDERS, conversion_nano(price.delta), besides.renyi, strict=True)
+    return max(((price.nano - term - other) // parts) / (order * NANO) for order, term, other in terms)
+
+
+def price_of_rho(rho: Fraction, delta: float) -> Price:
+    """Return the largest price whose ρ is at most the given one.
+
+    It is at the given δ if there is one. A large δ alone pays for a small ρ: its ε would be 0, which is no price. The same ρ
+    has a positive ε at a smaller δ, and the price is stated there.
+
+    Examples
+    --------
+    >>> price_of_rho(Fraction(1, 50), 1e-6)
+    Price(nano=899938505, delta=1e-06)
+    >>> price_of_rho(Fraction(1, 10**6), 1e-3).delta < 1e-3
+    True
+    """
+    if rho * ORDERS[-1] * NANO < 1:
+        raise BadInput(
+            "A part of this price is below the ledger's smallest unit.",
+            remedy="Raise epsilon, or divide it between fewer parts.",
+        )
+    while True:
+        nano = _nano_of_rho(rho, delta)
+        if nano > 0:
+            return Price(nano, delta)
+        delta /= 10
+
+
+def price_of_loss(loss: Loss, delta: float) -> Price:
+    """Return the smallest price that a loss fits: at the given δ, or at a smaller one if δ alone pays for it."""
+    while True:
+        nano = loss.nano_epsilon(delta)
+        assert nano is not None  # δ is positive
+        if nano > 0:
+            return Price(nano, delta)
+        delta /= 10
+
+
+def _nano_of_rho(rho: Fraction, delta: float) -> int:
+    """Return the largest ε in nano-units that admits at most ρ, and not nothing, at this δ; 0 if there is none."""
+    nano = Loss.of_zcdp(rho).nano_epsilon(delta)
+    assert nano is not None  # δ is positive
+    while nano > 0 and _room(Price(nano, delta), 1, NOTHING) > rho:
+        nano -= 1
+    return nano if nano > 0 and _room(Price(nano, delta), 1, NOTHING) > 0 else 0
 
 
 def gaussian_party_price(price: Price, parties: int, unit: Unit) -> Price:
@@ -99,17 +165,7 @@ def gaussian_party_price(price: Price, parties: int, unit: Unit) -> Price:
     """
     if valid_unit(unit) == "party" or parties == 1:
         return price
-    share = ledger_rho(price) / parties
-    nano = Loss.of_zcdp(share).nano_epsilon(price.delta)
-    assert nano is not None  # δ is positive, or ledger_rho had refused
-    while not _fits(ledger_rho(Price(nano, price.delta)), share, parties, price):
-        nano -= 1
-    return Price(nano, price.delta)
-
-
-def _fits(rho: Fraction, share: Fraction, parties: int, price: Price) -> bool:
-    """Whether so many releases of ρ, each rounded up as ledgers do, stay within the price together."""
-    return rho <= share and (Loss.of_zcdp(rho) * parties).fits(price.nano, price.delta)
+    return price_of_rho(ledger_rho(price, parties), price.delta)
 
 
 def laplace_scale(price: Price, l1_sensitivity: int | Fraction) -> Fraction:
@@ -143,7 +199,8 @@ def discrete_laplace_variance(scale: float | Fraction) -> float:
     7.835396178
     """
     _positive(float(scale), "scale")
-    return 0.5 / math.sinh(0.5 / float(scale)) ** 2
+    half = 0.5 / float(scale)
+    return 0.5 / math.sinh(half) ** 2 if half < LARGEST_SINH else 2 * math.exp(-2 * half)
 
 
 def round_up(value: Fraction) -> Fraction:

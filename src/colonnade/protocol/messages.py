@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import ProtocolError
+from colonnade.errors import Busy, ColonnadeError, ProtocolError, error_for
 from colonnade.plan import About, Plan, Step
 from colonnade.schema import Column
 
@@ -128,10 +128,14 @@ class GetAccount(Message, frozen=True, tag="get-account"):
 
 
 class Propose(Message, frozen=True, tag="propose"):
-    """Would you answer every step of this plan? Costs nothing. ``about`` is what is said about the study."""
+    """Would you answer every step of this plan? Costs nothing. ``about`` is what is said about the study.
+
+    ``nonce`` is the coordinator's, fresh; the answer says where the party's ledger stands, signed over it.
+    """
 
     plan: Plan
     about: About | None = None
+    nonce: bytes = b""
 
 
 class Ask(Message, frozen=True, tag="ask"):
@@ -146,8 +150,8 @@ class Ask(Message, frozen=True, tag="ask"):
 class Post(Message, frozen=True, tag="post"):
     """Take your next turn in a conversation.
 
-    ``letters`` are to you, by sender; in turn 1, everyone's hello. ``inputs`` are public, and the coordinator's. ``about`` comes
-    with the first turn.
+    ``letters`` are to you, by sender; in turn 0, everyone's nonce, and in turn 1, everyone's hello. ``inputs`` are public, and
+    the coordinator's. ``about`` comes with the first turn.
     """
 
     plan: Plan
@@ -224,7 +228,8 @@ class Agreed(Message, frozen=True, tag="agreed"):
     """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for.
 
     ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name.
-    ``head`` says where its ledger stands, signed (`colonnade.conversations.conversation`); empty in a simulation.
+    ``head`` says where its ledger stands, signed over the coordinator's nonce, and ``nonce`` is its own, over which its peers say
+    the same to it (`colonnade.conversations.conversation`). Both are empty in a simulation.
     """
 
     plan_hash: bytes
@@ -232,6 +237,7 @@ class Agreed(Message, frozen=True, tag="agreed"):
     unpaid: tuple[str, ...]
     disclosed: tuple[str, ...] = ()
     head: bytes = b""
+    nonce: bytes = b""
 
 
 class Released(Message, frozen=True, tag="released"):
@@ -290,12 +296,29 @@ class Opened(Message, frozen=True, tag="opened"):
 
 
 class Refused(Message, frozen=True, tag="refused"):
-    """Public metadata: no, why, and what it cost this party all the same (ε, usually ``None``)."""
+    """Public metadata: no, why, and what it cost this party all the same (ε, usually ``None``).
+
+    ``retry_in`` is for a member that is busy: after so many seconds it may have room.
+    """
 
     code: str
     message: str
     remedy: str
     spent: float | None = None
+    retry_in: float | None = None
+
+    @classmethod
+    def of(cls, error: ColonnadeError, spent: float | None = None) -> "Refused":
+        """Return what an error says of itself."""
+        retry_in = error.retry_in if isinstance(error, Busy) else None
+        return cls(code=error.code, message=error.message, remedy=error.remedy, spent=spent, retry_in=retry_in)
+
+    def error(self, party: str) -> ColonnadeError:
+        """Return the error that a party answered with."""
+        kind, message = error_for(self.code), f"Party {party!r}: {self.message}"
+        if issubclass(kind, Busy):
+            return kind(message, remedy=self.remedy, retry_in=1.0 if self.retry_in is None else self.retry_in)
+        return kind(message, remedy=self.remedy)
 
 
 Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Settled | Placed | Posted | Opened | Refused

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.answers import Preview
-from colonnade.estimators.methods.method import ExpectedError
 from colonnade.report.markup import Html, figure, join, table, tag
 from colonnade.result import PrivacyStatement
 
@@ -421,10 +421,7 @@ def preview_html(shown: Preview) -> Html:
     """Return a preview as HTML: charges, who may pool what they see, expected errors, errors at other ε, and warnings."""
     charges = [(party, row["charge"], row["remaining"]) for party, row in shown.table().iterrows()]
     expected = [("may pool what they see", shown.statement.pooling), *shown.expected.items()]
-    expected += [
-        (f"expected error of {error.quantity}", f"{figure(error.value)} {error.unit}, {_span(error)}")
-        for error in shown.errors
-    ]
+    expected += [(f"expected error of {error.quantity}", _span(error)) for error in shown.errors]
     if shown.traffic is not None:
         expected.append(("traffic", f"{shown.traffic.rounds} rounds, about {shown.traffic.bytes:,} bytes"))
     parts = [
@@ -441,5 +438,9 @@ def preview_html(shown: Preview) -> Html:
 
 
 def _span(error: ExpectedError) -> str:
+    if error.value is None or error.interval is None:
+        return f"unknown, because {error.unknown}"
     low, high = error.interval
-    return f"between {figure(low)} and {figure(high)}" if high > low else "whatever the data"
+    span = f"between {figure(low)} and {figure(high)}" if high > low else "whatever the data"
+    assuming = f"; assuming {error.assumes}" if error.depends else ""
+    return f"{figure(error.value)} {error.unit}, {span}{assuming}"

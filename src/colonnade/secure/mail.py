@@ -35,9 +35,9 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
-from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame, require_seed
+from colonnade.secure.keys import LARGEST_NUMBER, Field, Identity, PublicIdentity, Secret, digest, frame, require_seed
 
-__all__ = ["LARGEST_LETTER", "OVERHEAD", "Handshake", "Hello", "Payload", "RunTerms", "Session"]
+__all__ = ["LARGEST_LETTER", "NONCE_BYTES", "OVERHEAD", "Handshake", "Hello", "Payload", "RunTerms", "Session"]
 
 
 Payload = bytes | bytearray | memoryview | np.ndarray
@@ -232,6 +232,7 @@ _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 _LARGEST_NAME = 255
 _LARGEST_HEAD = 1024
+NONCE_BYTES = 16
 
 
 class RunTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -276,7 +277,8 @@ def _is_name(party: str) -> bool:
 class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One party's signed ephemeral key for one run. Public; travels through the coordinator.
 
-    ``head`` says where the party's ledger stands, under the same signature; empty where there is none to speak of.
+    ``head`` says where the party's ledger stands, under the same signature; empty where there is none to speak of. ``nonces``
+    are its peers', by name: the head was read after they were issued.
     """
 
     terms: RunTerms
@@ -284,6 +286,7 @@ class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ephemeral: bytes
     signature: bytes
     head: bytes = b""
+    nonces: dict[str, bytes] = {}
 
     def __post_init__(self) -> None:
         if self.party not in self.terms.parties:
@@ -292,14 +295,20 @@ class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput("A hello holds a key of 32 bytes and a signature of 64.")
         if len(self.head) > _LARGEST_HEAD:
             raise BadInput("A hello says where a ledger stands in a few words.")
+        if not set(self.nonces) <= set(self.terms.parties) or any(
+            len(nonce) != NONCE_BYTES for nonce in self.nonces.values()
+        ):
+            raise BadInput("A hello answers nonces of parties of its own run.")
 
     def signed(self) -> bytes:
         """Return the bytes that the signature is over."""
-        return _signed(self.terms, self.party, self.ephemeral, self.head)
+        return _signed(self.terms, self.party, self.ephemeral, self.head, self.nonces)
 
 
-def _signed(terms: RunTerms, party: str, ephemeral: bytes, head: bytes = b"") -> bytes:
-    more = (head,) if head else ()
+def _signed(
+    terms: RunTerms, party: str, ephemeral: bytes, head: bytes = b"", nonces: Mapping[str, bytes] | None = None
+) -> bytes:
+    more: tuple[Field, ...] = (head, tuple(sorted((nonces or {}).items()))) if head or nonces else ()
     return frame("colonnade hello v1", terms.federation, terms.run, party, terms.parties, terms.plan, ephemeral, *more)
 
 
@@ -318,9 +327,20 @@ class Handshake:
         32 secret random bytes, kept durably until the run ends if the party is to survive a restart.
     head
         Where this party's ledger stands, for its peers to remember.
+    nonces
+        Its peers' nonces, issued before the head was read.
     """
 
-    def __init__(self, identity: Identity, party: str, terms: RunTerms, seed: bytes, *, head: bytes = b"") -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        party: str,
+        terms: RunTerms,
+        seed: bytes,
+        *,
+        head: bytes = b"",
+        nonces: Mapping[str, bytes] | None = None,
+    ) -> None:
         if party not in terms.parties:
             raise BadInput("A party takes part only in a run that names it.")
         context = _signed(terms, party, b"")
@@ -328,12 +348,12 @@ class Handshake:
         self._private = X25519PrivateKey.from_private_bytes(derived.expose())
         self.party = party
         self.terms = terms
-        self.hello = self._signed_hello(identity, head)
+        self.hello = self._signed_hello(identity, head, dict(nonces or {}))
 
-    def _signed_hello(self, identity: Identity, head: bytes) -> Hello:
+    def _signed_hello(self, identity: Identity, head: bytes, nonces: dict[str, bytes]) -> Hello:
         ephemeral = self._private.public_key().public_bytes_raw()
-        signature = identity.sign(_signed(self.terms, self.party, ephemeral, head))
-        return Hello(self.terms, self.party, ephemeral, signature, head)
+        signature = identity.sign(_signed(self.terms, self.party, ephemeral, head, nonces))
+        return Hello(self.terms, self.party, ephemeral, signature, head, nonces)
 
     def agree(self, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]) -> Session:
         """Check every hello and return the session.

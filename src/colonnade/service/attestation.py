@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from colonnade.conversations.conversation import LedgerHeads
+from colonnade.conversations.memory import LedgerHeads
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.party.ledger.backup import Evidence, Restored, restore
 from colonnade.party.ledger.file import HeadMemory

@@ -161,12 +161,12 @@ def create_federation(
         raise BadInput(
             "Two cards have the same name.", remedy="Give one of the members another name, and make its card again."
         )
-    (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     for party in not_computing:
         if party not in members:
             raise BadInput(f"No card is that of {party!r}.", remedy=f"The cards are those of {', '.join(members)}.")
         members[party] = msgspec.structs.replace(members[party], computes=False)
-    third = _third_node(members, folder)
+    seed = SystemRandomness().bytes(32)
+    third = _third_node(members, seed)
     papers = agreement.FederationAgreement(
         name=name,
         coordinator=agreement.CoordinatorAddress(host=host, port=port),
@@ -176,9 +176,14 @@ def create_federation(
         floor=agreement.Floor(min_people=min_people, max_epsilon=max_epsilon),
         alignment=None if people is None else people.alignment(),
     )
+    (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     if third is not None:
         papers = papers.signed_by(agreement.COORDINATOR, third)
     keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
+    if third is not None:
+        kit = folder / "kits" / agreement.COORDINATOR
+        kit.mkdir(mode=0o700, exist_ok=True)
+        write_new(kit / "identity.key", f"{seed.hex()}\n".encode())
     authority = _authority(folder / "authority")
     authority.prolong(days=days)
     made = _certify(authority, papers, keys, folder / "kits", coordinator_request, days)
@@ -295,14 +300,10 @@ def _public(signatory: agreement.Signatory) -> PublicIdentity:
     return PublicIdentity(bytes.fromhex(signatory.identity))
 
 
-def _third_node(members: dict[str, agreement.Signatory], folder: Path) -> Identity | None:
+def _third_node(members: dict[str, agreement.Signatory], seed: bytes) -> Identity | None:
     """Make the coordinator the third node where there are two members; return its identity."""
     if len(members) != FEWEST_NODES - 1:
         return None
-    seed = SystemRandomness().bytes(32)
-    kit = folder / "kits" / agreement.COORDINATOR
-    kit.mkdir(mode=0o700, exist_ok=True)
-    write_new(kit / "identity.key", f"{seed.hex()}\n".encode())
     identity = Identity.from_seed(seed)
     members[agreement.COORDINATOR] = agreement.Signatory(role="compute", identity=identity.public.hex())
     return identity

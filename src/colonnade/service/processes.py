@@ -109,7 +109,7 @@ def run_guard(
     report: Callable[[ColonnadeError], None] = lambda _: None,
 ) -> None:
     """Run as the guard: data, policy, ledger and keys, and no network."""
-    from colonnade.party.guard import serve
+    from colonnade.party.serving import serve
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     _refuse_the_network()
@@ -281,7 +281,7 @@ class Supervisor:
 
 
 class MonitoredEndpoint:
-    """An endpoint whose requests are counted, and which ends between two of them.
+    """An endpoint whose requests are counted, and which ends when none is under way.
 
     Parameters
     ----------
@@ -300,7 +300,9 @@ class MonitoredEndpoint:
         self._log = log
         self._status = status
         self._report = report
-        self._busy = False
+        self._lock = threading.RLock()  # a signal may come while this very thread holds it
+        self._under_way = 0
+        self._is_refused = False
         self._ending = False
         self._answered = 0
         self._refused = 0
@@ -314,47 +316,69 @@ class MonitoredEndpoint:
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request, and note what kind it was and whether it was refused."""
-        self._busy = True
-        self._last = _kind(data)
-        self._write()
-        reply = self._endpoint.handle(data)
-        failure: RowsFailed | None = getattr(self._endpoint, "failure", None)
-        if failure is not None:
-            self._stop_the_member(failure)
-        self._answered += 1
-        self._note(reply)
-        self._busy = False
-        if self._ending:
-            threading.Timer(0.5, os._exit, (0,)).start()  # once the reply is out
+        kind = _kind(data)
+        self._begin(kind)
+        try:
+            reply = self._endpoint.handle(data)
+            failure: RowsFailed | None = getattr(self._endpoint, "failure", None)
+            if failure is not None:
+                self._stop_the_member(failure)
+            self._note(kind, reply)
+        finally:
+            self._leave()
         return reply
 
     def end(self, *_: int | FrameType | None) -> None:
-        """End now, or once the answer under way is out: what was paid for is not thrown away."""
-        self._ending = True
-        if not self._busy:
-            self._log.event("stopped", pid=os.getpid())
-            os._exit(0)
+        """End now, or once the answers under way are out: what was paid for is not thrown away."""
+        with self._lock:
+            self._ending = True
+            if self._is_refused:
+                os._exit(REFUSED)
+            if not self._under_way:
+                self._exit()
 
     def _stop_the_member(self, failure: "RowsFailed") -> NoReturn:
         """Say why to the owner and nothing to anybody else; have the supervisor stop the member, and end with it."""
-        error = failure.for_the_owner()
-        self._report(error)
-        self._log.event("refused-to-run", code=failure.code, reason=failure.place, pid=os.getpid())
-        write_status(self._status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(REFUSED))
-        os.kill(os.getppid(), signal.SIGTERM)
-        while True:
-            signal.pause()
+        with self._lock:
+            if not self._is_refused:
+                self._is_refused = True
+                error = failure.for_the_owner()
+                self._report(error)
+                self._log.event("refused-to-run", code=failure.code, reason=failure.place, pid=os.getpid())
+                write_status(self._status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
+                os.kill(os.getppid(), signal.SIGTERM)
+        while True:  # no answer leaves; the supervisor's signal ends this process
+            time.sleep(1.0)
 
-    def _note(self, reply: bytes) -> None:
+    def _begin(self, kind: dict[str, str | int]) -> None:
+        with self._lock:
+            if self._ending:
+                raise ConnectionAbortedError  # the client asks again, whoever answers by then
+            self._under_way += 1
+            self._last = kind
+            self._write()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._under_way -= 1
+            if self._ending and not self._under_way:
+                threading.Timer(0.5, self._exit).start()  # once the reply is out
+
+    def _exit(self) -> None:
+        self._log.event("stopped", pid=os.getpid())
+        os._exit(0)
+
+    def _note(self, kind: dict[str, str | int], reply: bytes) -> None:
         decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
         refused = decoded.code if isinstance(decoded, messages.Refused) else None
-        self._counts.note(self._last, refused)
-        if refused is not None:
-            self._refused += 1
-            self._log.event("refused", code=refused, **self._last)
-        elif self._last["request"] not in QUIET:
-            self._log.event("answered", bytes=len(reply), **self._last)
+        with self._lock:
+            self._answered += 1
+            self._counts.note(kind, refused)
+            if refused is not None:
+                self._refused += 1
+                self._log.event("refused", code=refused, **kind)
+            elif kind["request"] not in QUIET:
+                self._log.event("answered", bytes=len(reply), **kind)
 
     def _write(self) -> None:
         write_status(

@@ -26,7 +26,7 @@ IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
 AT_ONCE = 64
-KEPT = 4
+KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
 _PREFIX = 8
@@ -56,12 +56,12 @@ class Passage:
         self._block = bytearray()
         self.touched = clock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setblocking(False)  # also while connecting: a guard that takes nobody is away
         try:
             self._socket.connect(str(path))
         except OSError:
             self._socket.close()
             raise
-        self._socket.setblocking(False)
 
     def call(self, call: BlockCall) -> BlockAnswer:
         """Take a block, or give one."""
@@ -140,7 +140,7 @@ class Passage:
                 raise OSError
         whole = self._full() or self._read(self._size(), deadline)
         if self.through:
-            self._socket.close()  # the guard talks to one at a time
+            self._socket.close()  # a guard has so many connections and no more
         return whole
 
     def _read(self, count: int, deadline: float) -> bool:
@@ -286,7 +286,7 @@ class SiteRelay:
         self._report(error)
 
     def tick(self) -> None:
-        """Look after the certificate, and drop messages that nobody has asked about: a guard talks to one at a time."""
+        """Look after the certificate, and drop messages that nobody asks about: a guard has so many connections and no more."""
         self._look_at_kit()
         now = time.monotonic()
         with self._lock:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.conversations.conversation import LedgerHead, LedgerHeads, Member
+from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import LedgerHead, LedgerHeads, Openings
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -234,7 +235,14 @@ def serve_party(
     )
     gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
-    member = Member(terms.name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
+    member = Member(
+        terms.name,
+        identity,
+        papers.pinned(),
+        heads,
+        SharingFloor.of_papers(papers),
+        Openings(folder / "openings.sqlite"),
+    )
     guard = Guard(gate, member, RowOrders(gate, opened.order, folder / "alignments", opened.ids))
     return ServedParty(guard, ledger, opened.version, lambda: open_current(ledger, terms, snapshots))
 
@@ -246,7 +254,9 @@ def serve_node(
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
     fresh = (randomness or SystemRandomness()).bytes
-    member = Member(name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers))
+    member = Member(
+        name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers), Openings(folder / "openings.sqlite")
+    )
     return ComputeNode(member, papers.identity, fresh)
 
 

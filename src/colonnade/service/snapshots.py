@@ -108,12 +108,17 @@ class Snapshots:
             sync_folder(self._folder.parent)
         lock = os.open(self._folder, os.O_RDONLY)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(lock)
             yield
-        except BlockingIOError:
-            raise BadInput("Another load into this folder is under way.", remedy="Wait until it has ended.") from None
         finally:
             os.close(lock)
+
+
+def _take(lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BadInput("Another load into this folder is under way.", remedy="Wait until it has ended.") from None
 
 
 def _copied(files: Sequence[Path], folder: Path) -> dict[str, str]:

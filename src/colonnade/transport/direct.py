@@ -49,7 +49,7 @@ class Transport(Protocol):
 
 
 class Direct:
-    """Hand each request to its endpoint, all of a round at the same time.
+    """Hand each request to its endpoint, all of a round at the same time; several rounds wait in line at each endpoint.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Direct:
                 remedy="Pass the parties by name: {'bank': cn.Party(...), ...}.",
             )
         self._endpoints = dict(endpoints)
-        self._pool = ThreadPoolExecutor(max_workers=len(self._endpoints), thread_name_prefix="colonnade")
+        self._threads = {name: ThreadPoolExecutor(1, thread_name_prefix="colonnade") for name in self._endpoints}
 
     def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Deliver one round."""
@@ -74,7 +74,9 @@ class Direct:
                 "A request is addressed to a party that is not in the federation.",
                 remedy="Use a plan that this federation made.",
             )
-        futures = {name: self._pool.submit(self._endpoints[name].handle, data) for name, data in requests.items()}
+        futures = {
+            name: self._threads[name].submit(self._endpoints[name].handle, data) for name, data in requests.items()
+        }
         return {name: future.result() for name, future in futures.items()}
 
     def endpoint(self, name: str) -> Endpoint | None:
@@ -83,7 +85,8 @@ class Direct:
 
     def close(self) -> None:
         """Close every endpoint that can be closed."""
-        self._pool.shutdown()
+        for thread in self._threads.values():
+            thread.shutdown()
         for endpoint in self._endpoints.values():
             close = getattr(endpoint, "close", None)
             if close is not None:
@@ -96,7 +99,7 @@ class UnixEndpoint:
     Parameters
     ----------
     path
-        The socket that `colonnade.party.guard.serve` listens on.
+        The socket that `colonnade.party.serving.serve` listens on.
     timeout
         Seconds to wait for an answer before giving up; asking again is safe.
     """

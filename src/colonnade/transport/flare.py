@@ -30,6 +30,7 @@ ATTEMPTS = 5
 """How often a guard may die over one message, having been reached, before it is given up."""
 
 AT_ONCE = 16
+"""Messages on their way to one party; its relay takes more."""
 KIT_SECONDS = 1.0
 """Seconds between two looks at the coordinator's own certificate."""
 
@@ -115,7 +116,7 @@ class FlareTransport:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(len(self.parties) * AT_ONCE, thread_name_prefix="colonnade")
+        self._pools = {party: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="colonnade") for party in self.parties}
         self._kit = Kit(Path(kit), "server", calendar)
         self._line = Line(
             COORDINATOR_CELL,
@@ -140,7 +141,7 @@ class FlareTransport:
             )
         if any(len(data) > LARGEST_FRAME for data in requests.values()):
             raise BadInput("A message is too large to send.", remedy="Use fewer columns, or split the study.")
-        futures = {party: self._pool.submit(self._deliver, party, data) for party, data in requests.items()}
+        futures = {party: self._pools[party].submit(self._deliver, party, data) for party, data in requests.items()}
         outcomes = {party: future.exception() for party, future in futures.items()}  # all of them, then the first fault
         for error in outcomes.values():
             if error is not None:
@@ -154,7 +155,8 @@ class FlareTransport:
     def close(self) -> None:
         """Hang up."""
         self._ended.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
         self._line.close()
         self._changed(())
 

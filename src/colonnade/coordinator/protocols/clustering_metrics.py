@@ -138,7 +138,7 @@ class ClusteringEvaluation:
             label=guess,
             kept=(first, second),
             price=scoring.histogram_price(
-                Price(self.price.nano - self._squares_nano, self.price.delta), len(self.pairs)
+                Price(self.price.nano - self._squares_price.nano, self.price.delta), len(self.pairs)
             ),
             draw=self.draw,
             largest_bins=BINS,
@@ -205,8 +205,8 @@ class ClusteringEvaluation:
         return (scoring.Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
 
     @property
-    def _squares_nano(self) -> int:
-        return self.price.nano // SQUARES
+    def _squares_price(self) -> Price:
+        return Price(self.price.nano, 0.0).share(SQUARES)
 
     @property
     def _parts(self) -> list[scoring.PartyScores]:
@@ -222,7 +222,7 @@ class ClusteringEvaluation:
                 "largest": self._largest(part),
                 "height": HEIGHT,
             },
-            price=party_price(Price(self._squares_nano, 0.0), len(self._parts), self.unit),
+            price=party_price(self._squares_price, len(self._parts), self.unit),
         )
 
     def _largest(self, part: scoring.PartyScores) -> float:
@@ -243,7 +243,7 @@ class ClusteringEvaluation:
             if value.shape != (1,) or value.dtype != np.int64:
                 raise ProtocolError(f"Party {part.party!r} released a sum of another shape.")
             step = self._largest(part) / HEIGHT / people
-            price = party_price(Price(self._squares_nano, 0.0), len(self._parts), self.unit)
+            price = party_price(self._squares_price, len(self._parts), self.unit)
             total += float(value[0]) * step
             variance += discrete_laplace_variance(laplace_scale(price, HEIGHT)) * step**2
         return total, variance

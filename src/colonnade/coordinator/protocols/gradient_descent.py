@@ -282,7 +282,13 @@ class GradientDescent:
         roots = {name: math.sqrt(len(columns_at(name, self.columns))) for name in self.parties}
         bound = 2.0 + len(self.parties) if self.schedule.score_bound is None else float(self.schedule.score_bound)
         own = bound * roots[party] / sum(roots.values()) + (2.0 if party == self._holder else 0.0)
-        return max(1, math.floor(own * self.scale**2))
+        steps = math.floor(own * self.scale**2)
+        if steps < 1:
+            raise BadInput(
+                f"score_bound leaves party {party!r} less than one step of the fixed point: every score would be 0.",
+                remedy="Raise score_bound, or scale=.",
+            )
+        return steps
 
 
 def _place(terms: GradientTerms, replies: Mapping[str, Reply]) -> tuple[int, Array | None]:

@@ -5,6 +5,7 @@ Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives;
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature, coded_widths, columns_at, features_of, parties_of
-from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, is_positive
+from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, is_positive, row_bound
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
@@ -205,7 +206,8 @@ class SketchedMoments:
             return self.rows
         coded = self.features[1:]
         energy = self.people * float(np.sum(_plain_spread(coded)))
-        noise = sum(self._bound(feature.party) for feature in coded) / (2 * float(ledger_rho(self.price)))
+        widths = coded_widths(coded)
+        noise = sum(self._bound(party) * widths[party] for party in self.parties) / (2 * float(ledger_rho(self.price)))
         return best_sketch_size(energy, noise / self.scale**2, least=2 * len(coded))
 
     @property
@@ -294,9 +296,7 @@ class SketchedMoments:
         return coded_widths(self.features)[party]
 
     def _bound(self, party: str) -> int:
-        natural = self.scale**2 * len(columns_at(party, self.columns))
-        norm = (self.row_norms or {}).get(party)
-        return natural if norm is None else max(1, min(natural, int(self.scale**2 * norm**2)))
+        return row_bound(self.row_norms, party, len(columns_at(party, self.columns)), self.scale)
 
     def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
         sketch = release.array("value")
@@ -307,8 +307,8 @@ class SketchedMoments:
 
 def _plain_spread(features: tuple[Feature, ...]) -> Array:
     """The variance of each coded column if numbers are spread evenly and levels equally frequent."""
-    columns = [feature.column for feature in features]
-    levels = np.array([columns.count(column) for column in columns], dtype=np.float64)
+    counted = Counter(feature.column for feature in features)
+    levels = np.array([counted[feature.column] for feature in features], dtype=np.float64)
     return np.array([1 / 3 if f.kind == "numeric" else (1 - 1 / k) / k for f, k in zip(features, levels, strict=True)])
 
 

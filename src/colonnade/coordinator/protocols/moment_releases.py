@@ -36,7 +36,7 @@ from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import products
 from colonnade.steps.joint import Joint
 
-__all__ = ["LARGEST_SCALE", "FunctionalRelease", "GramRelease", "UnionRelease", "is_positive"]
+__all__ = ["LARGEST_SCALE", "FunctionalRelease", "GramRelease", "UnionRelease", "is_positive", "row_bound"]
 
 
 DEFAULT_SCALE = {"gaussian": 4096, "skellam": 64}
@@ -162,17 +162,26 @@ class GramRelease:
             parameters={
                 "scale": self.gamma,
                 "signed": tuple(name for name in own if name in asked),  # in one order: equal studies have equal plans
-                "row_bound": self._row_bound(party, len(own)),
+                "row_bound": row_bound(self.row_norms, party, len(own), self.gamma),
                 "width": coding.coded_widths(self.features)[party],
                 "noise": self.noise,
             },
             price=self.price,
         )
 
-    def _row_bound(self, party: str, columns: int) -> int:
-        natural = self.gamma**2 * columns
-        norm = (self.row_norms or {}).get(party)
-        return natural if norm is None else max(1, min(natural, int(self.gamma**2 * norm**2)))
+
+def row_bound(norms: Mapping[str, float] | None, party: str, columns: int, scale: int) -> int:
+    """Return the largest squared length of a party's coded rows, in steps of the fixed point: of all rows, or as clipped."""
+    natural = scale**2 * columns
+    norm = (norms or {}).get(party)
+    bound = natural if norm is None else min(natural, int(scale**2 * norm**2))
+    if bound < 1:
+        raise BadInput(
+            f"The length in row_norms for party {party!r} is below 1/{scale:,}, one step of the fixed point: "
+            "every row would be cut to nothing.",
+            remedy="Use a larger length, or a larger scale=.",
+        )
+    return bound
 
 
 def is_positive(value: object) -> bool:
@@ -319,8 +328,9 @@ class FunctionalRelease:
     @property
     def ordered(self) -> dict[str, Column]:
         """The columns party by party, the target last of its party's."""
+        parties = self.parties
         names = sorted(
-            self.columns, key=lambda name: (self.parties.index(coding.ColumnName.of(name).party), name == self.target)
+            self.columns, key=lambda name: (parties.index(coding.ColumnName.of(name).party), name == self.target)
         )
         return {name: self.columns[name] for name in names}
 

@@ -108,20 +108,14 @@ class _OneColumnEach:
     def _parameters(self) -> dict[str, Parameter]:
         return {"change": self.change}
 
-    def typical(self) -> tuple[float, float]:
+    def typical(self, mean: float) -> tuple[float, float]:
         """Return moment and standard error for people whose sums are mostly small and seldom large, as counts are.
 
-        Sums lie above the lowest by an exponential law whose mean is a tenth of the range.
+        Sums lie above the lowest by an exponential law with this mean, in parts of the range.
         """
         middles = (np.arange(GRID) + 0.5) / GRID
-        above = np.minimum(-np.log1p(-middles) / 10, 1.0)
+        above = np.minimum(-np.log1p(-middles) * mean, 1.0)
         return self.for_sums(self.lowest + above * (self.highest - self.lowest))
-
-    def least_and_largest(self) -> tuple[float, float]:
-        """Return the standard error if all sums were as small as can be, and if they were spread evenly between the bounds."""
-        low, high = np.full(1, float(self.lowest)), np.linspace(self.lowest, self.highest, GRID)
-        errors = [self.for_sums(sums)[1] for sums in (low, high)] + [self.typical()[1]]
-        return min(errors), max(errors)
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
         """Return moment and standard error for people whose sums are these, each equally often."""

@@ -180,8 +180,13 @@ def open_jointly(plan: Plan, step: str) -> messages.Rounds:
     for reply in kept.values():
         if isinstance(reply, messages.Released):
             return _result(joint, {name: messages.unpack(array) for name, array in reply.values.items()})
-    if all(isinstance(kept[member], messages.Opened) for member in joint.members):
+    closed = [member for member in joint.members if not isinstance(kept[member], messages.Opened)]
+    if not closed:
         replies = kept  # opened before, and lost on the way to us
+    elif len(closed) < len(joint.members):
+        raise ReleaseLost(
+            f"{closed[0]!r} lost its part of this step when the others opened theirs. A step is opened once."
+        )
     else:
         replies = yield from _run(plan, step, joint)
     shares, own = shares_of(joint.nodes, replies, joint.entries), _own(joint, replies)

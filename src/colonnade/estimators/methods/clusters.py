@@ -3,7 +3,7 @@
 The paper is *Private vertical clustering* (Li, Wang, Li, 2023; docs/references.md#clustering).
 """
 
-from math import sqrt
+from math import hypot
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
 from colonnade.errors import BadInput
 from colonnade.estimation import clustering_budget
-from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
+from colonnade.estimation.expected_errors import ExpectedError
+from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 
@@ -33,8 +34,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-DEPENDENCE = 0.6
-"""The assumed distance of a cell from independence, as a share of an average cell."""
+DEPENDENCE = 0.5
+"""The assumed distance of a cell from what it would be if parties were independent, as a share of an average cell."""
+CELLS = "cells of one size, each half an average cell from independence; making weights possible removes up to half of the noise"
 
 
 class ClusterMethod(Method["ClusteringStudy"]):
@@ -125,7 +127,8 @@ class ClusterMethod(Method["ClusteringStudy"]):
             )
         error = self.cell_error(noise, cell) if paired else noise
         where = "grid_weights_ of a pair of parties" if paired else "grid_weights_ of a party"
-        return Expectation(words, tuple(warnings), (ExpectedError(where, error, "people", min(error, noise), noise),))
+        expected = ExpectedError(where, error, "people", error / 2, min(2 * error, noise), CELLS)
+        return Expectation(words, tuple(warnings), (expected,))
 
     def learn(self, study: "ClusteringStudy", federation: Federation, value: Clusters) -> dict[str, Any]:
         """Return the centres, and the grid that they were found on."""
@@ -172,12 +175,9 @@ class ResponseClusters(ClusterMethod):
     delta = "optional"
 
     def cell_error(self, noise: float, cell: float) -> float:
-        """Return the error that remains after shrinking towards independence.
-
-        Decoded weights are pulled towards those of independent parties, as a Bayesian would with a prior on how far a cell is
-        from independence. The prior's standard deviation is three fifths of an average cell.
-        """
-        return 1 / sqrt(1 / noise**2 + 1 / (DEPENDENCE * cell) ** 2)
+        """Return the error that remains after shrinking towards independence: below the noise, and below what was hidden."""
+        hidden = DEPENDENCE * cell
+        return noise * hidden / hypot(noise, hidden)
 
 
 class IndependentClusters(ClusterMethod):

@@ -3,6 +3,7 @@
 The paper is *Primitives* (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives).
 """
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from colonnade.coordinator.protocols.counting import (
 )
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
-from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
+from colonnade.estimation.expected_errors import ExpectedError, level_shares
+from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
@@ -37,6 +39,17 @@ __all__ = ["Independent", "LocalPowers", "Response", "SecureTables", "SketchedPo
 
 Array = NDArray[np.float64]
 Counts = PairCounts | ResponseCounts | IndependentCounts
+PATTERNS = (
+    "columns independent, levels by Zipf's law; the range is from equal frequencies to ones that fall with the square"
+)
+FITTED = (
+    "A fit to all pairs of parties, not a count. The expected error is that of the noise; where three columns depend on each "
+    "other in ways that pairs do not show, the fit is further off by an amount that is not known. method='response' is unbiased."
+)
+MULTIPLIED = (
+    "A product of histograms, not a count. The expected error is that of the noise; where parties' columns depend on each other, "
+    "the product is further off, often by far more than the noise. method='secure' counts."
+)
 
 
 class CountMethod(Method["PatternCount"]):
@@ -51,36 +64,35 @@ class CountMethod(Method["PatternCount"]):
 
     def note(self, algorithm: Counts) -> dict[str, str]:
         """Return further remarks for the preview, by name."""
-        raise NotImplementedError
+        return {}
+
+    def doubts(self, algorithm: Counts) -> tuple[str, ...]:
+        """Return what the expected error does not include, as warnings."""
+        return ()
 
     def variance(self, study: "PatternCount", algorithm: Any, federation: Federation, counts: Array) -> Array:
         """Return the variance of every cell's estimate for these counts."""
         return np.asarray(algorithm.variance(counts))
 
     def expect(self, study: "PatternCount", algorithm: Counts, federation: Federation) -> Expectation:
-        """Return the standard error of a count if all patterns were equally frequent."""
-        cells = algorithm.layout.cells
-        uniform = np.full([group.size for group in algorithm.layout.groups], federation.people / cells)
-        one = np.zeros_like(uniform)
-        one.flat[0] = federation.people
-        even, uneven = (
-            float(np.sqrt(self.variance(study, algorithm, federation, table).mean())) for table in (uniform, one)
+        """Return the standard error of a count: exactly, or for columns that are independent and have levels by Zipf's law."""
+        cells, sizes = algorithm.layout.cells, [group.size for group in algorithm.layout.groups]
+        tables = [
+            federation.people * reduce(np.multiply.outer, [level_shares(size, exponent) for size in sizes])
+            for exponent in (0.0, 1.0, 2.0)
+        ]
+        even, zipf, uneven = (
+            float(np.sqrt(self.variance(study, algorithm, federation, np.asarray(table)).mean())) for table in tables
         )
-        words = {
-            "standard error of a count": f"about {even:,.1f} people, if all {cells:,} patterns were equally frequent; "
-            f"95 % of counts are within {2 * even:,.1f}",
-            **self.note(algorithm),
-        }
-        warnings = []
-        if even > federation.people / cells:
+        error = ExpectedError.ranging("unbiased_", (even, zipf, uneven), "people", PATTERNS)
+        words = {"95 % of counts are within": f"{2 * zipf:,.3g} people", **self.note(algorithm)}
+        warnings = list(self.doubts(algorithm))
+        if zipf > federation.people / cells:
             warnings.append(
                 "The noise of a count exceeds the average count: ask for fewer levels, or a larger epsilon."
             )
         if cells > federation.people / 10:
             warnings.append(f"{cells:,} patterns for {federation.people:,} people: most counts are below ten.")
-        error = ExpectedError(
-            "unbiased_", even, "people", min(even, uneven), max(even, uneven), "patterns equally frequent"
-        )
         return Expectation(words, tuple(warnings), (error,))
 
     def learn(self, study: "PatternCount", federation: Federation, value: CountTable) -> dict[str, Any]:
@@ -120,11 +132,9 @@ class SecureTables(CountMethod):
         )
         return np.asarray(algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance))
 
-    def note(self, algorithm: Counts) -> dict[str, str]:
-        """Return a remark if the result is a fit and not a count."""
-        if len(algorithm.layout.groups) <= 2:
-            return {}
-        return {"what it is": "a fit to all pairs of parties, not a count; method='response' is unbiased"}
+    def doubts(self, algorithm: Counts) -> tuple[str, ...]:
+        """Return a warning if the result is a fit and not a count."""
+        return (FITTED,) if len(algorithm.layout.groups) > 2 else ()
 
     def receipt(self, study: "PatternCount", findings: Findings) -> str:
         """Return the receipt; it says if the result is a fit and not a count."""
@@ -164,6 +174,11 @@ class Response(CountMethod):
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> ResponseCounts:
         """Return an algorithm with one report per person and party."""
+        if self.sample * federation.people < 1:
+            raise BadInput(
+                f"A sample of {self.sample:g} of {federation.people:,} people is less than one person.",
+                remedy=f"Use sample={2 / federation.people:.1g} or more.",
+            )
         table = table_layout(federation, study.columns)
         share = _share(study, price, len(table.groups))
         return ResponseCounts(table, share, federation.people, float(self.sample), repeat)
@@ -187,9 +202,9 @@ class Independent(CountMethod):
         table = table_layout(federation, study.columns)
         return IndependentCounts(table, _share(study, price, len(table.groups)), federation.people)
 
-    def note(self, algorithm: Counts) -> dict[str, str]:
-        """Return what the error does not include."""
-        return {"not covered": "the error of assuming that the parties' columns are independent"}
+    def doubts(self, algorithm: Counts) -> tuple[str, ...]:
+        """Return a warning that the error of assuming independence comes on top."""
+        return (MULTIPLIED,) if len(algorithm.layout.groups) > 1 else ()
 
 
 def _share(study: "PatternCount", price: Price, parties: int) -> Price:
@@ -207,6 +222,11 @@ def _index(study: "PatternCount", federation: Federation) -> pd.MultiIndex:
 
 
 Powers = Totals | PerturbedPowers | SketchedSquare
+MEANS = (1 / 32, 1 / 8, 1 / 2)
+"""Assumed means of a sum above its lowest value, in parts of its range: the smallest, the usual and the largest."""
+SUMS = (
+    "sums distributed exponentially, as counts are, with a mean of an eighth of their range; between a 32nd and a half"
+)
 
 
 class PowerMethod(Method["Moment"]):
@@ -218,20 +238,14 @@ class PowerMethod(Method["Moment"]):
 
     def expect(self, study: "Moment", algorithm: Powers, federation: Federation) -> Expectation:
         """Return the standard error of the moment if sums are distributed as counts are."""
-        moment, stderr = algorithm.typical()
+        smaller, (moment, stderr), larger = (algorithm.typical(mean) for mean in MEANS)
         moment = max(moment, 1.0)  # the expected moment of small numbers may be 0
-        least, largest = algorithm.least_and_largest()
-        words = {
-            "standard error": f"about {stderr:,.4g}, {stderr / moment:.2%} of the moment, if most sums are small and few are "
-            "large, as counts are"
-        }
+        words = {"standard error in parts of the moment": f"about {stderr / moment:.2%}"}
         if self.relation(study) == EVENT:
             words["neighbours"] = f"event level: ε hides changes of up to {study.change} in a value, not the value"
         large = stderr > moment / 4
         warnings = ("The noise exceeds a quarter of the moment: narrow the bounds, or raise epsilon.",) if large else ()
-        error = ExpectedError(
-            "value_", stderr, "in the moment's unit", least, largest, "sums distributed as counts are"
-        )
+        error = ExpectedError.ranging("value_", (smaller[1], stderr, larger[1]), "in the moment's unit", SUMS)
         return Expectation(words, warnings, (error,))
 
     def learn(self, study: "Moment", federation: Federation, value: PowerMoment) -> dict[str, Any]:
@@ -261,7 +275,7 @@ class LocalPowers(PowerMethod):
         algorithm: Totals | PerturbedPowers = kind(
             columns, float(study.p), study.change, share, federation.people, repeat
         )
-        algorithm.typical()  # refuses before any party is asked
+        algorithm.typical(MEANS[1])  # refuses before any party is asked
         return algorithm
 
 
@@ -284,7 +298,7 @@ class SketchedPowers(PowerMethod):
             raise BadInput("Sketches need a positive delta.", remedy="For example delta=1e-6, or method='local'.")
         share = gaussian_party_price(price, len(columns), study.unit)
         algorithm = SketchedSquare(columns, float(study.p), study.change, share, federation.people, repeat)
-        algorithm.typical()  # refuses before any party is asked
+        algorithm.typical(MEANS[1])  # refuses before any party is asked
         return algorithm
 
 

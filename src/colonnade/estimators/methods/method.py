@@ -15,6 +15,7 @@ from colonnade.constraints import Constraint, checked_parameters
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.errors import BadInput
+from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.plan import RELATION, Parameter, Unit
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Algorithm
@@ -22,56 +23,10 @@ from colonnade.protocol.messages import Algorithm
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
 
-__all__ = ["Expectation", "ExpectedError", "GivenMethod", "Method", "StudyType", "method_from"]
+__all__ = ["Expectation", "GivenMethod", "Method", "StudyType", "method_from"]
 
 StudyType = TypeVar("StudyType", bound="Study", contravariant=True)  # noqa: PLC0105
 """The estimators that offer a method."""
-
-
-@dataclass(frozen=True)
-class ExpectedError:
-    """How far the privacy noise is expected to move one result, in the units of that result.
-
-    It is the root mean square of (what the study returns − what the same method would return without noise), over draws of the
-    noise and, for a result with many entries, over the entries. It does not include the error of sampling people or of what a
-    method assumes about them.
-
-    Parameters
-    ----------
-    quantity
-        The result that it is the error of: a fitted attribute such as ``"counts_"``, or a few words.
-    value
-        The expected error; positive.
-    unit
-        The unit of the error, such as ``"people"``.
-    low, high
-        The smallest and the largest expected error over plausible data of this schema. Both are ``value`` if the noise does not
-        depend on data.
-    assumes
-        The assumption about data that ``value`` rests on.
-
-    Examples
-    --------
-    >>> ExpectedError("counts_", 12.5, "people", 10.0, 20.0)
-    counts_: about 12.5 people (10 to 20)
-    """
-
-    quantity: str
-    value: float
-    unit: str
-    low: float | None = None
-    high: float | None = None
-    assumes: str = ""
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The smallest and the largest expected error."""
-        return (self.value if self.low is None else self.low, self.value if self.high is None else self.high)
-
-    def __repr__(self) -> str:
-        low, high = self.interval
-        span = f" ({low:,.4g} to {high:,.4g})" if high > low else ""
-        return f"{self.quantity}: about {self.value:,.4g} {self.unit}{span}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +40,7 @@ class Expectation:
     warnings
         Warnings to the user.
     errors
-        The expected errors as numbers, the most important one first. Empty if a method does not predict its error.
+        The expected errors, the most important one first. One may be unknown, for a reason. Empty if a method has none.
     """
 
     words: Mapping[str, str]
@@ -151,8 +106,8 @@ class Method(BaseEstimator, Generic[StudyType]):
     def expect(self, study: StudyType, algorithm: Any, federation: Federation) -> Expectation:
         """Return what to expect before anything runs, from public facts alone.
 
-        It is called again for other ε, so it depends on nothing but its arguments. A test compares expected errors with errors
-        measured on the demonstration's data; they agree within a factor of 1.5.
+        It is called again for other ε, so it depends on nothing but its arguments. `benchmarks/previews` compares expected errors
+        with measured ones on public data.
         """
         raise NotImplementedError
 

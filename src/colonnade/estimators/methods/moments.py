@@ -4,7 +4,7 @@ The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/
 mechanism across parties* (docs/references.md#functional).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases
 from colonnade.errors import BadInput
-from colonnade.estimation import descent, regression
+from colonnade.estimation import descent, expected_errors, regression
 from colonnade.estimation import moments as moment_estimation
+from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, MomentNoise
 from colonnade.estimation.moments import Moments
-from colonnade.estimators.methods.method import Expectation, ExpectedError, Method
+from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.calibration import gaussian_party_price
@@ -52,26 +53,21 @@ class MomentMethod(Method["MomentStudy"]):
         """Return the moments that the model is computed from."""
         return moments
 
-    def warnings(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> tuple[str, ...]:
-        """Return warnings about the noise."""
-        return ()
-
-    def noisy_moments(
-        self, study: "MomentStudy", algorithm: Any, federation: Federation, exact: Moments, covariance: Array
-    ) -> Iterator[Moments]:
-        """Yield noisy versions of exact moments, each with new noise: by default noise that does not depend on data."""
-        return moment_estimation.noisy_releases(exact, self.entry_variance(study, algorithm, federation))
-
-    def entry_variance(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
-        """Return the variance of the noise in every entry: by default that of a matrix opened on shares.
-
-        If it depends on data, that of typical columns.
-        """
-        return opened_variance(study, algorithm, federation)
+    def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> MomentNoise:
+        """Return the noise of the covariance matrix: by default that of a matrix opened on shares, which no data changes."""
+        features = algorithm.features
+        variance = opened_variance(study, algorithm, federation) / federation.people**2
+        released = Moments.of_release(np.zeros_like(variance), variance, federation.people, features).variance
+        explained = np.array([feature.column in study._targets() for feature in features])
+        some = ~explained
+        some[0] = False
+        between = float(released[np.ix_(some, some)].mean())
+        return MomentNoise.fixed(between, float(released[np.ix_(some, explained)].mean()) if explained.any() else None)
 
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
-        """Return how far noise moves the estimator's result on typical columns."""
-        return study._expect_on_moments(algorithm, federation)
+        """Return how far noise moves the estimator's result on columns as previews assume them."""
+        columns = AssumedColumns.of(algorithm.features, next(iter(study._targets()), None))
+        return study._expect_on_moments(columns, self.moment_noise(study, algorithm, federation))
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
         """Return the attributes that follow from the moments."""
@@ -149,25 +145,12 @@ class Sketch(MomentMethod):
         scale = local_moments.SKETCH_SCALE if self.scale is None else self.scale
         return local_moments.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
 
-    def noisy_moments(
-        self,
-        study: "MomentStudy",
-        algorithm: local_moments.SketchedMoments,
-        federation: Federation,
-        exact: Moments,
-        covariance: Array,
-    ) -> Iterator[Moments]:
-        """Yield moments with noise that depends on the columns' covariance."""
-        grams = moment_estimation.sketched_grams(
-            federation.people * covariance[1:, 1:], algorithm.entry_noise(), algorithm.size
-        )
-        return (algorithm.moments(gram, exact.matrix[0, 1:]) for gram in grams)
-
-    def entry_variance(
+    def moment_noise(
         self, study: "MomentStudy", algorithm: local_moments.SketchedMoments, federation: Federation
-    ) -> Array:
-        """Return the variance for typical columns."""
-        return algorithm.typical_variance()
+    ) -> MomentNoise:
+        """Return the noise of products of sketches, which have an error of their own: (e + N)(e′ + N)/rows."""
+        noise, rows = float(np.mean(algorithm.entry_noise())) / federation.people, algorithm.size
+        return MomentNoise.alike(lambda one, other: (one + noise) * (other + noise) / rows)
 
 
 class Local(MomentMethod):
@@ -203,22 +186,12 @@ class Local(MomentMethod):
         scale = local_moments.ROWS_SCALE if self.scale is None else self.scale
         return local_moments.PerturbedRows(columns, share, federation.people, scale)
 
-    def noisy_moments(
-        self,
-        study: "MomentStudy",
-        algorithm: local_moments.PerturbedRows,
-        federation: Federation,
-        exact: Moments,
-        covariance: Array,
-    ) -> Iterator[Moments]:
-        """Yield moments with noise that depends on the moments themselves."""
-        return moment_estimation.noisy_releases(exact, algorithm.variance(exact.matrix))
-
-    def entry_variance(
+    def moment_noise(
         self, study: "MomentStudy", algorithm: local_moments.PerturbedRows, federation: Federation
-    ) -> Array:
-        """Return the variance for typical columns."""
-        return algorithm.variance(moment_estimation.typical_matrix(algorithm.features, federation.people))
+    ) -> MomentNoise:
+        """Return the noise of products of noisy rows: (e·N + e′·N + N²)/people."""
+        noise = float(np.mean(algorithm.entry_noise()[1:]))
+        return MomentNoise.alike(lambda one, other: noise * (one + other + noise) / federation.people)
 
 
 def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
@@ -233,12 +206,6 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
     )
     variance: Array = algorithm.variance(read_joint(plan, plan.steps[0].name))
     return variance
-
-
-ALL_NOISE = (
-    "With pure ε and so many columns the noise is as large as the largest possible sum, so nothing would be learned. "
-    "Use fewer columns or a larger epsilon, or method='secure' with a positive delta."
-)
 
 
 class Functional(MomentMethod):
@@ -295,13 +262,6 @@ class Functional(MomentMethod):
         """Return the moments with weak correlations pulled towards zero."""
         (target,) = study._targets()
         return moment_estimation.pooled_correlations(moments, target)
-
-    def warnings(
-        self, study: "MomentStudy", algorithm: moment_releases.FunctionalRelease, federation: Federation
-    ) -> tuple[str, ...]:
-        """Return a warning if the noise of a column's sum is a quarter of the number of people, or more."""
-        variance = self.entry_variance(study, algorithm, federation)
-        return () if float(np.sqrt(np.median(variance[0]))) < federation.people / 4 else (ALL_NOISE,)
 
 
 def _prices(budgets: Mapping[str, float]) -> dict[str, Price]:
@@ -425,30 +385,25 @@ class Gradient(MomentMethod):
         }
         small = terms.rate * terms.people < 1
         warnings = ("An average batch has fewer than one person: raise rate.",) if small else ()
-        return Expectation(words, warnings, _errors(algorithm, terms))
+        return Expectation(words, warnings, (_expected_error(algorithm, terms),))
 
     def _schedule(self) -> gradient_descent.Schedule:
         options = self.get_params(deep=False)
         return gradient_descent.Schedule(**{name: value for name, value in options.items() if name != "scale"})
 
 
-def _errors(algorithm: gradient_descent.GradientDescent, terms: gradient.GradientTerms) -> tuple[ExpectedError, ...]:
-    """Return the expected error of a prediction. There is none for an optimiser whose steps are not linear."""
+def _expected_error(algorithm: gradient_descent.GradientDescent, terms: gradient.GradientTerms) -> ExpectedError:
+    """Return by how much noise moves predictions. It is not known for an optimiser whose steps are not linear."""
     optimiser = descent.optimiser_of(algorithm.schedule.optimiser, algorithm.learning_rate(terms))
     if not isinstance(optimiser, descent.Sgd):
-        return ()
-    errors = [
-        descent.expected_prediction_error(
-            algorithm.features,
-            terms.people,
-            steps=terms.steps,
-            rate=terms.rate,
-            deviation=algorithm.deviation(terms),
-            optimiser=optimiser,
-            spread=spread,
+        return ExpectedError.not_known(
+            expected_errors.PREDICTION, "in log-odds", "steps of Adam are not linear in the noise"
         )
-        for spread in (moment_estimation.SPREAD, moment_estimation.EVEN, moment_estimation.NARROW)
-    ]
-    return (
-        ExpectedError("a prediction", errors[0], "in log-odds", min(errors), max(errors), moment_estimation.TYPICAL),
+    return descent.expected_prediction_error(
+        AssumedColumns.of(algorithm.features),
+        terms.people,
+        steps=terms.steps,
+        rate=terms.rate,
+        deviation=algorithm.deviation(terms),
+        optimiser=optimiser,
     )

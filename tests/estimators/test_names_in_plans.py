@@ -1,0 +1,185 @@
+"""Names in a plan come from one registry. A plan with any other name is refused by everybody before anything is priced."""
+
+import string
+from collections.abc import Iterator
+
+import pytest
+
+import colonnade as cn
+from colonnade.coordinator import driver
+from colonnade.errors import PlanMismatch
+from colonnade.estimators.catalogue import every_estimator
+from colonnade.plan import Plan
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Ask, Conclude, Post, Propose, Recall, Refused
+from colonnade.steps.kind import KINDS, TASKS, require_known
+from colonnade.steps.registry import STUDIES
+from tests.conversations.test_floors import a_federation
+from tests.estimators.test_every_estimator import CASES, made
+from tests.federations import federation as three_parties
+from tests.golden.studies import STUDIES as EVERY_STUDY
+from tests.party.test_gate import replaced
+
+LETTERS = string.ascii_letters + string.digits + "-_ \0é"
+
+
+@pytest.fixture(scope="module")
+def plans() -> list[Plan]:
+    """Every plan that the recorded studies put to parties: every estimator by every method, and whatever else has a plan."""
+    found: dict[bytes, Plan] = {}
+    agree = driver.agree
+
+    def noted(plan, *more, **options):
+        found[codec.digest(plan)] = plan
+        return agree(plan, *more, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "agree", noted)
+        for open_, study in EVERY_STUDY.values():
+            with open_() as f:
+                study(f)
+    return list(found.values())
+
+
+def changed(name: str) -> Iterator[str]:
+    """Yield every name that differs in one character: another one, one less, one more."""
+    for place in range(len(name) + 1):
+        yield from (name[:place] + letter + name[place:] for letter in LETTERS)
+        if place < len(name):
+            yield name[:place] + name[place + 1 :]
+            yield from (name[:place] + letter + name[place + 1 :] for letter in LETTERS if letter != name[place])
+
+
+def test_every_plan_that_any_estimator_makes_by_any_method_is_in_the_registry_and_the_registry_has_no_other(plans):
+    for plan in plans:
+        require_known(plan)
+    seen = {(plan.task, plan.method) for plan in plans}
+    assert seen == {(task, method) for task, methods in TASKS.items() for method in methods}
+    for task, methods in TASKS.items():
+        for method, planned in methods.items():
+            made_so = [plan for plan in plans if (plan.task, plan.method) == (task, method)]
+            assert {step.kind for plan in made_so for step in plan.steps} == planned.kinds
+    assert {kind for methods in TASKS.values() for planned in methods.values() for kind in planned.kinds} == set(KINDS)
+
+
+def test_tasks_and_methods_are_those_of_the_estimators():
+    assert set(TASKS) == set(STUDIES.values())
+    for kind in every_estimator():
+        assert kind.task == STUDIES[kind.__name__]
+    offered = {(STUDIES[kind.__name__] if method.private else "coreset", method.name) for kind, method in CASES}
+    others = ("evaluation", "prediction", "alignment", "split")
+    listed = {(task, method) for task, methods in TASKS.items() if task not in others for method in methods}
+    assert offered == listed
+
+
+def test_every_change_of_one_character_in_a_name_is_refused_with_words_that_do_not_depend_on_it(plans):
+    tried, texts = 0, set()
+    for plan in {(plan.task, plan.method): plan for plan in plans}.values():
+        first = plan.steps[0]
+        wrong = [replaced(plan, task=name) for name in changed(plan.task)]
+        wrong += [replaced(plan, method=name) for name in changed(plan.method)]
+        for kind in {step.kind for step in plan.steps}:
+            steps = [step for step in plan.steps if step.kind == kind]
+            rest = tuple(step for step in plan.steps if step is not steps[0])
+            wrong += [replaced(plan, steps=(replaced(steps[0], kind=name), *rest)) for name in changed(kind)]
+        for parameter, value in plan.parameters.items():
+            others = {name: entry for name, entry in plan.parameters.items() if name != parameter}
+            wrong += [replaced(plan, parameters={**others, name: value}) for name in changed(parameter)]
+        for parameter, value in first.parameters.items():
+            others = {name: entry for name, entry in first.parameters.items() if name != parameter}
+            wrong += [
+                replaced(plan, steps=(replaced(first, parameters={**others, name: value}), *plan.steps[1:]))
+                for name in changed(parameter)
+                if name
+                not in KINDS[first.kind].parameters  # "width" and "widths" are both known: the kind reads their values
+            ]
+        for one in wrong:
+            with pytest.raises(PlanMismatch) as refusal:
+                require_known(one)
+            texts.add((refusal.value.message, refusal.value.remedy))
+        tried += len(wrong)
+    assert tried > 100_000
+    assert len(texts) == 5  # one for each kind of name
+
+
+def requests(plan: Plan) -> list[object]:
+    step = plan.steps[0].name
+    return [
+        Propose(plan=plan),
+        Ask(plan=plan, step=step),
+        Post(plan=plan, step=step, run=bytes(16), turn=0, letters={}),
+        Recall(plan=plan, step=step),
+        Conclude(plan=plan, step=step, values={}),
+    ]
+
+
+def test_a_plan_that_nobody_meant_is_neither_quoted_nor_debited():
+    with three_parties() as f:
+        honest = {
+            "secure": cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.5),
+            "response": cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=0.5),
+        }
+        before = {party: account.sequence for party, account in f.accounts().items()}
+        for method, study in honest.items():
+            plan = study._prepare(f, 1)[1]
+            flipped = tuple(replaced(step, kind=chr(ord(step.kind[0]) ^ 1) + step.kind[1:]) for step in plan.steps)
+            wrong = [
+                replaced(plan, method="secupe"),
+                replaced(plan, method=method.upper()),
+                replaced(plan, task="xattern-count"),
+                replaced(plan, task="moments"),
+                replaced(plan, steps=flipped),
+                replaced(plan, parameters={**plan.parameters, "note": "free text"}),
+            ]
+            for one in wrong:
+                for request in requests(one):
+                    for party in f.parties:  # the insurer would only compute
+                        reply = codec.decode_reply(f.transport.exchange({party: codec.encode(request)})[party])
+                        assert isinstance(reply, Refused)
+                        assert reply.code == PlanMismatch.code
+                        assert reply.spent is None
+        assert {party: account.sequence for party, account in f.accounts().items()} == before
+        honest["secure"].fit(f)
+
+
+def test_a_node_without_data_refuses_unknown_names_too():
+    with a_federation(("bank", "telco"), collusion=1, nodes=["notary"]) as f:
+        plan = cn.PatternCount(["bank.k", "telco.k"], epsilon=0.5)._prepare(f, 1)[1]
+        answered = [
+            request for request in requests(replaced(plan, method="secupe")) if not isinstance(request, Ask | Conclude)
+        ]
+        for request in answered:
+            reply = codec.decode_reply(f.transport.exchange({"notary": codec.encode(request)})["notary"])
+            assert isinstance(reply, Refused)
+            assert reply.code == PlanMismatch.code
+
+
+def test_the_coordinator_makes_no_plan_that_is_not_in_the_registry():
+    with three_parties() as f:
+        study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.5)._checked()
+        algorithm = study._plan(f, 1)[0]
+        with pytest.raises(PlanMismatch, match="method that its task does not have"):
+            f.plan(
+                algorithm,
+                task="pattern-count",
+                method="secupe",
+                price=algorithm.price,
+                unit="person",
+                parameters={},
+            )
+
+
+def test_a_users_subclass_goes_by_the_name_of_its_parent():
+    class Ours(cn.PCA):
+        """With a method of our own."""
+
+    with three_parties() as f:
+        model = Ours(1, columns=["bank.age", "telco.bill"], epsilon=1.0, delta=1e-6).fit(f)
+        result = model.evaluate(f, epsilon=1.0, delta=1e-6)
+    assert result.plan_.method == "PCA"
+
+
+@pytest.mark.parametrize(("kind", "method"), CASES, ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES])
+def test_an_estimators_task_is_that_of_the_registry(kind, method):
+    study = made(kind, method)._checked()
+    assert method.name in TASKS[study.method.task(study)]

@@ -1,0 +1,331 @@
+"""The guard's own socket under clients that do anything but ask and read: nobody else notices, and the guard goes on."""
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from colonnade.errors import LedgerCorrupt, ProtocolError
+from colonnade.party import serving
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Accounted, Ask, GetAccount, GetDescription, Post, Propose, Recall, Refused
+from colonnade.transport.direct import UnixEndpoint
+from tests import kit
+from tests.federations import federation
+from tests.party.test_gate import a_plan
+
+STOP = b"stop"
+
+
+class Served:
+    """A guard served by a thread of this process; ``STOP`` ends it, as an error of its own would."""
+
+    def __init__(self, path: Path, handle: Callable[[bytes], bytes], connections: int = serving.CONNECTIONS) -> None:
+        self.path = path
+        self._handle = handle
+        self.failure: BaseException | None = None
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(started.set, connections), daemon=True)
+        self._thread.start()
+        assert started.wait(30)
+
+    def _serve(self, ready: Callable[[], None], connections: int) -> None:
+        try:
+            serving.serve(self, self.path, ready=ready, connections=connections)
+        except BaseException as error:
+            self.failure = error
+
+    def handle(self, data: bytes) -> bytes:
+        if data == STOP:
+            raise LedgerCorrupt("Asked to stop.")
+        return self._handle(data)
+
+    def connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(30)
+        connection.connect(str(self.path))
+        return connection
+
+    def ask(self, data: bytes) -> bytes:
+        return UnixEndpoint(self.path, timeout=30).handle(data)
+
+    def stop(self) -> None:
+        with contextlib.suppress(ProtocolError):
+            self.ask(STOP)
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        assert isinstance(self.failure, LedgerCorrupt)  # and nothing else ended it before
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "big") + data
+
+
+def ends(connection: socket.socket) -> bool:
+    """Whether the other side hangs up."""
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+@pytest.fixture
+def echo(tmp_path):
+    made = Served(tmp_path / "g", lambda data: b"echo " + bytes(data))
+    yield made
+    made.stop()
+
+
+# What clients do --------------------------------------------------------------------------------------------------------------
+
+
+def hang_up(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(framed(data))
+
+
+def hang_up_in_the_middle(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(framed(data)[: 8 + len(data) // 2])
+
+
+def hang_up_in_the_length(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(framed(data)[:3])
+
+
+def say_nothing(connection: socket.socket, data: bytes) -> None:
+    """Connect, and leave."""
+
+
+def babble(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(os.urandom(64))
+
+
+def announce_too_much(connection: socket.socket, data: bytes) -> None:
+    connection.sendall((codec.LARGEST_FRAME).to_bytes(8, "big") + data)
+
+
+def stop_reading(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(framed(data))
+    connection.shutdown(socket.SHUT_RD)
+
+
+def stop_writing(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(framed(data)[:-1])
+    connection.shutdown(socket.SHUT_WR)
+
+
+def reset(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(framed(data) * 2)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+RUDE = [
+    hang_up,
+    hang_up_in_the_middle,
+    hang_up_in_the_length,
+    say_nothing,
+    babble,
+    announce_too_much,
+    stop_reading,
+    stop_writing,
+    reset,
+]
+
+
+@pytest.mark.parametrize("act", RUDE)
+def test_a_client_that_is_rude_loses_its_connection_and_nobody_else_notices(act, echo):
+    for _ in range(5):
+        with echo.connect() as connection:
+            act(connection, b"x" * 100)
+        assert echo.ask(b"hello") == b"echo hello"
+    assert echo.failure is None
+
+
+@pytest.mark.parametrize("act", [hang_up, reset])
+def test_a_client_that_leaves_while_it_is_answered_is_not_waited_for(act, tmp_path):
+    """The answer is larger than any buffer, so that it cannot be written after the client is gone."""
+    working, go = threading.Event(), threading.Event()
+
+    def handle(data: bytes) -> bytes:
+        working.set()
+        assert go.wait(30)
+        return bytes(8 << 20)
+
+    served = Served(tmp_path / "g", handle)
+    with served.connect() as connection:
+        act(connection, b"x")
+        assert working.wait(30)
+    go.set()
+    assert len(served.ask(b"y")) == 8 << 20
+    served.stop()
+
+
+def test_a_slow_client_keeps_nobody_waiting(tmp_path):
+    """One sends a byte and no more, one asks and never reads, one is connected and silent: others are answered meanwhile."""
+    served = Served(tmp_path / "g", lambda data: bytes(data) * 1000)
+    slow = [served.connect() for _ in range(3)]
+    slow[0].sendall(b"\0")
+    slow[1].sendall(framed(bytes(1 << 14)))  # 16 MB come back, and stay where they are
+    for _ in range(20):
+        assert served.ask(b"q") == b"q" * 1000
+    for connection in slow:
+        connection.close()
+    served.stop()
+
+
+def test_connections_are_bounded_and_the_one_that_waited_longest_makes_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "PATIENCE", 0.0)
+    served = Served(tmp_path / "g", lambda data: bytes(data), connections=4)
+    silent = []
+    for number in range(4):
+        silent.append(served.connect())
+        silent[-1].sendall(framed(b"%d" % number))  # it is known to be taken once it is answered
+        assert silent[-1].recv(9) == framed(b"%d" % number)
+    silent[0].sendall(framed(b"again"))
+    assert silent[0].recv(13) == framed(b"again")  # so that the second is the one that waited longest
+    assert served.ask(b"one more") == b"one more"
+    assert ends(silent[1])
+    for number in (0, 2, 3):
+        silent[number].sendall(framed(b"still here"))
+        assert silent[number].recv(18) == framed(b"still here")
+    for connection in silent:
+        connection.close()
+    served.stop()
+
+
+def test_nobody_is_hung_up_on_whose_request_is_being_worked_on(tmp_path):
+    """With all places taken by requests under way, the next client waits for its turn."""
+    go = threading.Event()
+
+    def handle(data: bytes) -> bytes:
+        assert data == b"quick" or go.wait(30)
+        return bytes(data)
+
+    served = Served(tmp_path / "g", handle, connections=2)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(served.ask, b"long %d" % number) for number in range(4)]
+        threading.Timer(0.2, go.set).start()
+        assert [one.result() for one in asked] == [b"long %d" % number for number in range(4)]
+    served.stop()
+
+
+def test_a_silent_client_is_hung_up_on_after_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "SILENCE", 0.05)
+    served = Served(tmp_path / "g", lambda data: bytes(data))
+    with served.connect() as connection:
+        connection.sendall(b"\0\0")
+        assert ends(connection)
+    served.stop()
+
+
+def test_several_requests_on_one_connection_are_answered_in_order(echo):
+    with echo.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(b"".join(framed(b"%d" % number) for number in range(50)))
+        for number in range(50):
+            assert codec.read_frame(stream) == b"echo %d" % number
+
+
+def test_an_error_of_the_guards_own_ends_the_server_and_any_other_only_the_connection(tmp_path):
+    def handle(data: bytes) -> bytes:
+        raise MemoryError if data == b"large" else RuntimeError
+
+    served = Served(tmp_path / "g", handle)
+    for data in (b"large", b"other"):
+        with pytest.raises(ProtocolError, match="did not answer"):
+            served.ask(data)
+    served.stop()
+
+
+def test_a_machine_without_threads_or_descriptors_to_spare_costs_one_client_its_connection(tmp_path, monkeypatch):
+    served = Served(tmp_path / "g", lambda data: bytes(data))
+    assert served.ask(b"a") == b"a"
+    with monkeypatch.context() as patch:
+        patch.setattr(serving.ThreadPoolExecutor, "submit", _no_thread)
+        with pytest.raises(ProtocolError):
+            served.ask(b"b")
+    assert served.ask(b"c") == b"c"
+    served.stop()
+
+
+def _no_thread(*_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+# Hostile frames -----------------------------------------------------------------------------------------------------------------
+
+
+def hostile_frames(f, source):
+    """Requests, requests with something wrong in them, and noise."""
+    plan = a_plan(f)
+    sound = [
+        codec.encode(request)
+        for request in (
+            GetAccount(),
+            GetDescription(),
+            GetDescription(alignment="nowhere"),
+            Propose(plan=plan),
+            Recall(plan=plan, step="reports"),
+            Ask(plan=plan, step="no such step"),
+            Post(plan=plan, step="reports", run=bytes(16), turn=0, letters={}),
+            Post(plan=plan, step="reports", run=bytes(16), turn=-1, letters={}),
+        )
+    ]
+    while True:
+        data = bytearray(sound[int(source.integers(len(sound)))])
+        match int(source.integers(6)):
+            case 0:
+                yield bytes(source.bytes(int(source.integers(300))))
+            case 1:
+                data[int(source.integers(len(data)))] ^= 1 << int(source.integers(8))
+                yield bytes(data)
+            case 2:
+                yield bytes(data[: int(source.integers(len(data)))])
+            case 3:
+                yield bytes(data) + source.bytes(int(source.integers(1, 50)))
+            case 4:
+                place = int(source.integers(len(data)))
+                yield bytes(data[:place]) + source.bytes(8) + bytes(data[place:])
+            case _:
+                yield bytes(data)
+
+
+@pytest.mark.parametrize("count", [1_000, pytest.param(20_000, marks=pytest.mark.full)])
+def test_hostile_frames_from_clients_that_hang_up_at_random_leave_the_guard_as_it_was(count, tmp_path):
+    """Nothing is spent, nothing leaks, and the next honest client is answered."""
+    source = kit.generator("hostile frames")
+    with federation() as f:
+        guard = f.transport.endpoint("bank")
+        served = Served(tmp_path / "g", guard.handle)
+        before = codec.decode_reply(served.ask(codec.encode(GetAccount())))
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        frames = hostile_frames(f, source)
+        for _ in range(count):
+            act = RUDE[int(source.integers(len(RUDE)))] if source.random() < 0.5 else None
+            data = next(frames)
+            with served.connect() as connection, contextlib.suppress(OSError):
+                if act is not None:
+                    act(connection, data)
+                    continue
+                connection.sendall(framed(data))
+                reply = codec.decode_reply(read(connection))
+                assert reply != before or data == codec.encode(GetAccount()) or not isinstance(reply, Accounted)
+        after = codec.decode_reply(served.ask(codec.encode(GetAccount())))
+        assert after == before
+        assert served.failure is None
+        served.stop()
+        assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+        assert not isinstance(codec.decode_reply(guard.handle(codec.encode(Propose(plan=a_plan(f))))), Refused)
+
+
+def read(connection: socket.socket) -> bytes:
+    with connection.makefile("rb") as stream:
+        data = codec.read_frame(stream)
+    assert data is not None
+    return data

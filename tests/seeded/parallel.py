@@ -1,0 +1,194 @@
+"""Bugs of studies side by side, of clients that are rude, and of members that are busy or forgetful."""
+
+import inspect
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from colonnade.conversations import endpoint
+from colonnade.conversations.endpoint import Runs
+from colonnade.conversations.memory import LedgerHeads, Openings
+from colonnade.coordinator import driver
+from colonnade.coordinator.driver import StudyQueue
+from colonnade.errors import ProtocolError
+from colonnade.party import serving
+from colonnade.protocol import codec
+from colonnade.secure import mail
+from tests.conversations import test_heads as heads
+from tests.conversations import test_side_by_side as side_by_side
+from tests.conversations.sites import Site
+from tests.party import test_serving as clients
+from tests.seeded.bug import Bug, replaced, wrapped
+
+
+def _with_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
+    """Run a test of studies side by side on a federation of its own."""
+
+    def run() -> None:
+        wanted = set(inspect.signature(test).parameters)
+        with tempfile.TemporaryDirectory() as name:
+            takes: dict[str, object] = {"now": [0.0]} if "now" in wanted else {}
+            if "tmp_path" in wanted:
+                takes["tmp_path"] = Path(name)
+            elif "audited" in wanted:
+                takes["audited"] = Site(Path(name), parties=("bank", "telco"), nodes=("auditor",))
+            else:
+                takes["site"] = Site(Path(name))
+            test(**takes, **arguments)
+
+    return run
+
+
+def _in_a_folder(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as name:
+            test(tmp_path=Path(name), **arguments)
+
+    return run
+
+
+def _a_ledger() -> heads.Ledger:
+    made = heads.Ledger()
+    for _ in range(5):
+        made.add()
+    return made
+
+
+def _one_run_at_a_time(honest, self, plan, request, join):
+    self._runs.clear()
+    return honest(self, plan, request, join)
+
+
+def _runs_by_their_own_name(patch: pytest.MonkeyPatch) -> None:
+    """Two runs of one step are then kept apart, and live together."""
+    asked = SimpleNamespace(run=b"")
+    honest = Runs.post
+
+    def post(self, request, join):
+        asked.run = request.run
+        return honest(self, request, join)
+
+    patch.setattr(Runs, "post", post)
+    shim = SimpleNamespace(
+        digest=lambda plan: codec.digest(plan) + asked.run, encode=codec.encode, decode_request=codec.decode_request
+    )
+    patch.setattr(endpoint, "codec", shim)
+
+
+def _makes_room_by_force(self) -> None:
+    if len(self._runs) >= self._at_once:
+        del self._runs[next(iter(self._runs))]
+
+
+def _no_line(self, study: object) -> Iterator[None]:
+    yield
+
+
+def _forgets_at_the_end(honest, self, path=None):
+    honest(self, None)
+
+
+def _dies_with_its_client(honest, self, client, reply) -> None:
+    try:
+        honest(self, client, reply)
+    except OSError:
+        self._failure = ProtocolError("A client is gone.")
+        raise
+
+
+def _one_client_at_a_time(patch: pytest.MonkeyPatch) -> None:
+    pool = serving.ThreadPoolExecutor
+    patch.setattr(serving, "ThreadPoolExecutor", lambda workers, **kwargs: pool(1, **kwargs))
+
+
+def _known_by_now(self, party, context, nonce):
+    return self._highest
+
+
+def _unsigned_nonces(honest, terms, party, ephemeral, head=b"", nonces=None):
+    return honest(terms, party, ephemeral, head, None)
+
+
+def _added_twice(spent, more):
+    return {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **more}.items()}
+
+
+BUGS = [
+    Bug(
+        "a member keeps one run at a time",
+        wrapped(Runs, "_begin", _one_run_at_a_time),
+        _with_a_site(
+            side_by_side.test_studies_whose_turns_are_interleaved_are_all_right_and_paid_once, order="in turn"
+        ),
+    ),
+    Bug(
+        "two runs of one step are under way together",
+        _runs_by_their_own_name,
+        _with_a_site(side_by_side.test_two_runs_of_one_step_are_never_under_way_together),
+    ),
+    Bug(
+        "concluding one study ends all",
+        replaced(Runs, "forget", lambda self, plan: self._runs.clear()),
+        _with_a_site(side_by_side.test_a_study_that_is_concluded_ends_its_own_run_and_no_other),
+    ),
+    Bug(
+        "a member that is busy drops a study",
+        replaced(Runs, "_make_room", _makes_room_by_force),
+        _with_a_site(side_by_side.test_a_member_with_too_many_studies_is_busy_says_for_how_long_and_charges_nothing),
+    ),
+    Bug(
+        "members remember every run for ever",
+        replaced(Runs, "_make_room", lambda self: None),
+        _with_a_site(side_by_side.test_members_forget_what_is_over),
+    ),
+    Bug(
+        "nobody waits for a member that is busy",
+        replaced(driver, "PATIENCE", 0.0),
+        _with_a_site(side_by_side.test_the_coordinator_waits_for_a_busy_member_and_then_runs_the_study),
+    ),
+    Bug(
+        "equal studies run at the same time",
+        replaced(StudyQueue, "turn", contextmanager(_no_line)),
+        _with_a_site(side_by_side.test_one_study_from_many_threads_is_one_study),
+    ),
+    Bug(
+        "what an attempt cost is added again for the next",
+        replaced(driver, "_added", _added_twice),
+        _with_a_site(side_by_side.test_what_failed_attempts_cost_is_added_up_once),
+    ),
+    Bug(
+        "a node forgets what it opened when it ends",
+        wrapped(Openings, "__init__", _forgets_at_the_end),
+        _with_a_site(side_by_side.test_nodes_that_are_restarted_open_a_step_once),
+    ),
+    Bug(
+        "a late head is an alarm",
+        replaced(LedgerHeads, "_floor", _known_by_now),
+        lambda: heads.test_a_late_head_raises_no_alarm_and_is_not_taken_for_where_the_ledger_stands(_a_ledger()),
+    ),
+    Bug(
+        "any nonce will do",
+        replaced(LedgerHeads, "_floor", lambda self, party, context, nonce: {}),
+        lambda: heads.test_a_head_over_no_nonce_of_ours_is_out_of_order_and_no_alarm(_a_ledger()),
+    ),
+    Bug(
+        "nonces are not signed",
+        wrapped(mail, "_signed", _unsigned_nonces),
+        lambda: heads.test_nonces_of_a_hello_are_under_its_signature(heads.Table3()),
+    ),
+    Bug(
+        "a client that hangs up ends the guard",
+        wrapped(serving._Server, "_send", _dies_with_its_client),
+        _in_a_folder(clients.test_a_client_that_leaves_while_it_is_answered_is_not_waited_for, act=clients.hang_up),
+    ),
+    Bug(
+        "clients are served one after the other",
+        _one_client_at_a_time,
+        _in_a_folder(clients.test_a_slow_client_keeps_nobody_waiting),
+        full=True,
+    ),
+]
