@@ -391,7 +391,10 @@ class Theatre:
     def _set_up(self, case: Case, folder: Path, template: sides.Site | None) -> Stage:
         request, fault, base = REQUESTS[case.request], FAULTS[case.fault], sides.tables()
         other = TABLES[case.tables](base)
-        frames, options = (base if fault.later else other, other), {"aligned": not request.order, "sizes": request.sizes}
+        frames, options = (
+            (base if fault.later else other, other),
+            {"aligned": not request.order, "sizes": request.sizes},
+        )
         if template is None:
             return InProcess(folder, *frames, fault.rules, **options)
         touched = case.tables == "a file changed afterwards"
