@@ -38,6 +38,12 @@ def plans() -> list[Plan]:
         for open_, study in EVERY_STUDY.values():
             with open_() as f:
                 study(f)
+    alone = ["bank.age", "bank.segment"]
+    with three_parties() as f:  # a single party's columns
+        for method in cn.KMeans.methods[:4]:
+            noted(cn.KMeans(2, columns=alone, method=method, epsilon=1.0, delta=1e-6)._prepare(f, 1)[1], f.transport)
+        for method in cn.PatternCount.methods:
+            noted(cn.PatternCount(alone[1:], method=method, epsilon=1.0)._prepare(f, 1)[1], f.transport)
     return list(found.values())
 
 
