@@ -80,6 +80,7 @@ _SCHEDULE = (
 )
 _CLUSTERS = (local.Centres, local.Histogram)  # a single party's weights are a histogram, whatever the method
 _IMPORTANCE = (keys.GroupKey, sums.CoresetTotal, sums.CoresetDraws, sums.CoresetScores)
+_TRAININGS = (sums.CoresetRows, sums.CoresetClusters, sums.CoresetGradient)
 
 TASKS.update(
     {
@@ -108,7 +109,7 @@ TASKS.update(
         "coreset": {
             "importance": _method(*_IMPORTANCE),
             "uniform": _method(sums.CoresetSample),
-            "coreset": _method(*_IMPORTANCE, sums.CoresetRows, sums.CoresetClusters, sums.CoresetGradient),
+            "coreset": _method(*_IMPORTANCE, sums.CoresetSample, *_TRAININGS),
         },
         "evaluation": {
             "PCA": _method(products.Gram),
