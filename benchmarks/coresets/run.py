@@ -83,8 +83,7 @@ def drawn(
         uniform=uniform,
         **more,
     )
-    method = "uniform" if uniform else "importance"
-    plan = federation.plan(study, task="coreset", method=method, price=None, unit="person", parameters={}, repeat=run)
+    plan = federation.plan(study, task="coreset", method="coreset", price=None, unit="person", parameters={}, repeat=run)
     outcome = federation.run(study, plan)
     return outcome.value, outcome.transcript
 

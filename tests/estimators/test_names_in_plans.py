@@ -7,6 +7,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.coordinator import driver
+from colonnade.coordinator.protocols.coresets import CoresetStudy
 from colonnade.errors import PlanMismatch
 from colonnade.estimators.catalogue import every_estimator
 from colonnade.plan import Plan
@@ -38,6 +39,15 @@ def plans() -> list[Plan]:
         for open_, study in EVERY_STUDY.values():
             with open_() as f:
                 study(f)
+    alone = ["bank.age", "bank.segment"]
+    with three_parties() as f:  # a single party's columns
+        for method in cn.KMeans.methods[:4]:
+            noted(cn.KMeans(2, columns=alone, method=method, epsilon=1.0, delta=1e-6)._prepare(f, 1)[1], f.transport)
+        for method in cn.PatternCount.methods:
+            noted(cn.PatternCount(alone[1:], method=method, epsilon=1.0)._prepare(f, 1)[1], f.transport)
+        uniform = CoresetStudy(f.describe(["bank.age", "telco.bill"]), "kmeans", 10, f.people, None, 2, uniform=True)
+        planned = {"task": "coreset", "method": "coreset", "price": None, "unit": "person", "parameters": {}}
+        noted(f.plan(uniform, **planned), f.transport)  # as benchmarks compare it with a coreset
     return list(found.values())
 
 

@@ -78,7 +78,9 @@ _SCHEDULE = (
     "weight_norm",
     "tolerance",
 )
+_CLUSTERS = (local.Centres, local.Histogram)  # a single party's weights are a histogram, whatever the method
 _IMPORTANCE = (keys.GroupKey, sums.CoresetTotal, sums.CoresetDraws, sums.CoresetScores)
+_TRAININGS = (sums.CoresetRows, sums.CoresetClusters, sums.CoresetGradient)
 
 TASKS.update(
     {
@@ -92,10 +94,10 @@ TASKS.update(
             "sketch": _method(local.ValueSketch),
         },
         "clustering": {
-            "secure": _method(local.Centres, products.PairTables),
-            "sketch": _method(local.Centres, keys.GroupKey, keys.MembershipSketches),
-            "response": _method(local.Centres, local.Reports),
-            "independent": _method(local.Centres, local.Histogram),
+            "secure": _method(*_CLUSTERS, products.PairTables),
+            "sketch": _method(*_CLUSTERS, keys.GroupKey, keys.MembershipSketches),
+            "response": _method(*_CLUSTERS, local.Reports),
+            "independent": _method(*_CLUSTERS),
         },
         "moments": {
             "secure": _method(products.Gram, products.UnionCross, products.UnionOwn),
@@ -107,7 +109,7 @@ TASKS.update(
         "coreset": {
             "importance": _method(*_IMPORTANCE),
             "uniform": _method(sums.CoresetSample),
-            "coreset": _method(*_IMPORTANCE, sums.CoresetRows, sums.CoresetClusters, sums.CoresetGradient),
+            "coreset": _method(*_IMPORTANCE, sums.CoresetSample, *_TRAININGS),
         },
         "evaluation": {
             "PCA": _method(products.Gram),
