@@ -167,8 +167,9 @@ def test_a_client_that_leaves_while_it_is_answered_is_not_waited_for(act, tmp_pa
     served.stop()
 
 
-def test_a_slow_client_keeps_nobody_waiting(tmp_path):
+def test_a_slow_client_keeps_nobody_waiting(tmp_path, monkeypatch):
     """One sends a byte and no more, one asks and never reads, one is connected and silent: others are answered meanwhile."""
+    monkeypatch.setattr(serving, "PATIENCE", 1_000.0)
     served = Served(tmp_path / "g", lambda data: bytes(data) * 1000)
     slow = [served.connect() for _ in range(3)]
     slow[0].sendall(b"\0")
@@ -181,7 +182,7 @@ def test_a_slow_client_keeps_nobody_waiting(tmp_path):
 
 
 def test_connections_are_bounded_and_the_one_that_waited_longest_makes_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(serving, "PATIENCE", 0.0)
+    monkeypatch.setattr(serving, "PATIENCE", 1_000.0)
     served = Served(tmp_path / "g", lambda data: bytes(data), connections=4)
     silent = []
     for number in range(4):
@@ -190,8 +191,12 @@ def test_connections_are_bounded_and_the_one_that_waited_longest_makes_room(tmp_
         assert silent[-1].recv(9) == framed(b"%d" % number)
     silent[0].sendall(framed(b"again"))
     assert silent[0].recv(13) == framed(b"again")  # so that the second is the one that waited longest
-    assert served.ask(b"one more") == b"one more"
-    assert ends(silent[1])
+    with ThreadPoolExecutor(1) as pool:
+        another = pool.submit(served.ask, b"one more")
+        monkeypatch.setattr(serving, "PATIENCE", 0.0)
+        assert ends(silent[1])
+        monkeypatch.setattr(serving, "PATIENCE", 1_000.0)
+        assert another.result() == b"one more"
     for number in (0, 2, 3):
         silent[number].sendall(framed(b"still here"))
         assert silent[number].recv(18) == framed(b"still here")
@@ -243,18 +248,19 @@ def test_an_error_of_the_guards_own_ends_the_server_and_any_other_only_the_conne
     served.stop()
 
 
-def test_a_machine_without_threads_or_descriptors_to_spare_costs_one_client_its_connection(tmp_path, monkeypatch):
+def test_a_machine_without_threads_to_spare_goes_on_with_those_it_has(tmp_path, monkeypatch):
+    """Clients wait for a thread that is there; once there are more again, they are started."""
     served = Served(tmp_path / "g", lambda data: bytes(data))
     assert served.ask(b"a") == b"a"
-    with monkeypatch.context() as patch:
-        patch.setattr(serving.ThreadPoolExecutor, "submit", _no_thread)
-        with pytest.raises(ProtocolError):
-            served.ask(b"b")
+    with monkeypatch.context() as patch, served.connect() as slow:
+        patch.setattr(serving.threading, "Thread", _no_thread)
+        slow.sendall(b"\0")
+        assert served.ask(b"b") == b"b"
     assert served.ask(b"c") == b"c"
     served.stop()
 
 
-def _no_thread(*_: object) -> None:
+def _no_thread(**_: object) -> None:
     raise RuntimeError("can't start new thread")
 
 

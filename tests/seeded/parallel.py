@@ -43,10 +43,11 @@ def _with_a_site(test: Callable[..., None], **arguments: object) -> Callable[[],
     return run
 
 
-def _in_a_folder(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
-    def run() -> None:
+def _in_a_folder(test: Callable[..., None], **arguments: object) -> Callable[..., None]:
+    def run(monkeypatch: pytest.MonkeyPatch) -> None:
+        takes = {"monkeypatch": monkeypatch} if "monkeypatch" in inspect.signature(test).parameters else {}
         with tempfile.TemporaryDirectory() as name:
-            test(tmp_path=Path(name), **arguments)
+            test(tmp_path=Path(name), **takes, **arguments)
 
     return run
 
@@ -97,12 +98,12 @@ def _dies_with_its_client(honest, self, client, reply) -> None:
         honest(self, client, reply)
     except OSError:
         self._failure = ProtocolError("A client is gone.")
+        self._ended.set()
         raise
 
 
-def _one_client_at_a_time(patch: pytest.MonkeyPatch) -> None:
-    pool = serving.ThreadPoolExecutor
-    patch.setattr(serving, "ThreadPoolExecutor", lambda workers, **kwargs: pool(1, **kwargs))
+def _one_client_at_a_time(honest, self, guard, listener, connections) -> None:
+    honest(self, guard, listener, 1)
 
 
 def _known_by_now(self, party, context, nonce):
@@ -187,7 +188,7 @@ BUGS = [
     ),
     Bug(
         "clients are served one after the other",
-        _one_client_at_a_time,
+        wrapped(serving._Server, "__init__", _one_client_at_a_time),
         _in_a_folder(clients.test_a_slow_client_keeps_nobody_waiting),
         full=True,
     ),

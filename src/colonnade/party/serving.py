@@ -4,14 +4,16 @@ A client may hang up, reset, send half a frame or nonsense, or never read its an
 notices. All clients are read from and written to side by side, and the guard itself answers one request at a time, so a client
 that is slow keeps nobody waiting. There are so many connections at most. Where there is no room for another, the one that has
 waited for its client longest is hung up on.
+
+The thread that takes a connection also serves it. To hand it to another one would cost a good part of a short answer's time.
 """
 
+import contextlib
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
@@ -29,6 +31,12 @@ SILENCE = 120.0
 
 PATIENCE = 2.0
 """Seconds that it may do so in any case; after that it makes room for another client, where there is none."""
+
+TICK = 0.25
+"""Seconds between two looks at whether there is room."""
+
+SPARE = 4
+"""Threads that wait for a client when there is none: starting one takes longer than answering most requests."""
 
 PIECE = 1 << 20
 """Bytes that are sent at a time: a client that takes them has not fallen silent, however long the answer is."""
@@ -73,10 +81,9 @@ def serve(
         finally:
             os.umask(mask)
         listener.listen(BACKLOG)
-        listener.settimeout(0.25)
         if ready is not None:
             ready()
-        _Server(guard, connections).run(listener)
+        _Server(guard, listener, connections).run()
 
 
 class _Client:
@@ -87,73 +94,88 @@ class _Client:
         self.waits: float | None = time.monotonic()
 
     def hang_up(self) -> None:
-        """Wake whoever is reading from the client or writing to it; they close the connection."""
-        try:
+        """Wake the thread that reads from the client or writes to it; it closes the connection."""
+        with contextlib.suppress(OSError):  # it is gone already
             self.connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return  # it is gone already
 
 
 class _Server:
-    def __init__(self, guard: RequestHandler, connections: int) -> None:
+    """Threads that each take a client and stay with it. One at least is free to take the next, where there is room for one."""
+
+    def __init__(self, guard: RequestHandler, listener: socket.socket, connections: int) -> None:
         self._guard = guard
+        self._listener = listener
         self._most = connections
-        self._pool = ThreadPoolExecutor(connections, thread_name_prefix="colonnade")
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._threads = self._free = 0
         self._clients: set[_Client] = set()
+        self._ended = threading.Event()
         self._failure: ColonnadeError | None = None
 
-    def run(self, listener: socket.socket) -> None:
-        """Take connections until the guard fails."""
+    def run(self) -> None:
+        """Serve until the guard fails."""
         try:
-            while self._failure is None:
-                try:
-                    connection, _ = listener.accept()
-                except TimeoutError:
-                    continue
-                except OSError:  # no descriptor is left, or the client has gone already
-                    time.sleep(0.05)
-                    continue
-                self._take(_Client(connection))
-            raise self._failure
+            while True:
+                with self._lock:
+                    self._make_room()
+                if self._ended.wait(TICK):
+                    break
         finally:
-            for client in list(self._clients):
-                client.hang_up()
-            self._pool.shutdown(wait=False)
+            self._ended.set()
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)  # wakes all who wait for a client
+            with self._lock:
+                for client in self._clients:
+                    client.hang_up()
+        assert self._failure is not None  # nothing else ends it
+        raise self._failure
 
-    def _take(self, client: _Client) -> None:
-        with self._changed:
-            while len(self._clients) >= self._most and self._failure is None:
-                now = time.monotonic()
-                slow, longest = max(
-                    ((now - (one.waits or now), one) for one in self._clients), key=lambda pair: pair[0]
-                )
-                if slow >= PATIENCE:
-                    longest.hang_up()
-                self._changed.wait(0.1)
-            self._clients.add(client)
-        try:
-            self._pool.submit(self._converse, client)
-        except RuntimeError:  # no thread is left on this machine: the client asks again
-            self._leave(client)
+    def _make_room(self) -> None:
+        """See to it that somebody is free to take the next client."""
+        if self._free:
+            return
+        if self._threads < self._most:
+            with contextlib.suppress(RuntimeError):  # no thread is left on this machine: tried again soon
+                threading.Thread(target=self._work, name="colonnade", daemon=True).start()
+                self._threads, self._free = self._threads + 1, self._free + 1
+            return
+        now = time.monotonic()
+        slow, longest = max(((now - (one.waits or now), one) for one in self._clients), key=lambda pair: pair[0])
+        if slow >= PATIENCE:
+            longest.hang_up()
+
+    def _work(self) -> None:
+        """Take one client after the other; leave when there are others to spare."""
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # no descriptor is left, or the client has gone already
+                if self._ended.wait(0.05):
+                    return
+                continue
+            client = _Client(connection)
+            with self._lock:
+                self._clients.add(client)
+                self._free -= 1
+                self._make_room()
+            self._converse(client)
+            with self._lock:
+                self._clients.discard(client)
+                if self._free >= SPARE:
+                    self._threads -= 1
+                    return
+                self._free += 1
 
     def _converse(self, client: _Client) -> None:
         """Answer frames until the client hangs up, or does anything else than asking."""
-        try:
-            client.connection.settimeout(SILENCE)
-            with client.connection.makefile("rb") as stream:
-                while (data := read_frame(cast("BinaryIO", stream))) is not None:
-                    self._send(client, self._answer(client, data))
-        except Exception:  # noqa: BLE001, S110  # whatever a client does is its own loss; the text might quote what it sent
-            pass
-        finally:
-            self._leave(client)
-
-    def _leave(self, client: _Client) -> None:
-        client.connection.close()
-        with self._changed:
-            self._clients.discard(client)
-            self._changed.notify_all()
+        with client.connection as connection:
+            try:
+                connection.settimeout(SILENCE)
+                with connection.makefile("rb") as stream:
+                    while (data := read_frame(cast("BinaryIO", stream))) is not None:
+                        self._send(client, self._answer(client, data))
+            except Exception:  # noqa: BLE001  # what a client does is its own loss; the text might quote what it sent
+                return
 
     def _answer(self, client: _Client, data: bytes) -> bytes:
         client.waits = None
@@ -161,6 +183,7 @@ class _Server:
             return self._guard.handle(data)
         except ColonnadeError as error:
             self._failure = error
+            self._ended.set()
             raise
         finally:
             client.waits = time.monotonic()
