@@ -377,7 +377,10 @@ class Stage(ABC):
         found = []
         for party in SCHEMAS:
             with contextlib.closing(sqlite3.connect(self.ledger(party))) as connection:
-                found += [(party, *row) for row in connection.execute(f"SELECT {facts}, {kept} FROM entries ORDER BY sequence")]
+                found += [
+                    (party, *row)
+                    for row in connection.execute(f"SELECT {facts}, {kept} FROM entries ORDER BY sequence")
+                ]
         return found
 
 
