@@ -4,6 +4,7 @@ import inspect
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from colonnade.party import serving
 from colonnade.protocol import codec
 from colonnade.secure import mail
 from tests.conversations import test_heads as heads
+from tests.conversations import test_opened_once as once
 from tests.conversations import test_side_by_side as side_by_side
 from tests.conversations.sites import Site
 from tests.party import test_serving as clients
@@ -118,6 +120,18 @@ def _added_twice(spent, more):
     return {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **more}.items()}
 
 
+def _asks_nodes_without_data_alone(honest, self, plan, request, join):
+    """A party that only computes takes part again in a step that it has opened."""
+    if join is None:
+        return honest(self, plan, request, join)
+    openings = self.member.openings
+    openings.knows = lambda *_: False
+    try:
+        return honest(self, plan, request, join)
+    finally:
+        del openings.knows
+
+
 BUGS = [
     Bug(
         "a member keeps one run at a time",
@@ -165,6 +179,11 @@ BUGS = [
         "a node forgets what it opened when it ends",
         wrapped(Openings, "__init__", _forgets_at_the_end),
         _with_a_site(side_by_side.test_nodes_that_are_restarted_open_a_step_once),
+    ),
+    Bug(
+        "a party that computes for others takes part again in what it has opened",
+        wrapped(Runs, "_begin", _asks_nodes_without_data_alone),
+        partial(once.test_a_step_is_not_opened_a_second_time_by_nodes_that_did_not_open_it_before, ()),
     ),
     Bug(
         "a late head is an alarm",

@@ -150,13 +150,13 @@ class Runs:
         return answer
 
     def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None) -> _Run:
-        # a data party asks its ledger instead, before it deals
-        if join is None and self.member.openings.knows(plan, request.step):
-            raise ReleaseLost("This step was opened before, and is opened once.")
         kind = conversation_kind(request.plan, request.step)
         if self.member.name not in kind.members(request.plan, request.step):
             raise PlanMismatch("A turn of a conversation in which this member has no part.")
         part, secret = None if join is None else join(), self._fresh(32)
+        # whoever brings data asks its ledger instead, before it deals; a party may bring none and compute for others
+        if part is None and self.member.openings.knows(plan, request.step):
+            raise ReleaseLost("This step was opened before, and is opened once.")
         conversation = CONVERSATIONS[kind.conversation](
             self.member, request.plan, request.step, request.run, part=part, secret=secret
         )
