@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import ssl
 import time
 
 import pytest
@@ -198,6 +199,18 @@ def test_a_sites_certificate_is_for_connecting_and_not_for_listening(tmp_path, a
     for file in ("crt", "key"):
         shutil.copy(pose.folder / f"client.{file}", pose.folder / f"server.{file}")
     assert not connects(Kit(pose.folder, "server"), one)
+
+
+def test_a_site_trusts_the_federations_authority_and_none_that_its_system_knows(tmp_path):
+    engine = pytest.importorskip("colonnade.transport.engine", reason="needs the extra colonnade[network]")
+    kit = Kit(tmp_path / "kit")
+    certified(CertificateAuthority.create(tmp_path / "authority"), kit, "bank")
+    context = engine.tls_context(kit.credentials(), ssl_server=False)
+    (trusted,) = context.get_ca_certs(binary_form=True)
+    assert trusted == x509.load_pem_x509_certificate((kit.folder / "rootCA.pem").read_bytes()).public_bytes(
+        serialization.Encoding.DER
+    )
+    assert context.verify_mode == ssl.CERT_REQUIRED
 
 
 def test_an_authority_that_provisioning_made_before_is_taken_over(tmp_path):

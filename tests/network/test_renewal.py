@@ -8,14 +8,15 @@ import pytest
 import colonnade as cn
 from colonnade.errors import CertificateExpired
 from colonnade.service import federation_setup as setup
-from colonnade.transport.kit import Kit
+from colonnade.transport.kit import Kit, read_known
 from tests.cli.studies import call
 from tests.network.lines import until
 from tests.network.served import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-SECOND = 1 / 86_400
+SHORT = 40 / 86_400
+"""Days: long enough for everybody to connect anew on a busy machine, short enough to be waited for."""
 
 
 def counts(**options) -> cn.PatternCount:
@@ -78,15 +79,20 @@ def test_everything_is_renewed_while_studies_run(tmp_path):
 
 def test_an_expired_certificate_names_itself_everywhere_and_a_new_one_ends_it_without_a_restart(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",))
-    setup.renew(site.folder, setup.Renewal(days=20 * SECOND))
-    ends = Kit(site.folder / "kits" / "bank").certificates()["client.crt"].ends.timestamp()
-    for name in site.members:
-        site.members[name].install(site.folder)
     site.start()
     try:
         with site.connect() as federation:
             counts().fit(federation)
-        until(lambda: time.time() > ends + 1, what="the end of the certificates", seconds=60)
+            setup.renew(site.folder, setup.Renewal(days=SHORT))
+            for name in site.members:
+                site.members[name].install(site.folder)
+            ends = Kit(site.folder / "kits" / "auditor").certificates()["client.crt"].ends.timestamp()
+            known = site.folder / "coordinator-state" / "certificates.status"
+            until(
+                lambda: all(one.ends.timestamp() <= ends for one in read_known(known).values()),
+                what="everybody connecting with the new certificates",
+            )
+        until(lambda: time.time() > ends + 1, what="the end of the certificates", seconds=120)
 
         with pytest.raises(CertificateExpired, match=r"The certificate of localhost \(server.crt\) expired on 20"):
             site.connect()
@@ -113,15 +119,17 @@ def test_an_expired_certificate_names_itself_everywhere_and_a_new_one_ends_it_wi
 
 def test_a_site_says_that_the_coordinators_certificate_is_the_one_that_expired(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",))
-    setup.renew(site.folder, setup.Renewal(days=15 * SECOND))  # the members keep the certificates of a year
-    ends = Kit(site.folder / "kits" / "coordinator", "server").certificates()["server.crt"].ends.timestamp()
     site.start()
     try:
         with site.connect() as federation:
-            until(lambda: time.time() > ends + 1, what="the end of the coordinator's certificate", seconds=60)
+            setup.renew(site.folder, setup.Renewal(days=SHORT))  # the members keep the certificates of a year
+            ends = Kit(site.folder / "kits" / "coordinator", "server").certificates()["server.crt"].ends.timestamp()
+            known = site.folder / "coordinator-state" / "certificates.status"
+            until(lambda: read_known(known)["coordinator"].ends.timestamp() == ends, what="the coordinator renewing")
+            until(lambda: time.time() > ends + 1, what="the end of the coordinator's certificate", seconds=120)
             before = len(site.events("bank", "connected"))
             site.kill("bank", "relay")  # a connection outlasts its certificate; a new one is not made
-            until(lambda: site.events("bank", "certificate-refused"), what="the bank saying so", seconds=60)
+            until(lambda: site.events("bank", "certificate-refused"), what="the bank saying so", seconds=120)
             log = (site.members["bank"].path / "serve.log").read_text()
             assert "The certificate of localhost (the coordinator's server.crt) expired" in log
             setup.renew(site.folder, setup.Renewal())

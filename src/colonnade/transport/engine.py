@@ -37,7 +37,17 @@ from cryptography import x509
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.transport.kit import Certificate, Kit
 
-__all__ = ["BLOCK", "COORDINATOR_CELL", "LARGEST_BLOCK", "BlockAnswer", "BlockCall", "Line", "Status", "Verb"]
+__all__ = [
+    "BLOCK",
+    "COORDINATOR_CELL",
+    "LARGEST_BLOCK",
+    "BlockAnswer",
+    "BlockCall",
+    "Line",
+    "Status",
+    "Verb",
+    "tls_context",
+]
 
 
 BLOCK = 1 << 20
@@ -156,8 +166,7 @@ try:
     from nvflare.fuel.f3.cellnet.cell import Cell
     from nvflare.fuel.f3.cellnet.defs import Encoding, MessageHeaderKey, MessagePropKey, MessageType, ReturnCode
     from nvflare.fuel.f3.cellnet.utils import make_reply
-    from nvflare.fuel.f3.drivers import socket_conn
-    from nvflare.fuel.f3.drivers.net_utils import get_ssl_context
+    from nvflare.fuel.f3.drivers import socket_conn, tcp_driver
     from nvflare.fuel.f3.message import Message
     from nvflare.fuel.f3.sfm import conn_manager
     from nvflare.fuel.f3.stats_pool import StatsPoolManager
@@ -176,6 +185,26 @@ _HEADERS = 1 << 16
 logging.getLogger("nvflare").setLevel(logging.CRITICAL + 1)  # its lines quote headers; ours have a fixed vocabulary
 socket_conn.MAX_FRAME_SIZE = LARGEST_BLOCK + _HEADERS  # read before memory is taken for a frame; FLARE would allow 2 GB
 conn_manager.INIT_WAIT, conn_manager.MAX_WAIT = 0.25, 2  # seconds between two attempts to connect; FLARE's are 1 and 10
+
+
+def tls_context(params: dict[str, Any], ssl_server: bool) -> ssl.SSLContext:
+    """Return how a connection is secured: both ends show a certificate of the kit's authority, and of no other.
+
+    FLARE's own would have a site trust every authority that its operating system knows.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if ssl_server else ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = (
+        False,
+        ssl.CERT_REQUIRED,
+    )  # the name in the certificate is checked later
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    role = "server" if ssl_server else "client"
+    context.load_verify_locations(params["ca_cert"])
+    context.load_cert_chain(params[f"{role}_cert"], params[f"{role}_key"])
+    return context
+
+
+tcp_driver.get_ssl_context = tls_context  # read by name at every attempt to connect
 
 
 class Line:
@@ -244,7 +273,7 @@ class Line:
         for connector in self._connectors():
             listener = getattr(getattr(connector.driver, "server", None), "socket", None)
             if listener is not None:
-                listener._context = get_ssl_context(connector.params, ssl_server=True)  # noqa: SLF001
+                listener._context = tls_context(connector.params, ssl_server=True)  # noqa: SLF001
             elif self._name != COORDINATOR_CELL:
                 connector.driver.close_all()
 
@@ -347,7 +376,7 @@ def _peer_certificate(connection: Any) -> Certificate | None:
 
 def _offered_certificate(params: dict[str, Any]) -> Certificate | None:
     """Return the certificate that a coordinator shows, trusted or not, to say why it was not; nothing is sent to it."""
-    context = get_ssl_context(dict(params), ssl_server=False)
+    context = tls_context(params, ssl_server=False)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         line = socket.create_connection((params["host"], int(params["port"])), timeout=5.0)
