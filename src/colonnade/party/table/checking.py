@@ -59,6 +59,8 @@ BINS = 10_000
 NARROW = 0.01
 MIDDLE = 0.99
 MOST_LEVELS = 6
+FEW = 100
+MANY = 0.5
 WIDTH = 120
 
 
@@ -118,13 +120,20 @@ class ColumnCheck:
         found = []
         if self.clipped:
             found.append(f"{self._share(self.clipped)} clipped to the bounds")
+        if self.unknown > MANY * self.rows:
+            found.append(f"{self._share(self.unknown)} not among the declared levels, and count as another one")
         if self.constant and self.rows > 1:
             found.append("all values are equal")
-        if self.used is not None and self.used < NARROW and not self.constant:
+        if self.used is not None and self.used < NARROW and not self.constant and not self._is_small:
             found.append(
                 f"99 % of the values lie in {self.used:.2%} of the declared range: noise grows with the range, so narrow it"
             )
         return found
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the bounds hold few whole numbers, as those of a flag do: most of them may well be equal."""
+        return not isinstance(self.column, Category) and self.column.whole and self.column.high - self.column.low <= FEW
 
     @property
     def _has_rule(self) -> bool:
