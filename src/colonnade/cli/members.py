@@ -44,6 +44,8 @@ def init_party(
     name: Annotated[str, typer.Option("--name", help="The member's name in the federation, a plain word.")],
     data: Annotated[Path | None, typer.Option("--data", exists=True, help="A .parquet or .csv file.")] = None,
     id: Annotated[str, typer.Option("--id", help="The column by which people are known.")] = "person_id",  # noqa: A002
+    separator: Annotated[str, typer.Option("--separator", help="What stands between the columns of a CSV file.")] = ",",
+    encoding: Annotated[str, typer.Option("--encoding", help="How the letters of a CSV file are stored.")] = "utf-8",
     node: Annotated[bool, typer.Option("--node", help="A compute node: no data, no policy, no ledger.")] = False,
     test_key: Annotated[
         str | None,
@@ -61,7 +63,9 @@ def init_party(
     key = None if test_key is None else _key(test_key)
     made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key)
     if data is not None:
-        made.write_templates(data.resolve(), id)
+        given = {"separator": (separator, ","), "encoding": (encoding, "utf-8")}
+        reading = {name: value for name, (value, usual) in given.items() if value != usual}
+        made.write_templates(data.resolve(), id, **reading)
         screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
         screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
     screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
