@@ -50,7 +50,7 @@ def zeroed_out() -> Iterator[None]:
     A record without a single value is then coded as a null record is. So a person zeroed out is a row whose cells are emptied,
     and a neighbouring table is made where it is needed.
     """
-    with mock.patch.object(Party, "validate", lambda *_: None):
+    with mock.patch.object(Party, "validate", return_value=None):
         yield
 
 

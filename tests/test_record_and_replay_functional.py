@@ -16,6 +16,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Greeted, Opened, Posted, Released
 from colonnade.steps.products import cross_entries, own_entries, widths_of
 from colonnade.transport.direct import Recorded
+from tests import kit
 from tests.federations import federation
 from tests.party.test_coefficients import silent
 from tests.test_record_and_replay import neighbours
@@ -34,7 +35,7 @@ def record(study, tables, monkeypatch):
     read = FunctionalRelease.read
     monkeypatch.setattr(FunctionalRelease, "read", lambda one, result: read(one, opened.setdefault("result", result)))
     silent(monkeypatch)
-    with federation(tables=tables) as f:
+    with kit.zeroed_out(), federation(tables=tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         type(study)(**study.get_params(deep=False)).fit(f)
     monkeypatch.undo()

@@ -18,6 +18,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Placed, Post, Posted
 from colonnade.steps.gradient import STEP, GradientTerms
 from colonnade.transport.direct import Recorded
+from tests import kit
 from tests.federations import federation
 from tests.test_record_and_replay import neighbours
 
@@ -44,7 +45,7 @@ def record(tables, monkeypatch):
 
     monkeypatch.setattr(DescentPart, "share", watched)
     _fixed_path(monkeypatch)
-    with federation(200, tables=tables) as f:
+    with kit.zeroed_out(), federation(200, tables=tables) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         study = cn.LogisticRegression(
             "bank.default", method=cn.methods.Gradient(steps=STEPS, rate=0.5), epsilon=1.0, delta=1e-5

@@ -12,6 +12,7 @@ import colonnade as cn
 from colonnade.party.steps import local as shards
 from colonnade.privacy.accounting import Loss
 from colonnade.transport.direct import Recorded
+from tests import kit
 from tests.federations import TEST_KEY
 from tests.test_record_and_replay import blank
 
@@ -73,9 +74,8 @@ def record(study, tables, monkeypatch):
 
     monkeypatch.setattr(shards, "perturbed", watched)
     parties = {name: cn.Party(frame, schema=SCHEMAS[name]) for name, frame in tables.items()}
-    with cn.Federation.simulate(
-        parties, id="id", budget=cn.Budget(epsilon=9.0, delta=1e-5), test_key=TEST_KEY
-    ) as federation:
+    budget = cn.Budget(epsilon=9.0, delta=1e-5)
+    with kit.zeroed_out(), cn.Federation.simulate(parties, id="id", budget=budget, test_key=TEST_KEY) as federation:
         federation.transport = recorded = Recorded(federation.transport, keep=True)
         type(study)(**study.get_params()).fit(federation)
     monkeypatch.undo()

@@ -248,7 +248,7 @@ def record(name: str, tables: dict, monkeypatch: pytest.MonkeyPatch):
         return rows[self.columns[0]]
 
     monkeypatch.setattr(PrivatePairTables, "rows", watched)
-    with federation(tables=tables, parties=parties) as f:
+    with kit.zeroed_out(), federation(tables=tables, parties=parties) as f:
         f.transport = recorded = Recorded(f.transport, keep=True)
         cn.PatternCount([COLUMNS[party] for party in parties], **price).fit(f)
     monkeypatch.undo()

@@ -13,7 +13,11 @@ from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from tests import kit
 
-LEFT = cn.Schema(x=cn.Numeric(0, 1), y=cn.Numeric(-1, 1), g=cn.Category(["a", "b", "c"]))
+LEFT = cn.Schema(
+    x=cn.Numeric(0, 1, missing=0.25),  # not the midpoint, which a person has whom this party lacks
+    y=cn.Numeric(-1, 1),
+    g=cn.Category(["a", "b", "c"], missing="excluded"),
+)
 RIGHT = cn.Schema(z=cn.Numeric(-1, 1), h=cn.Category(["u", "v"]))
 COLUMNS = {f"left.{name}": column for name, column in LEFT.items()} | {f"right.{n}": c for n, c in RIGHT.items()}
 

@@ -80,6 +80,8 @@ def init_party(
             "--policy", exists=True, dir_okay=False, help="A policy.toml; with --schema the table is loaded too."
         ),
     ] = None,
+    separator: Annotated[str, typer.Option("--separator", help="What stands between the columns of a CSV file.")] = ",",
+    encoding: Annotated[str, typer.Option("--encoding", help="How the letters of a CSV file are stored.")] = "utf-8",
     node: Annotated[bool, typer.Option("--node", help="A compute node: no data, no policy, no ledger.")] = False,
     test_key: Annotated[
         str | None,
@@ -99,12 +101,14 @@ def init_party(
         )
     key = None if test_key is None else _key(test_key)
     made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key)
+    given = {"separator": (separator, ","), "encoding": (encoding, "utf-8")}
+    reading = {name: value for name, (value, usual) in given.items() if value != usual}
     if data is not None and schema is not None and policy is not None:
         made.fill_in(schema, policy)
         loaded = made.load([data.resolve()])
         screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
     elif data is not None:
-        made.write_templates(data.resolve(), id)
+        made.write_templates(data.resolve(), id, **reading)
         screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
         screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
     screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")

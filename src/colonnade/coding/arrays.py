@@ -143,7 +143,9 @@ def _objects(values: pd.Series) -> Any:
 def _is_null(value: object) -> bool:
     if isinstance(value, Decimal):
         return value.is_nan()  # to ask whether a signalling NaN is itself is an error
-    return value is None or value is pd.NA or (isinstance(value, float | np.generic | dt.date) and bool(pd.isna(value)))  # type: ignore[arg-type]
+    if isinstance(value, float | np.floating | np.datetime64 | dt.date):
+        return bool(pd.isna(value))
+    return value is None or value is pd.NA
 
 
 def _text(value: object) -> str:

@@ -242,6 +242,12 @@ class KMeans(ClusteringStudy):
     privacy_, transcript_, receipt_
         Privacy statement, message log and one-line receipt.
 
+    Notes
+    -----
+    Missing values: all methods do the same. A missing number is the value that its column declares; with ``indicator=True`` a
+    0/1 column says where. A person without a level has 0 in every indicator of that column, or the level ``"missing"`` with
+    ``missing="level"``. Nobody is left out.
+
     Privacy
     -------
     Guarantee: ε (pure at δ = 0), composed over every party's centres and the weights, which use independent randomness.
@@ -319,6 +325,12 @@ class KMedian(ClusteringStudy):
         As in `KMeans`.
     privacy_, transcript_, receipt_
         Privacy statement, message log and one-line receipt.
+
+    Notes
+    -----
+    Missing values: all methods do the same. A missing number is the value that its column declares; with ``indicator=True`` a
+    0/1 column says where. A person without a level has 0 in every indicator of that column, or the level ``"missing"`` with
+    ``missing="level"``. Nobody is left out.
 
     Privacy
     -------

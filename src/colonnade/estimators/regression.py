@@ -80,6 +80,11 @@ class LinearRegression(MomentStudy):
     privacy_, transcript_, receipt_
         Privacy statement, message log and one-line receipt.
 
+    Notes
+    -----
+    Missing values: all methods do the same. A missing number is the value that its column declares. A person without a level has
+    0 in every indicator of that column (or a level of its own). Nobody is left out.
+
     Privacy
     -------
     Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) for everything that is released
@@ -269,6 +274,12 @@ class LogisticRegression(MomentStudy):
         The names that the columns of ``coef_`` belong to.
     privacy_, transcript_, receipt_
         Privacy statement, message log and one-line receipt.
+
+    Notes
+    -----
+    Missing values: all methods do the same. A missing number is the value that its column declares. A person without a level has
+    0 in every indicator of that column (or a level of its own). Nobody is left out, so a target with ``missing="excluded"`` is
+    refused.
 
     Privacy
     -------

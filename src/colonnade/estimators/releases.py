@@ -38,13 +38,21 @@ class PatternCount(Study):
     Attributes
     ----------
     counts_ : pandas.Series
-        Non-negative counts that add up to the number of people, one per combination of levels. The last column varies fastest.
+        Non-negative counts, one per combination of levels. The last column varies fastest. They add up to the number of people;
+        where a column leaves people out, to an estimate of how many have a value in every column.
     stderr_ : pandas.Series
         The standard error of each unbiased estimate that the noise causes.
     unbiased_ : pandas.Series
         The estimates before they were made non-negative and consistent.
     privacy_, transcript_, receipt_
         Privacy statement, message log and one-line receipt.
+
+    Notes
+    -----
+    Missing values: all methods do the same. A column with ``missing="excluded"`` leaves people without a value out of every
+    count; how many these are is private, so a share is a count divided by the sum of ``counts_``. With ``missing="level"`` they
+    are counted as the level ``"missing"``. On a cohort a person whom a party lacks is left out too; declare
+    ``missing="excluded"`` for that, because ``"response"`` and ``"independent"`` otherwise take it that everybody has a value.
 
     Privacy
     -------
@@ -118,6 +126,10 @@ class Moment(Study):
         Its standard error that the noise causes.
     privacy_, transcript_, receipt_
         Privacy statement, message log and one-line receipt.
+
+    Notes
+    -----
+    Missing values: both methods count a missing number as the value that its column declares (``cn.Numeric(..., missing=0)``).
 
     Privacy
     -------
@@ -218,6 +230,11 @@ class Coreset(Study):
         How often each row was drawn.
     privacy_, transcript_, receipt_
         Privacy statement (it says that there is no guarantee), message log and one-line receipt.
+
+    Notes
+    -----
+    Missing values: both methods see a missing number as the value that its column declares. A person without a level has 0 in
+    every indicator of that column, and can be drawn like anybody else.
 
     Privacy
     -------

@@ -195,6 +195,12 @@ class PCA(MomentStudy):
     privacy_, transcript_, receipt_
         Privacy statement, message log and one-line receipt.
 
+    Notes
+    -----
+    Missing values: all methods do the same. A missing number is the value that its column declares; with ``indicator=True`` a
+    0/1 column says where. A person without a level has 0 in every indicator of that column, or the level ``"missing"`` with
+    ``missing="level"``. Nobody is left out, except from the shares in ``mean_``.
+
     Privacy
     -------
     Guarantee: (ε, δ) by zCDP of the discrete Gaussian (or the Rényi curve of Skellam noise) for everything that is released

@@ -359,7 +359,9 @@ class Policy:
         unknown = [column for column in step.columns if column not in terms.schema]
         if unknown or not (step.columns or optional):
             raise SchemaMismatch(f"Party {terms.party!r} is asked for columns that are not in its schema.")
-        if self.columns is not None and not set(step.columns) <= set(self.columns):
+        if self.columns is not None and not {terms.schema.stored(column) for column in step.columns} <= set(
+            self.columns
+        ):
             raise PolicyRefusal(f"The policy of party {terms.party!r} does not allow one of the columns (columns).")
 
     def _check_step(self, plan: Plan, kind: type[StepKind], step: Step, terms: Terms) -> None:

@@ -52,13 +52,13 @@ SCHEMA = """\
 # is clipped. What becomes of a missing value, and of a level that is not listed, is declared too; otherwise a table that has some
 # is refused:
 #   income  = {{ lower = 0, upper = 250000, missing = 30000, indicator = true, na_values = ["?"], thousands = "," }}
-#   segment = {{ levels = ["basic", "gold"], missing = "excluded", other = "other" }}    # or missing = "level"
+#   answer  = {{ levels = ["no", "yes"], missing = "excluded", other = "other" }}    # or missing = "level"
 #   opened  = {{ first = 2000-01-01, last = 2030-12-31, missing = 2010-01-01 }}
 # `colonnade party check` shows which columns need one.
 
 id = {id}              # the column by which people are known; the same at every party
-# separator = ";"        # what stands between the columns of a CSV file, if it is no comma
-# encoding = "cp1252"    # how its letters are stored, if it is not UTF-8
+{separator}  # what stands between the columns of a CSV file, if it is no comma
+{encoding}  # how its letters are stored, if it is not UTF-8
 # cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
 
 [columns]
@@ -124,15 +124,22 @@ class PartyFolder:
         write_new(path / "identity.key", f"{identity.hex()}\n".encode())
         return folder
 
-    def write_templates(self, data: Path, id: str) -> None:  # noqa: A002  # as in the files
+    def write_templates(self, data: Path, id: str, **reading: str) -> None:  # noqa: A002  # as in the files
         """Write a policy with safe defaults, and a schema from the names and declared types of columns, never from values."""
         from colonnade.party.table.sources import Source
 
-        source = Source(data)
+        source = Source(data, **reading)
         if id not in source.columns:
-            raise BadInput(f"The data has no id column {id!r}.", remedy="Name it with --id.")
+            raise BadInput(
+                f"The data has no id column {id!r}.", remedy=" ".join(["Name it with --id.", *source.doubts()])
+            )
         lines = [_template(column, source.kinds(column, look=False)) for column in source.columns if column != id]
-        text = SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines))
+        usual = {"separator": ";", "encoding": "cp1252"}
+        written = {
+            name: f"{'' if name in reading else '# '}{name} = {json.dumps(reading.get(name, value))}"
+            for name, value in usual.items()
+        }
+        text = SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines), **written)
         (self.path / "schema.toml").write_text(text, encoding="utf-8")
         (self.path / "policy.toml").write_text(POLICY.format(name=self.name), encoding="utf-8")
 

@@ -48,17 +48,19 @@ NOTHINGS = (
     "-999",
 )
 """Words that often stand for a missing value."""
-FORMATS: tuple[dict[str, str], ...] = (
-    {"thousands": ","},
-    {"decimal": ","},
-    {"thousands": ".", "decimal": ","},
-    *({"thousands": sign, "decimal": point} for sign in THOUSANDS[2:] for point in (".", ",")),
+FORMATS: tuple[tuple[str | None, str], ...] = (
+    (",", "."),
+    (None, ","),
+    (".", ","),
+    *((sign, point) for sign in THOUSANDS[2:] for point in (".", ",")),
 )
 """Other ways to write numbers, to be suggested where they explain what could not be read."""
 BINS = 10_000
 NARROW = 0.01
 MIDDLE = 0.99
 MOST_LEVELS = 6
+FEW = 100
+MANY = 0.5
 WIDTH = 120
 
 
@@ -77,7 +79,7 @@ class ColumnCheck:
     words
         Usual words for a missing value among those that could not be read, as they are written there.
     written
-        The options of `cn.Numeric` that would let most of the unreadable values be read; empty where none does.
+        ``thousands`` and ``decimal`` that would let most of the unreadable values be read; ``None`` where none do.
     nearly
         How many unknown values are declared levels but for case, or for spaces at the ends.
     constant
@@ -94,7 +96,7 @@ class ColumnCheck:
     unknown: int = 0
     clipped: int = 0
     words: tuple[str, ...] = ()
-    written: tuple[tuple[str, str], ...] = ()
+    written: tuple[str | None, str] | None = None
     nearly: int = 0
     constant: bool = False
     used: float | None = None
@@ -118,13 +120,20 @@ class ColumnCheck:
         found = []
         if self.clipped:
             found.append(f"{self._share(self.clipped)} clipped to the bounds")
+        if self.unknown > MANY * self.rows:
+            found.append(f"{self._share(self.unknown)} not among the declared levels, and count as another one")
         if self.constant and self.rows > 1:
             found.append("all values are equal")
-        if self.used is not None and self.used < NARROW and not self.constant:
+        if self.used is not None and self.used < NARROW and not self.constant and not self._is_small:
             found.append(
                 f"99 % of the values lie in {self.used:.2%} of the declared range: noise grows with the range, so narrow it"
             )
         return found
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the bounds hold few whole numbers, as those of a flag do: most of them may well be equal."""
+        return not isinstance(self.column, Category) and self.column.whole and self.column.high - self.column.low <= FEW
 
     @property
     def _has_rule(self) -> bool:
@@ -143,17 +152,19 @@ class ColumnCheck:
     def _declared(self, *options: str) -> str:
         """Return the description as its owner would write it with further options."""
         column = self.column
+        if isinstance(column, Numeric) and self.written is not None:
+            column = msgspec.structs.replace(column, thousands=self.written[0], decimal=self.written[1])
         if isinstance(column, Category) and column.size > MOST_LEVELS:
             column = msgspec.structs.replace(column, levels=("...",), other=None)
         return f"cn.{repr(column).removesuffix(')')}{''.join(f', {option}' for option in options)})"
 
     def _remedy_for_text(self) -> str:
         """Return what to declare: how numbers are written, or which words stand for nothing."""
-        options = [f"{name}={value!r}" for name, value in self.written]
+        options = []
         if self.words:
             options += [] if self._has_rule else ["missing=..."]
             options.append(f"na_values={list(self.words)!r}")
-        if options:
+        if options or self.written is not None:
             return self._declared(*options)
         form = "2024-02-29" if isinstance(self.column, Date) else "1234.5"
         return f"write them as {form} in the table, or name what stands for a missing value: {self._declared('na_values=[...]')}"
@@ -400,7 +411,8 @@ class _NumberTally(_Tally):
         if isinstance(self.column, Numeric):
             trimmed = pc.ascii_trim_whitespace(misfits)
             for place, form in enumerate(FORMATS):
-                pattern = number_pattern(msgspec.structs.replace(self.column, **form))
+                written = msgspec.structs.replace(self.column, thousands=form[0], decimal=form[1])
+                pattern = number_pattern(written)
                 self._formats[place] += int(pc.sum(pc.match_substring_regex(trimmed, pattern=pattern)).as_py() or 0)
 
     def result(self) -> ColumnCheck:
@@ -414,7 +426,7 @@ class _NumberTally(_Tally):
             unreadable=self.misfits,
             clipped=self._clipped,
             words=self.named(),
-            written=tuple(FORMATS[best].items()) if best is not None and explains else (),
+            written=FORMATS[best] if best is not None and explains else None,
             constant=self._lowest == self._highest,
             used=self._used(),
         )
