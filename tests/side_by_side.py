@@ -55,13 +55,15 @@ from tests.network.served import Site
 
 SCHEMAS = {
     "bank": cn.Schema(
-        age=cn.Numeric(18, 95),
-        segment=cn.Category(["basic", "gold", "platinum"]),
-        default=cn.Category(["no", "yes"]),
-        visits=cn.Numeric(0, 9, integer=True),
+        age=cn.Numeric(18, 95, missing=50),
+        segment=cn.Category(["basic", "gold", "platinum"], missing="excluded"),
+        default=cn.Category(["no", "yes"], missing="level"),
+        visits=cn.Numeric(0, 9, integer=True, missing=0),
     ),
     "telco": cn.Schema(
-        plan=cn.Category(["prepaid", "standard"]), bill=cn.Numeric(0, 200), calls=cn.Numeric(0, 9, integer=True)
+        plan=cn.Category(["prepaid", "standard"], missing="level"),
+        bill=cn.Numeric(0, 200, missing=100),
+        calls=cn.Numeric(0, 9, integer=True, missing=0),
     ),
 }
 NODE = "auditor"

@@ -60,9 +60,12 @@ def columns_of(schema: cn.Schema) -> str:
     lines = []
     for name, column in schema.items():
         if isinstance(column, cn.Category):
-            lines.append(f"{name} = {{ levels = {json.dumps(list(column.levels))} }}")
+            listed = list(column.levels)[:-1] if column.missing == "level" else list(column.levels)
+            missing = "" if column.missing is None else f", missing = {json.dumps(column.missing)}"
+            lines.append(f"{name} = {{ levels = {json.dumps(listed)}{missing} }}")
         else:
             whole = ", integer = true" if column.integer else ""
+            whole += "" if column.missing is None else f", missing = {column.missing}"
             lines.append(f"{name} = {{ lower = {column.lower}, upper = {column.upper}{whole} }}")
     return "\n".join(lines)
 
