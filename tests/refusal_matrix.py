@@ -39,6 +39,7 @@ class Request:
     shares: bool = False
     order: bool = False
     matches: bool = False
+    releases_size: bool = False
     sizes: bool = True
 
 
@@ -119,6 +120,7 @@ REQUESTS = {
         columns=False,
         order=True,
         matches=True,
+        releases_size=True,
     ),
     "union": alignment("union"),
     "split": Request(lambda f, _, repeat: f.split(test=0.4, repeat=repeat), rounds=3, price=False, columns=False),
@@ -300,9 +302,12 @@ TABLES: dict[str, Callable[[sides.Tables], sides.Tables]] = {
 
 
 def neighbours(setting: str, request: Request) -> list[str]:
-    """The tables that may be compared: in a simulation who is in common is public, where its rows are in order."""
+    """The tables that may be compared.
+
+    Who is in common is public in a simulation whose rows are in order, and a noisy number of them is a release like any other.
+    """
     names = ["a record changed", "a person without values", "a person come", "another list", "a column of nothing"]
-    if request.order or setting == "served":
+    if (request.order or setting == "served") and not request.releases_size:
         names += ["a person gone", "nobody in common"]
     return names + ["a file changed afterwards"] * (setting == "served")
 

@@ -9,8 +9,10 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.conversations import sums as sum_run
+from colonnade.party.steps.predictions import PrivatePredictions
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Posted
+from colonnade.secure.summation import SumRing
 from colonnade.transport.direct import Direct, Recorded
 from tests import kit
 from tests.federations import TEST_KEY, federation, frames, joined
@@ -333,3 +335,48 @@ def test_a_coordinator_cannot_name_itself_or_ask_for_more(trained):
         ):
             with pytest.raises(cn.ColonnadeError):
                 f.quote(forged(plan, **changes))
+
+
+def heard_at_the_edge(age: int, monkeypatch) -> tuple[list[tuple[str, str, int]], bool]:
+    """A telco that puts somebody's score next to the largest sum there can be, so that the bank's part decides whether it fits.
+
+    Return what the coordinator hears, and whether the bank's operator finds scores.
+    """
+    tables = frames(60)
+    tables["bank"].loc[tables["bank"].person_id == 3, "age"] = age
+    policies = {name: TO_BANK[name] for name in ("bank", "telco")}
+    with federation(tables=tables, policies=policies, parties=tuple(policies)) as f:
+        model = cn.LinearRegression("telco.bill", columns=["bank.age", "telco.plan"], epsilon=1.0, delta=1e-5).fit(f)
+        model.coef_, model.intercept_ = np.array([1.0, 0.0, 0.0]), 0.0
+        honest = PrivatePredictions.summand
+
+        def summand(half, table, start, stop):
+            values = honest(half, table, start, stop)
+            if half.party == "telco":
+                values[0] = 2 * half.bound  # with nothing of the bank's it just fits
+            return values
+
+        monkeypatch.setattr(PrivatePredictions, "summand", summand)
+        monkeypatch.setattr(SumRing, "encode", lambda ring, values: values.astype(ring._signed).view(ring.dtype))
+        inner = f.transport
+        f.transport = recorded = Recorded(inner, keep=True)
+        recorded.endpoint = inner.endpoint
+        try:
+            model.predict(f, to="bank").read()
+            found = True
+        except cn.BadInput:
+            found = False
+        monkeypatch.undo()
+        heard = [
+            (name, type(codec.decode_reply(data)).__name__, len(data))
+            for _, replies in recorded.exchanges
+            for name, data in sorted(replies.items())
+        ]
+        return heard, found
+
+
+def test_a_peer_that_sends_more_than_it_may_does_not_find_out_on_which_side_of_a_bound_a_score_lies(monkeypatch):
+    (young, kept), (old, kept_too) = (heard_at_the_edge(age, monkeypatch) for age in (18, 95))
+    assert young == old
+    assert (kept, kept_too) == (True, False)  # which the bank's own operator sees, and nobody else
+    assert "Refused" not in {kind for _, kind, _ in old}

@@ -10,6 +10,7 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.coordinator.protocols.score_releases import ScoreMoments
+from colonnade.errors import ProtocolError
 from colonnade.estimators import catalogue, export, model_file, study
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
@@ -17,7 +18,7 @@ from colonnade.party.steps import parts as partial_scores
 from colonnade.party.steps import products as gram
 from colonnade.party.steps.agreements import SplitPart
 from colonnade.party.steps.products import PrivateScoreHistogram
-from colonnade.secure.summation import PairwiseMasks
+from colonnade.secure.summation import PairwiseMasks, SumRing
 from colonnade.steps.local import SquaredLength
 from colonnade.steps.score_table import DROPPED, ScoreTable
 from tests import test_coding as coding
@@ -122,6 +123,12 @@ def _reads_numbers_its_own_way(honest, values, name, column):
     return honest(pd.to_numeric(values, errors="coerce") if isinstance(column, cn.Numeric) else values, name, column)
 
 
+def _refuses_what_does_not_fit(honest, self, sums):
+    if not honest(self, sums):
+        raise ProtocolError("A secure sum is out of its bounds.")
+    return True
+
+
 BUGS = [
     Bug(
         "a frame is read in another way than a party's table",
@@ -219,6 +226,11 @@ BUGS = [
             PairwiseMasks, "masked", lambda self, number, values: values.astype(self._ring.dtype)
         ),
         prediction.test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart,
+    ),
+    Bug(
+        "a recipient says that a sum of scores is out of its bounds",
+        wrapped(SumRing, "holds", _refuses_what_does_not_fit),
+        prediction.test_a_peer_that_sends_more_than_it_may_does_not_find_out_on_which_side_of_a_bound_a_score_lies,
     ),
     _model_bug(
         "a delivery is readable by everybody on the machine",

@@ -77,7 +77,7 @@ class Summand(Protocol):
         """Return a stretch of this party's vector; it leaves under masks only."""
 
     def deliver(self, start: int, sums: NDArray[np.int64]) -> None:
-        """Take a stretch of the sum, at the party to which it is opened."""
+        """Take a stretch of the sum, at the party to which it is opened. One that cannot be right does not come."""
 
 
 class SumRun(Conversation):
@@ -148,8 +148,11 @@ class SumRun(Conversation):
         for sender in sorted(letters):
             opened = self._session.open(sender, number, 0, letters[sender].view)
             total += ring.from_bytes(memoryview(opened), len(total))
-        self._own = None
-        self._part.deliver(self._chunks[number - 1][0], ring.decode(total))
+        self._own, sums = None, ring.integers(total)
+        # A peer that sends more than it may can move a sum to the edge of its bounds: a refusal would tell the coordinator on
+        # which side our own value lies. So nobody hears of it, and the recipient keeps nothing of a sum that lacks a stretch.
+        if ring.holds(sums):
+            self._part.deliver(self._chunks[number - 1][0], sums)
 
 
 def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:

@@ -84,13 +84,21 @@ class SumRing:
         """Return integers as words; each is first clipped to the bound, on which the headroom rests."""
         return np.clip(values, -self.bound, self.bound).astype(self._signed, copy=False).view(self.dtype)
 
+    def integers(self, words: Words) -> NDArray[np.int64]:
+        """Return a sum as integers, whatever they are."""
+        return words.view(self._signed).astype(np.int64)
+
+    def holds(self, sums: NDArray[np.int64]) -> bool:
+        """Return whether a sum is within what the parties can have sent."""
+        limit = self.bound * self.parties
+        return not sums.size or (int(sums.max()) <= limit and int(sums.min()) >= -limit)
+
     def decode(self, words: Words) -> NDArray[np.int64]:
         """Return a sum as integers; refuse one beyond what the parties can have sent."""
-        values = words.view(self._signed).astype(np.int64)
-        limit = self.bound * self.parties
-        if values.size and (int(values.max()) > limit or int(values.min()) < -limit):
+        sums = self.integers(words)
+        if not self.holds(sums):
             raise ProtocolError("A secure sum is out of its bounds: the masks did not cancel.")
-        return values
+        return sums
 
     def from_bytes(self, data: memoryview, count: int) -> Words:
         """Return the words of a message; refuse one of another length."""

@@ -319,7 +319,7 @@ class CoresetDraws(SumStep, CoresetStep):
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
-        terms = SumTerms.read(plan, step.name)
+        terms = _of_the_coordinator(plan, step.name)
         if terms.ring.bound < plan.people:
             raise BadInput("The bound of the sum is below the number of people.")
         self.owners = terms.owners
@@ -341,7 +341,7 @@ class CoresetScores(SumStep, CoresetStep):
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
-        if SumTerms.read(plan, step.name).ring.bound < self.terms.largest_score * SCORE_SCALE:
+        if _of_the_coordinator(plan, step.name).ring.bound < self.terms.largest_score * SCORE_SCALE:
             raise BadInput("The bound of the sum is below the largest score.")
 
 
@@ -363,7 +363,15 @@ class CoresetGradient(SumStep, CoresetStep):
         if not isinstance(ridge, float) or not 0 <= ridge < float("inf"):
             raise BadInput("A ridge penalty is a finite number, zero or more.")
         self.ridge = ridge
-        SumTerms.read(plan, step.name)
+        _of_the_coordinator(plan, step.name)
+
+
+def _of_the_coordinator(plan: Plan, name: str) -> SumTerms:
+    """Read a sum that is opened to the coordinator, and refuse one that is opened to a party."""
+    terms = SumTerms.read(plan, name)
+    if terms.recipient != COORDINATOR:
+        raise PlanMismatch("What a coreset adds up is opened to the coordinator, and to no party.")
+    return terms
 
 
 def _task(value: object) -> Literal["regression", "kmeans", "uniform"]:

@@ -61,7 +61,10 @@ class PredictionPart(SumPart):
         return length
 
     def deliver(self, start: int, sums: NDArray[np.int64]) -> None:
-        """Take a stretch of the sums; once all are here, keep what this party is told, for its own operator alone."""
+        """Take a stretch of the sums; once all are here, keep what this party is told, for its own operator alone.
+
+        Where a stretch did not come, because it cannot be right, nothing is kept, and only the operator sees that.
+        """
         assert self._sums is not None  # a run begins first
         self._sums[start : start + len(sums)] = sums
         self._arrived += len(sums)
