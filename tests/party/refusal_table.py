@@ -57,7 +57,6 @@ MESSAGE, COINS, CONSTANT = "message", "coins", "nothing"
 DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
     "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
-    "colonnade.conversations.conversation": (PLAN, MESSAGE, LEDGER),
     "colonnade.durable_file": (CONSTANT,),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),

@@ -108,8 +108,8 @@ class Policy:
     min_collusion
         In secure studies the noise must cover at least this many colluding data parties (or all but one of the study's parties: a
         larger coalition has all the data), and at least this many compute nodes together must learn nothing, however few
-        members a plan names. Where a guarantee rests on a key or on secret batches (sketches, Poisson batches) there is no such noise:
-        ``max_peer_epsilon`` caps what peers may learn there.
+        members a plan names. Where a guarantee rests on a key or on secret batches (sketches, Poisson batches) there is no
+        such noise: ``max_peer_epsilon`` caps what peers may learn there.
     min_threshold
         In secure studies at least this many compute nodes together must learn nothing. The federation's papers ask for
         ``threshold`` in any case, and ``min_collusion`` for as many as it names.

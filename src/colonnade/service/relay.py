@@ -286,7 +286,7 @@ class SiteRelay:
         self._report(error)
 
     def tick(self) -> None:
-        """Look after the certificate, and drop messages that nobody asks about: a guard has so many connections and no more."""
+        """Look after the certificate, and drop messages that nobody has asked about: a guard has only so many connections."""
         self._look_at_kit()
         now = time.monotonic()
         with self._lock:
