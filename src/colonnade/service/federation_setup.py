@@ -165,6 +165,7 @@ def create_federation(
         if party not in members:
             raise BadInput(f"No card is that of {party!r}.", remedy=f"The cards are those of {', '.join(members)}.")
         members[party] = msgspec.structs.replace(members[party], computes=False)
+    keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
     seed = SystemRandomness().bytes(32)
     third = _third_node(members, seed)
     papers = agreement.FederationAgreement(
@@ -179,11 +180,7 @@ def create_federation(
     (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     if third is not None:
         papers = papers.signed_by(agreement.COORDINATOR, third)
-    keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
-    if third is not None:
-        kit = folder / "kits" / agreement.COORDINATOR
-        kit.mkdir(mode=0o700, exist_ok=True)
-        write_new(kit / "identity.key", f"{seed.hex()}\n".encode())
+        _write_key(folder / "kits" / agreement.COORDINATOR, seed)
     authority = _authority(folder / "authority")
     authority.prolong(days=days)
     made = _certify(authority, papers, keys, folder / "kits", coordinator_request, days)
@@ -307,3 +304,8 @@ def _third_node(members: dict[str, agreement.Signatory], seed: bytes) -> Identit
     identity = Identity.from_seed(seed)
     members[agreement.COORDINATOR] = agreement.Signatory(role="compute", identity=identity.public.hex())
     return identity
+
+
+def _write_key(kit: Path, seed: bytes) -> None:
+    kit.mkdir(mode=0o700, exist_ok=True)
+    write_new(kit / "identity.key", f"{seed.hex()}\n".encode())
