@@ -83,7 +83,9 @@ def drawn(
         uniform=uniform,
         **more,
     )
-    plan = federation.plan(study, task="coreset", method="coreset", price=None, unit="person", parameters={}, repeat=run)
+    plan = federation.plan(
+        study, task="coreset", method="coreset", price=None, unit="person", parameters={}, repeat=run
+    )
     outcome = federation.run(study, plan)
     return outcome.value, outcome.transcript
 

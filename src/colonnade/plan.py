@@ -96,7 +96,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     federation, alignment, people
         Which federation, which agreed row order, how many people; all public.
     parties, compute_nodes, threshold, collusion
-        Who holds data, who computes on shares, how many nodes learn nothing together, how many colluding parties the noise covers.
+        Who holds data, who computes on shares, how many nodes learn nothing together, how many colluding parties the noise
+        covers.
     steps
         Everything that any party will release.
     repeat

@@ -54,7 +54,7 @@ class Number(msgspec.Struct, frozen=True):
 
     @property
     def midpoint(self) -> float:
-        """What a null record has: a person of whom this party has no row."""
+        """What a null record has: a person without a row at this party."""
         return self.low / 2 + self.high / 2
 
     @property

@@ -14,7 +14,7 @@ from colonnade.privacy.accounting import Price
 from tests import kit
 
 LEFT = cn.Schema(
-    x=cn.Numeric(0, 1, missing=0.25),  # not the midpoint, which a person has whom this party lacks
+    x=cn.Numeric(0, 1, missing=0.25),  # not the midpoint, which a person without a row here has
     y=cn.Numeric(-1, 1),
     g=cn.Category(["a", "b", "c"], missing="excluded"),
 )

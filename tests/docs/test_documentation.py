@@ -64,7 +64,10 @@ def test_the_tutorial_works_as_printed(tmp_path):
             assert shown.returncode == 0, line
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "how-to"], ids=lambda page: page.stem)
+EXAMPLES = [*(page for page in PAGES if page.parent.name == "how-to"), DOCS / "explanation" / "missing-values.md"]
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
 def test_examples_of_the_guides_run(page, tmp_path):
     code = "\n".join(blocks(page, "python"))
     if not code:

@@ -129,7 +129,7 @@ def test_a_constant_category_is_counted_in_every_method():
             cn.LogisticRegression("a.c", columns=["b.c0"], epsilon=1.0, delta=1e-6).fit(f)
 
 
-def test_a_cohort_with_people_whom_a_party_lacks_is_counted_alike():
+def test_a_cohort_with_people_without_a_row_is_counted_alike():
     left, right = many_tables(LEFT, "left"), many_tables(RIGHT, "right")
     schemas = {"a": schema_of(LEFT, "excluded"), "b": schema_of(RIGHT, "excluded")}
     with opened({"a": left.iloc[:700], "b": right}, schemas, aligned=False) as f:

@@ -80,7 +80,7 @@ def test_question_marks_for_missing_numbers(tmp_path: Path) -> None:
     refused(
         cn.Party(path, schema=cn.Schema(balance=cn.Numeric(0, 100_000))),
         counts=f"balance: {gone.sum():,} of 5,000 values",
-        remedy="balance: cn.Numeric(0, 100000, missing=..., na_values=['?']).",
+        remedy="balance: cn.Numeric(0, 100000, na_values=('?',), missing=...).",
     )
     column = cn.Numeric(0, 100_000, missing=1_000, indicator=True, na_values=["?"])
     with opened(cn.Party(path, schema=cn.Schema(balance=column))) as federation:
@@ -252,9 +252,19 @@ def test_a_check_is_shown_as_a_table_and_quotes_no_value() -> None:
         assert CANARY not in text
     assert "6 rows, 4 ids, 1.25 rows per id, at most 2" in str(found)
     assert "refused  age: 3 of 6 values (50.0%) are not readable as numbers" in str(found)
-    assert "na_values=['?', 'n/a']" in str(found)
+    assert "na_values=('?', 'n/a')" in str(found)
     assert "<td>3</td>" in found.to_html()
     assert {"?", "n/a"} <= set(NOTHINGS)
+
+
+def test_what_a_check_suggests_for_numbers_reads_the_table() -> None:
+    cells = ["1.234,5", "7", "N/A", "-"]
+    column = cn.Numeric(0, 5_000, missing=0, thousands=",", na_values=["x"])
+    found = check_table(Source(pd.DataFrame({"x": cells})), cn.Schema(x=column))
+    ((_, _, remedy),) = found.faults
+    suggested = eval(remedy)  # what an owner would paste
+    assert suggested == cn.Numeric(0, 5_000, missing=0, thousands=".", decimal=",", na_values=["x", "N/A", "-"])
+    assert check_table(Source(pd.DataFrame({"x": cells})), cn.Schema(x=suggested)).fits
 
 
 def test_a_page_about_a_table_escapes_its_names() -> None:

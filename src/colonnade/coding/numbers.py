@@ -5,8 +5,8 @@ with the declared signs between groups of digits and before the fraction, ``"tru
 form. A pattern is checked cell by cell. What matches none is not guessed at: it counts as missing, and `read` tells its owner
 that it was there.
 
-A missing value becomes the public fill value of its column. A *null record* is something else: a person of whom a party has no
-row. It has the exact midpoint, which is coded as 0 everywhere, so that it contributes nothing to sums and products and costs
+A missing value becomes the public fill value of its column. A *null record* is something else: a person without a row at a
+party. It has the exact midpoint, which is coded as 0 everywhere, so that it contributes nothing to sums and products and costs
 what accounting for zero-out says.
 """
 

@@ -51,7 +51,7 @@ class PatternCount(Study):
     -----
     Missing values: all methods do the same. A column with ``missing="excluded"`` leaves people without a value out of every
     count; how many these are is private, so a share is a count divided by the sum of ``counts_``. With ``missing="level"`` they
-    are counted as the level ``"missing"``. On a cohort a person whom a party lacks is left out too; declare
+    are counted as the level ``"missing"``. On a cohort a person without a row at a party is left out too; declare
     ``missing="excluded"`` for that, because ``"response"`` and ``"independent"`` otherwise take it that everybody has a value.
 
     Privacy

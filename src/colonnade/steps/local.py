@@ -235,7 +235,7 @@ class Histogram(StepKind):
 class Reports(StepKind):
     """Each person's category at this party (`colonnade.steps.local`), randomised person by person.
 
-    Sensitivity: a person's record decides that person's report and no other. A person whom the columns leave out reports about
+    Sensitivity: a person's record decides that person's report and no other. A person that the columns leave out reports about
     a category of its own, like a null record (`report_cells`). ``sample`` (a rate) and ``seed`` restrict the
     reports to people chosen by public coins. Everyone can see who was chosen, so this saves bytes and buys no privacy: a chosen
     person pays the full ε. Checked by tests/party/test_statistics.py.

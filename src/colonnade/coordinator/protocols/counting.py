@@ -187,7 +187,7 @@ class ResponseCounts:
         return tuple(local.report_cells(group.size, leaves_out=group.leaves_out) for group in self.layout.groups)
 
     def _counted(self, table: Array) -> Array:
-        """Cut off the cells of people whom a category leaves out."""
+        """Cut off the cells of people that a category leaves out."""
         return table[tuple(slice(0, group.size) for group in self.layout.groups)]
 
     def combine(self, reports: list[NDArray[np.uint8]]) -> CountTable:

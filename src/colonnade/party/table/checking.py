@@ -154,18 +154,16 @@ class ColumnCheck:
         column = self.column
         if isinstance(column, Numeric) and self.written is not None:
             column = msgspec.structs.replace(column, thousands=self.written[0], decimal=self.written[1])
+        if isinstance(column, Numeric | Date) and self.words:
+            column = msgspec.structs.replace(column, na_values=(*column.na_values, *self.words))
         if isinstance(column, Category) and column.size > MOST_LEVELS:
             column = msgspec.structs.replace(column, levels=("...",), other=None)
         return f"cn.{repr(column).removesuffix(')')}{''.join(f', {option}' for option in options)})"
 
     def _remedy_for_text(self) -> str:
         """Return what to declare: how numbers are written, or which words stand for nothing."""
-        options = []
-        if self.words:
-            options += [] if self._has_rule else ["missing=..."]
-            options.append(f"na_values={list(self.words)!r}")
-        if options or self.written is not None:
-            return self._declared(*options)
+        if self.words or self.written is not None:
+            return self._declared(*([] if self._has_rule or not self.words else ["missing=..."]))
         form = "2024-02-29" if isinstance(self.column, Date) else "1234.5"
         return f"write them as {form} in the table, or name what stands for a missing value: {self._declared('na_values=[...]')}"
 
@@ -417,7 +415,7 @@ class _NumberTally(_Tally):
 
     def result(self) -> ColumnCheck:
         best = max(self._formats, key=lambda place: (self._formats[place], -place), default=None)
-        explains = best is not None and self._formats[best] > self.misfits / 2
+        explains = best is not None and self._formats[best] > (self.misfits - self.words.total()) / 2
         return ColumnCheck(
             self.name,
             self.column,
