@@ -11,7 +11,6 @@ import pandas as pd
 import colonnade as cn
 from colonnade.coordinator.protocols.score_releases import ScoreMoments
 from colonnade.estimators import catalogue, export, model_file, study
-from colonnade.party import guard as deliveries
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
 from colonnade.party.steps import parts as partial_scores
@@ -223,7 +222,7 @@ BUGS = [
     ),
     _model_bug(
         "a delivery is readable by everybody on the machine",
-        wrapped(deliveries.os, "open", _readable_by_all),
+        wrapped(os, "open", _readable_by_all),
         prediction.test_scores_are_kept_for_the_partys_own_operator_alone,
         folder=True,
     ),
