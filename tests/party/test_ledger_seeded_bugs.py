@@ -175,7 +175,7 @@ def _overwrites_answers(patch):
 
 
 def _retries_after_a_failed_write(patch):
-    patch.setattr(LedgerFile, "_give_up", LedgerFile._roll_back)
+    patch.setattr(LedgerFile, "_give_up", lambda self, *_: self._roll_back())
 
 
 def _syncs_less(patch):
