@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colonnade.conversations import union
 from colonnade.conversations.union import UnionRun
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.protocol.messages import Blob
@@ -51,6 +52,43 @@ def test_turns_senders_and_sizes_of_letters_do_not_depend_on_the_lists():
         played.play()
         seen.append(played.sizes)
     assert seen[0] == seen[1] == seen[2]
+
+
+def lengths_heard(second: list[bytes], monkeypatch) -> list[tuple[int, str, str, int]]:
+    """Ana asks for one person: its list is that one over and over, and it hands back all but one of Bo's names."""
+    honest = UnionRun._finish_stretch
+
+    def finished(run: UnionRun, turn: int) -> None:
+        honest(run, turn)
+        rounds = run._terms.rounds
+        if run._me == "ana" and turn == rounds + 1:
+            asked = run._joined._covering.multiply(run._joined.names[:1])
+            run._outgoing = np.repeat(asked, len(run._outgoing), axis=0)
+        if run._me == "ana" and turn == 2 * rounds + 1:
+            run._outgoing = np.concatenate([run._outgoing[:-1], run._outgoing[:1]])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UnionRun, "_finish_stretch", finished)
+        played = stage({"ana": [b"7"], "bo": second})
+        try:
+            played.play()
+        except ProtocolError as error:
+            return [*played.sizes, (0, "", error.message, 0)]
+        return played.sizes
+
+
+WITH, WITHOUT = [b"9", b"4", b"2", b"7", b"8"], [b"9", b"4", b"2", b"6", b"8"]
+
+
+def test_a_list_with_names_twice_does_not_ask_whether_somebody_is_on_the_other_list(monkeypatch):
+    assert lengths_heard(WITH, monkeypatch) == lengths_heard(WITHOUT, monkeypatch)
+
+
+def test_were_such_a_list_taken_the_length_of_the_union_would_tell(monkeypatch):
+    """The positive control: there are not enough strangers to fill the union up."""
+    monkeypatch.setattr(union, "require_distinct", lambda _: None)
+    monkeypatch.setattr(UnionSide, "order", lambda self, names: np.full(len(names), -1))
+    assert lengths_heard(WITH, monkeypatch) != lengths_heard(WITHOUT, monkeypatch)
 
 
 def test_two_runs_share_no_bytes():

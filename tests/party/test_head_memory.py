@@ -10,6 +10,7 @@ import pytest
 import colonnade as cn
 from colonnade import durable_file
 from colonnade.errors import LedgerCorrupt
+from colonnade.party import gate
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
@@ -148,6 +149,28 @@ def test_a_message_leaves_once_its_ledger_is_remembered_and_the_memory_is_its_ow
 def written(path) -> tuple[int, int]:
     found = path.stat()
     return found.st_ino, found.st_mtime_ns
+def test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledger_remembers_nothing(tmp_path):
+    """What a request has recorded before it failed is not forgotten either: a debit, or an attempt to align."""
+    with federation(ledger_dir=tmp_path) as f:
+        plan = study("response").fit(f).plan_
+        bank = f.transport._endpoints["bank"]
+        before = (tmp_path / "bank.sqlite").read_bytes()
+        again = codec.encode(messages.Ask(plan=msgspec.structs.replace(plan, repeat=2), step="reports"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gate, "released", lambda *_: 1 / 0)
+            refused = codec.decode_reply(bank.handle(again))
+        assert refused.spent == pytest.approx(0.125)
+        highest = bank._gate.ledger.head()
+        assert remembered(tmp_path / "bank.head") == highest
+    (tmp_path / "bank.sqlite").write_bytes(before)
+    with pytest.raises(LedgerCorrupt, match="gone back"):
+        federation(ledger_dir=tmp_path)
+    memory = (tmp_path / "bank.head").read_bytes()
+    (tmp_path / "bank.head").unlink()
+    with federation(ledger_dir=tmp_path) as f:
+        (tmp_path / "bank.head").write_bytes(memory)
+        assert codec.decode_reply(f.transport._endpoints["bank"].handle(again)).code == "ledger-corrupt"
+    assert remembered(tmp_path / "bank.head") == highest
 
 
 def test_a_request_that_adds_no_row_writes_nothing(tmp_path):

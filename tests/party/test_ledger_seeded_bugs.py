@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from colonnade.errors import ColonnadeError
+from colonnade.party.guard import Guard
 from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
@@ -203,6 +204,23 @@ def _lowers_a_cap_below_what_was_spent(patch):
     patch.setattr(Ceiling, "holds", lambda self, total: self.nano < 100_000_000 or honest(self, total))
 
 
+def _remembers_answers_alone(self, data):
+    ledger = self._gate.ledger
+    ledger.refuse_set_back()
+    reply = self._answer(data)
+    ledger.remember_head()
+    return reply
+
+
+def _remembers_an_old_ledger(self, data):
+    ledger = self._gate.ledger
+    try:
+        ledger.refuse_set_back()
+        return self._answer(data)
+    finally:
+        ledger.remember_head()
+
+
 SEEDED_BUGS = [
     Bug(
         "costs are rounded down",
@@ -316,6 +334,16 @@ SEEDED_BUGS = [
         "a message leaves before its ledger is remembered",
         lambda patch: patch.setattr(SqliteLedger, "remember_head", lambda self: None),
         memory.test_a_message_leaves_once_its_ledger_is_remembered_and_the_memory_is_its_owners_alone,
+    ),
+    Bug(
+        "a refusal leaves before its ledger is remembered",
+        lambda patch: patch.setattr(Guard, "_answer_once_remembered", _remembers_answers_alone),
+        memory.test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledger_remembers_nothing,
+    ),
+    Bug(
+        "a refusal from an old ledger is remembered",
+        lambda patch: patch.setattr(Guard, "_answer_once_remembered", _remembers_an_old_ledger),
+        memory.test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledger_remembers_nothing,
     ),
     Bug(
         "a row is remembered before it is committed",

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from colonnade.conversations import matching as matching_run
+from colonnade.conversations import union as union_run
 from colonnade.errors import ProtocolError
 from colonnade.party import party as opening
 from colonnade.party.gate import AdmittedStep, OrderRecords
@@ -27,6 +28,7 @@ from colonnade.steps.alignment import Cohort
 from colonnade.steps.kind import RowOrderKind
 from colonnade.steps.products import Gram
 from tests.conversations import test_matching_run as runs
+from tests.conversations import test_union_run as union_runs
 from tests.coordinator import test_align as aligned
 from tests.coordinator import test_union_studies as unions
 from tests.party import test_alignment_refusals as refusals
@@ -228,6 +230,11 @@ BUGS = [
         "a union refuses where one of its own names is missing",
         wrapped(UnionSide, "order", _requires_every_own_name),
         pairs.test_a_row_whose_name_is_left_out_has_no_place_and_nobody_hears_of_it,
+    ),
+    Bug(
+        "a union is made with a list that has names twice",
+        replaced(union_run, "require_distinct", lambda _: None),
+        union_runs.test_a_list_with_names_twice_does_not_ask_whether_somebody_is_on_the_other_list,
     ),
     Bug(
         "a run taken up again draws its noise anew",

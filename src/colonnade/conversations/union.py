@@ -28,7 +28,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Posted, Reply
 from colonnade.secure import keys, mail
 from colonnade.secure.matching import POINT_BYTES, Points, hash_ids, padded
-from colonnade.secure.union import UnionSide
+from colonnade.secure.union import UnionSide, require_distinct
 from colonnade.steps.alignment import Matching
 
 __all__ = ["UnionRun"]
@@ -147,6 +147,7 @@ class UnionRun(Conversation):
         """Everything of a stretch is in: make the list that goes out in the next, and start afresh."""
         side, rounds, union = self._joined, self._terms.rounds, self._terms.union_rounds
         whole = np.concatenate([EMPTY, *self._incoming])
+        require_distinct(whole)
         self._incoming = []
         self._outgoing = EMPTY
         if turn == rounds + 1:

@@ -13,6 +13,7 @@ never travels. In a simulation its owner reads it from the party's object. A ser
 file beside its ledger that only this user can read.
 """
 
+import contextlib
 import dataclasses
 import threading
 from functools import partial
@@ -290,7 +291,12 @@ class Guard:
         """Answer nothing from a ledger that has gone back; answer once it is noted durably where the ledger stands."""
         ledger = self._gate.ledger
         ledger.refuse_set_back()
-        reply = self._answer(data)
+        try:
+            reply = self._answer(data)
+        except Exception:
+            with contextlib.suppress(ColonnadeError):  # a refusal leaves too, and may come after rows that were written
+                ledger.remember_head()
+            raise
         ledger.remember_head()
         return reply
 

@@ -43,7 +43,7 @@ from colonnade.errors import ProtocolError
 from colonnade.secure.keys import Secret, SeedStream
 from colonnade.secure.matching import POINT_BYTES, Digests, Multiplier, Points, hash_to_points, require_points
 
-__all__ = ["UnionSide", "shuffled"]
+__all__ = ["UnionSide", "require_distinct", "shuffled"]
 
 
 class UnionSide:
@@ -132,6 +132,16 @@ class UnionSide:
             raise ProtocolError("The union has a name twice.")
         own = {name.tobytes(): row for row, name in enumerate(self.names[: self._people])}
         return np.array([own.get(name, -1) for name in shown], dtype=np.int64)
+
+
+def require_distinct(points: Points) -> None:
+    """Refuse a list of the other party's that has a point twice.
+
+    Honest lists have none. From lists with gaps the union could not be filled up to its public length, which would then tell how
+    many are in common: of the few that a party left in, so that it could ask for one.
+    """
+    if len({row.tobytes() for row in points}) != len(points):
+        raise ProtocolError("The other party's list has a name twice.")
 
 
 def _distinct(own: Points, other: Points) -> Points:
