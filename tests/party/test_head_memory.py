@@ -149,6 +149,8 @@ def test_a_message_leaves_once_its_ledger_is_remembered_and_the_memory_is_its_ow
 def written(path) -> tuple[int, int]:
     found = path.stat()
     return found.st_ino, found.st_mtime_ns
+
+
 def test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledger_remembers_nothing(tmp_path):
     """What a request has recorded before it failed is not forgotten either: a debit, or an attempt to align."""
     with federation(ledger_dir=tmp_path) as f:
