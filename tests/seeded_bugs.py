@@ -12,6 +12,7 @@ from tests.seeded import (
     functional,
     gate,
     gradient,
+    missing,
     network,
     noise,
     people,
@@ -25,6 +26,7 @@ from tests.seeded import (
 SEEDED_BUGS = [
     *noise.BUGS,
     *people.BUGS,
+    *missing.BUGS,
     *prices.BUGS,
     *gate.BUGS,
     *estimates.BUGS,
