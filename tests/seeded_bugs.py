@@ -14,6 +14,7 @@ from tests.seeded import (
     gate,
     gradient,
     loading,
+    missing,
     network,
     noise,
     operations,
@@ -30,6 +31,7 @@ from tests.seeded import (
 SEEDED_BUGS = [
     *noise.BUGS,
     *people.BUGS,
+    *missing.BUGS,
     *prices.BUGS,
     *gate.BUGS,
     *estimates.BUGS,

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.coding.arrays import pandas_reader
-from colonnade.coding.cells import encoder_for
+from colonnade.coding.cells import pandas_reader
 from colonnade.coding.columns import (
     ColumnName,
     coded_block,
@@ -30,6 +29,7 @@ from colonnade.coding.columns import (
     to_coded_units,
     to_own_units,
 )
+from colonnade.coding.encoders import encoder_for
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimators.export import design_matrix, linear_pipeline
 from colonnade.party.table.private_table import PrivateTable

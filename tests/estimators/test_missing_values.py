@@ -213,6 +213,19 @@ def test_a_target_that_leaves_people_out_is_refused_by_every_method():
             assert 'missing="level"' in refusal.value.remedy
 
 
+def test_an_accuracy_reads_classes_as_a_partys_column_is_read():
+    rng = kit.generator("classes")
+    x = rng.random(2_000)
+    tables = {"a": pd.DataFrame({"id": range(2_000), "x": x}), "b": pd.DataFrame({"id": range(2_000), "y": x > 0.5})}
+    schemas = {"a": cn.Schema(x=cn.Numeric(0, 1)), "b": cn.Schema(y=cn.Category([0, 1]))}
+    with opened(tables, schemas) as f:
+        model = cn.LogisticRegression("b.y", epsilon=100.0, delta=1e-6).fit(f)
+    rows, truth = pd.DataFrame({"a.x": x}), x > 0.5
+    found = {model.score(rows, y) for y in (truth, truth.astype(int), truth.astype(float), truth.astype(str).tolist())}
+    assert len(found) == 1
+    assert found.pop() > 0.9
+
+
 def test_dates_are_predicted_from_texts_and_time_stamps_alike():
     with opened(people(), MODELS) as f:
         clusters = cn.KMeans(2, columns=["bank.opened", "shop.spend"], epsilon=400.0, delta=1e-6).fit(f)

@@ -85,12 +85,12 @@ def test_the_errors_of_the_unbiased_counts_are_as_large_as_stderr_says():
 def test_more_than_two_parties_are_a_fit_and_everything_says_so():
     with federation() as f:
         study = cn.PatternCount(THREE, epsilon=1.0)
-        assert "a fit" in str(study.preview(f))
+        assert "A fit" in str(study.preview(f))
         assert "response" in str(study.preview(f))
         assert "a fit" in study.fit(f).receipt_
         for columns in (TWO, MIXED):  # three columns, but two parties: counts
             pair = cn.PatternCount(columns, epsilon=1.0)
-            assert "a fit" not in str(pair.preview(f))
+            assert "fit to all pairs" not in str(pair.preview(f))
             assert "a fit" not in pair.fit(f).receipt_
 
 

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,22 @@ from tests.party.test_serving import Served, hostile_frames
 relay = pytest.importorskip("colonnade.service.relay", reason="needs the extra colonnade[network]")
 
 LONGEST = 1 << 62
+
+
+class NoKit:
+    """The kit of a site without a network: its certificate never ends."""
+
+    def __init__(self, *_, **__) -> None:
+        self.ends = datetime(2100, 1, 1, tzinfo=UTC)
+
+    def mark(self) -> str:
+        return ""
+
+    def credentials(self) -> None:
+        """There is nothing to refuse."""
+
+    def certificates(self) -> dict:
+        return {"client.crt": self}
 
 
 class NoLine:
@@ -42,7 +59,7 @@ class NoLine:
 def site(tmp_path, monkeypatch):
     """A relay before a guard that is served by a thread of this process, and what the guard's own federation is."""
     monkeypatch.setattr(relay, "Line", NoLine)
-    monkeypatch.setattr(relay, "Kit", lambda path: None)
+    monkeypatch.setattr(relay, "Kit", NoKit)
     monkeypatch.setattr(relay, "PATIENCE", 0.02)
     with federation() as f:
         served = Served(tmp_path / "g", f.transport.endpoint("bank").handle)
@@ -124,7 +141,7 @@ def test_many_messages_at_once_pass_one_relay(site):
 def test_a_guard_that_takes_nobody_is_away_and_the_relay_does_not_wait_for_it(tmp_path, monkeypatch):
     """Its line of clients is full: connecting would block, and with it every other message of this site."""
     monkeypatch.setattr(relay, "Line", NoLine)
-    monkeypatch.setattr(relay, "Kit", lambda path: None)
+    monkeypatch.setattr(relay, "Kit", NoKit)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener, contextlib.ExitStack() as stack:
         listener.bind(str(tmp_path / "g"))
         listener.listen(1)

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from colonnade.coding.arrays import UNREADABLE
+from colonnade.coding.cells import UNREADABLE
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.sources import Source
 

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.coding.cells import CategoryEncoder
-from colonnade.coding.numbers import NumericEncoder
+from colonnade.coding.encoders import CategoryEncoder, NumericEncoder
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.checking import check_table
 from colonnade.party.table.private_table import PrivateTable, require_schema

@@ -307,13 +307,16 @@ def folder_of(path: Path, data: Path, columns: str, *options: str) -> PartyFolde
 def test_a_partys_folder_is_checked_at_the_command_line(tmp_path: Path) -> None:
     data = written(tmp_path, "balance", ["1,234.50", "12"] * (PEOPLE // 2), sep=";")
     folder = folder_of(tmp_path / "bank", data, "balance = { lower = 0, upper = 100000 }", "--separator", ";")
-    result = call("party", "check", str(folder.path), "--html", str(tmp_path / "page.html"))
+    assert "No table was loaded" in call("party", "check", str(folder.path)).output
+    result = call("party", "check", str(folder.path), str(data), "--html", str(tmp_path / "page.html"))
     assert result.exit_code == 1
     assert "2,500" in result.output
     assert "thousands=','" in result.output
     assert "<table" in (tmp_path / "page.html").read_text()
     text = (folder.path / "schema.toml").read_text()
     (folder.path / "schema.toml").write_text(text.replace("upper = 100000", 'upper = 100000, thousands = ","'))
+    assert call("party", "check", str(folder.path), str(data)).exit_code == 0
+    assert call("party", "load", str(folder.path), str(data)).exit_code == 0
     assert call("party", "check", str(folder.path)).exit_code == 0
     other_file = written(tmp_path / "bank", "balance", ["x"] * PEOPLE, sep=";")
     result = call("party", "check", str(folder.path), str(other_file))

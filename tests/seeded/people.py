@@ -5,8 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coding.cells import CategoryEncoder
-from colonnade.coding.numbers import NumericEncoder
+from colonnade.coding.encoders import CategoryEncoder, NumericEncoder
 from colonnade.party.steps import parts as coding
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 from colonnade.party.table import row_order as alignment

@@ -13,7 +13,6 @@ from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.guard import Guard
 from colonnade.party.policy import Terms
 from colonnade.party.steps import coresets
-from colonnade.party.table import private_table
 from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.protocol.messages import Refused
 from tests.party import refusal_table
@@ -22,7 +21,6 @@ from tests.party import test_data_versions as versions
 from tests.party import test_forged_plans as forged
 from tests.party import test_refusal_table as table
 from tests.party import test_refusals as refusals
-from tests.party import test_table as tables
 from tests.seeded.bug import Bug, Plant, replaced, wrapped
 
 
@@ -133,11 +131,6 @@ BUGS = [
         "a step that rests on nothing is computed",
         replaced(gate, "require_earlier", lambda _: None),
         partial(refusals.test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table, "sketches"),
-    ),
-    Bug(
-        "a column of nulls is taken for one that holds something else",
-        replaced(private_table, "_filled", lambda cells: True),
-        in_a_folder(tables.test_a_column_of_nulls_is_a_column_of_nothing_and_its_party_is_made, kind="parquet"),
     ),
     Bug(
         "words of a refusal may come from anywhere",

@@ -1,19 +1,22 @@
-"""From stored values to codes and numbers behind public bounds, one value at a time.
+"""What stored values say: columns of frames and files as Arrow arrays, how a level is spelled, and texts as numbers and dates.
 
-A party's table and `predict` call these functions; an exported model follows the same spellings and patterns. Every function maps
-a value by itself: what one person's cell becomes never depends on another person's cell. That bounds one person's influence on a
-statistic, so it is the one rule of this package. A category is found by how a value is *spelled* (`colonnade.coding.arrays`),
-because the same level arrives as text from a CSV file, as a float where pandas met a null, and as a boolean from parquet. Numbers
-and dates are read in `colonnade.coding.numbers`.
+A category is found by how a value is *spelled* (`spelling`), because the same level arrives as text from a CSV file, as a float
+where pandas met a null, and as a boolean from parquet. A column of Python objects may hold texts beside numbers. Each object is
+then spelled by itself, and a number is kept as the number it is too: how a column's texts are written must not change what its
+numbers are. Such a block is a struct with the fields ``text`` and ``number``.
 
-A cell that is empty, or cannot be read, counts as missing, and the schema says what that means. Where the schema has no rule, it
-is coded like a null record. A party whose table has such cells refuses it when its owner opens it
-(`colonnade.party.table.checking`); a frame that is scored has nobody to ask.
+A number or a date written as text is read by the patterns of its column: digits with the declared signs between groups of digits
+and before the fraction, ``"true"`` as 1, ``"false"`` as 0, or a date in ISO form. A pattern is checked cell by cell. What matches
+none is not guessed at.
 """
 
+import datetime as dt
+import math
 import re
-from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -21,31 +24,95 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.arrays import flatten, is_text, pandas_kind, pandas_reader, places_of, spelled_number, texts_of
-from colonnade.coding.numbers import NUMBER, DateEncoder, IndicatorEncoder, NumericEncoder
-from colonnade.errors import SchemaMismatch
-from colonnade.schema import Category, Column, Date, Indicator, Level, Numeric
+from colonnade.schema import Category, Date, Level, Numeric
 
 __all__ = [
-    "MISSING",
-    "CategoryEncoder",
-    "CategoryReading",
-    "Encoder",
-    "encoded",
-    "encoder_for",
-    "require_type",
+    "DAY",
+    "NUMBER",
+    "UNREADABLE",
+    "dates_in",
+    "flatten",
+    "is_text",
+    "na_numbers",
+    "number_pattern",
+    "numbers_in",
+    "pandas_kind",
+    "pandas_reader",
+    "places_of",
     "spelled_floats",
     "spelled_wholes",
+    "spelling",
     "spellings",
+    "texts_of",
 ]
 
-MISSING = -1
-"""The code of a person without a level."""
+Floats = NDArray[np.float64]
+
+UNREADABLE = "\ufffd"
+"""How an object is spelled that is there, and is neither a text nor a number nor a date."""
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)(\.0)?")
 TRUTH = {"false": ("False", "false", "FALSE"), "true": ("True", "true", "TRUE")}
-UNKNOWN, EMPTY = -1, -2
-"""What the cells of a category say besides their levels: a value outside the list, or nothing."""
+EXPONENT = r"([eE][+-]?\d+)?"
+INFINITY = r"[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+NUMBER = rf"^[+-]?((\d+\.?\d*|\.\d+){EXPONENT}|{INFINITY})$"
+DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
+
+
+def flatten(column: Any) -> Any:
+    """Return a column as one array of a type that the compute functions know."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    # Views are a young type that few compute functions accept; the class is absent from older releases of Arrow.
+    return array.cast(pa.large_string()) if str(array.type) == "string_view" else array
+
+
+def texts_of(array: Any) -> Any:
+    """Return objects as they are spelled; any other array as it is."""
+    return array.field("text") if pa.types.is_struct(array.type) else array
+
+
+def places_of(indices: Any, absent: int) -> NDArray[np.int64]:
+    """Return the indices of a dictionary as numbers, and this one where there is none."""
+    return cast("NDArray[np.int64]", indices.cast(pa.int64()).fill_null(absent).to_numpy(zero_copy_only=False))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type holds text, or a dictionary of texts."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(plain) in {"string", "large_string", "string_view"}
+
+
+def spelling(value: object) -> str | None:
+    """Write one value as text, the same for 1, 1.0 and Decimal(1); ``None`` when it is missing or cannot be spelled.
+
+    Examples
+    --------
+    >>> [spelling(value) for value in (1, 1.0, True, "gold", float("nan"), [])]
+    ['1', '1', 'True', 'gold', None, None]
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, dt.date):
+        return None if pd.isna(value) else value.isoformat()  # NaT is a date too
+    try:
+        return _spelled_number(value)
+    except (ArithmeticError, ValueError):  # a signalling NaN, or more digits than Python will write
+        return None
+
+
+def _spelled_number(value: object) -> str | None:
+    """Write a number as text; ``None`` for NaN, and for what is no number."""
+    # Plain int and float first: asking the abstract classes takes ten times as long.
+    if isinstance(value, int) or (not isinstance(value, float) and isinstance(value, Integral)):
+        return str(int(value))
+    if not isinstance(value, float | Decimal | Real):
+        return None
+    number = float(value)
+    if math.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _other_spellings(level: Level) -> Iterable[str]:
@@ -78,7 +145,7 @@ def spellings(column: Category) -> dict[str, int]:
 def spelled_floats(codes: dict[str, int]) -> dict[float, int]:
     """Return the spellings that are exactly how a float would be spelled: a float column matches these, as numbers."""
     numbers = {text: float(text) for text in codes if re.fullmatch(NUMBER, text, re.ASCII)}
-    return {number: codes[text] for text, number in numbers.items() if spelled_number(number) == text}
+    return {number: codes[text] for text, number in numbers.items() if _spelled_number(number) == text}
 
 
 def spelled_wholes(codes: dict[str, int]) -> dict[int, int]:
@@ -86,147 +153,147 @@ def spelled_wholes(codes: dict[str, int]) -> dict[int, int]:
     return {int(text): code for text, code in codes.items() if _is_whole(text)}
 
 
-class CategoryReading(NamedTuple):
-    """What the cells of a category say.
-
-    Parameters
-    ----------
-    codes
-        The places of their levels; negative where there is none.
-    empty
-        Where a cell says nothing: it is null, or an empty text, or one of the column's ``na_values``.
-    """
-
-    codes: NDArray[np.int32]
-    empty: NDArray[np.bool_]
-
-
-class CategoryEncoder:
-    """Codes 0, 1, … for the levels of a category; −1 for a person without one."""
-
-    dtype = np.dtype(np.int32)
-    null: float = MISSING
-
-    def __init__(self, column: Category) -> None:
-        found = spellings(column)
-        nothing = {text: EMPTY for text in ("", *column.na_values) if text not in found}
-        self._spellings = found | nothing
-        self._floats = spelled_floats(self._spellings)
-        self._whole = spelled_wholes(self._spellings)
-        self._declared = column.missing is not None
-        self._missing = column.missing_code
-        self._other = column.missing_code if column.other_code is None else column.other_code
-
-    def __call__(self, column: Any) -> NDArray[np.int32]:
-        """Encode one array."""
-        codes = self._look_up(flatten(column))
-        codes[codes == UNKNOWN] = self._other
-        codes[codes == EMPTY] = self._missing
-        return codes
-
-    def read(self, column: Any) -> CategoryReading:
-        """Return what the cells of one array say."""
-        codes = self._look_up(flatten(column))
-        return CategoryReading(codes, codes == EMPTY)
-
-    def present(self, column: Any) -> NDArray[np.bool_]:
-        """Return where there is a level, or a rule for its absence."""
-        return np.asarray((self(column) != MISSING) | self._declared)
-
-    def _look_up(self, array: Any) -> NDArray[np.int32]:
-        kind = array.type
-        if pa.types.is_dictionary(kind):
-            return self._by_index(flatten(array.dictionary), array.indices)
-        if pa.types.is_null(kind):
-            return np.full(len(array), EMPTY, dtype=np.int32)
-        if pa.types.is_boolean(kind):
-            return self._by_index(pa.array(["False", "True"]), array.cast(pa.uint8()))
-        if pa.types.is_integer(kind):
-            return _look_up(array, _within(self._whole, kind))
-        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            # Adding zero turns −0.0 into 0.0, which a hash table would otherwise take for another number.
-            numbers = pc.add(array.cast(pa.float64(), safe=False), 0.0)
-            codes = _look_up(numbers, self._floats)
-            codes[np.isnan(numbers.to_numpy(zero_copy_only=False))] = EMPTY
-            return codes
-        return _look_up(array.cast(pa.string()) if pa.types.is_date(kind) else texts_of(array), self._spellings)
-
-    def _by_index(self, values: Any, indices: Any) -> NDArray[np.int32]:
-        codes = np.append(self._look_up(values), np.int32(EMPTY))
-        return codes[places_of(indices, len(values))]
-
-
 def _is_whole(text: str) -> bool:
     return WHOLE.fullmatch(text) is not None and text != "-0" and "." not in text
 
 
-def _within(codes: dict[int, int], kind: Any) -> dict[int, int]:
-    """Leave out levels that this integer type cannot hold: casting the data instead could wrap a value onto a level."""
-    limits = np.iinfo(kind.to_pandas_dtype())
-    return {number: code for number, code in codes.items() if limits.min <= number <= limits.max}
+# Texts as numbers and dates ------------------------------------------------------------------------------------------------
 
 
-def _look_up(array: Any, codes: dict[Any, int]) -> NDArray[np.int32]:
-    found = pc.index_in(array, value_set=pa.array(list(codes), type=array.type))
-    table = np.array([*codes.values(), UNKNOWN], dtype=np.int32)
-    looked_up = table[found.fill_null(len(codes)).to_numpy(zero_copy_only=False)]
-    looked_up[array.is_null().to_numpy(zero_copy_only=False)] = EMPTY
-    return cast("NDArray[np.int32]", looked_up)
+def number_pattern(column: Numeric) -> str:
+    """Return the pattern of a number written as text in this column.
+
+    Groups have three digits, or two where a group of three comes last. So 1,23 is no number where a comma stands between groups.
+
+    Examples
+    --------
+    >>> bool(re.match(number_pattern(Numeric(0, 1, thousands=",")), "1,234.50"))
+    True
+    """
+    if column.thousands is None and column.decimal == ".":
+        return NUMBER
+    point = re.escape(column.decimal)
+    grouped = ""
+    if column.thousands is not None:
+        between = re.escape(column.thousands)
+        grouped = rf"\d{{1,3}}({between}\d{{2,3}})*{between}\d{{3}}({point}\d*)?|"
+    return rf"^[+-]?(({grouped}(\d+({point}\d*)?|{point}\d+){EXPONENT})|{INFINITY})$"
 
 
-Encoder = CategoryEncoder | NumericEncoder | IndicatorEncoder
+def na_numbers(column: Numeric | Date) -> tuple[float, ...]:
+    """Return those of a column's ``na_values`` that are numbers there, or dates.
+
+    Examples
+    --------
+    >>> na_numbers(Numeric(0, 10, na_values=["?", -999, "-1"]))
+    (-999.0, -1.0)
+    """
+    texts = [value.strip() if isinstance(value, str) else "" for value in column.na_values]
+    words = pa.array(texts, type=pa.large_string())
+    read = dates_in(words, column) if isinstance(column, Date) else numbers_in(words, column)
+    pairs = zip(column.na_values, read.tolist(), strict=True)
+    found = [number if isinstance(value, str) else float(value) for value, number in pairs]
+    return tuple(number for number in found if not math.isnan(number))
 
 
-def encoder_for(column: Column) -> Encoder:
-    """Return what encodes a column of this public description."""
-    if isinstance(column, Category):
-        return CategoryEncoder(column)
-    if isinstance(column, Indicator):
-        return IndicatorEncoder(column)
-    return DateEncoder(column) if isinstance(column, Date) else NumericEncoder(column)
+def numbers_in(words: Any, column: Numeric) -> Floats:
+    """Return trimmed texts as numbers. A pattern is checked cell by cell first: one failed cast would fail the whole column."""
+    nothing = pa.scalar(None, type=words.type)
+    written = pc.if_else(pc.match_substring_regex(words, pattern=number_pattern(column)), words, nothing)
+    if column.thousands is not None:
+        written = pc.replace_substring(written, pattern=column.thousands, replacement="")
+    if column.decimal != ".":
+        written = pc.replace_substring(written, pattern=column.decimal, replacement=".")
+    numbers = pc.ascii_ltrim(written, characters="+").cast(pa.float64())
+    truth = pc.index_in(pc.ascii_lower(words), value_set=pa.array(["false", "true"], type=words.type))
+    return cast("Floats", pc.coalesce(numbers, truth.cast(pa.float64())).to_numpy(zero_copy_only=False))
 
 
-def _is_number(kind: Any) -> bool:
-    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
+def dates_in(words: Any, column: Date) -> Floats:
+    """Return trimmed texts in ISO form as days since the first date."""
+    nothing = pa.scalar(None, type=words.type)
+    written = pc.if_else(pc.match_substring_regex(words, pattern=DAY), words, nothing)
+    days = pc.utf8_slice_codeunits(written, 0, 10)
+    return _days(pd.Series(days.to_pandas(), dtype=object), column).to_numpy(dtype=np.float64)
 
 
-def require_type(name: str, column: Column, kind: Any) -> None:
-    """Refuse a column whose stored type cannot be what its schema says; ``None`` is text of no declared type."""
-    described = column.described if isinstance(column, Indicator) else column
-    plain = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
-    if plain is None or is_text(plain) or pa.types.is_null(plain):
-        return
-    is_date = pa.types.is_date(plain)
-    fits = {
-        Numeric: _is_number(plain),
-        Category: _is_number(plain) or is_date,
-        Date: is_date or pa.types.is_timestamp(plain),
-    }
-    if fits[type(described)]:
-        return
-    expected = {
-        Numeric: "cn.Numeric needs numbers",
-        Category: "cn.Category needs text or whole numbers",
-        Date: "cn.Date needs dates",
-    }[type(described)]
-    # The head of the type's name is enough: the whole may spell out the names of nested fields.
-    stored = re.split(r"[<\[(]", str(plain))[0]
-    raise SchemaMismatch(
-        f"Column {name!r} holds the type {stored}, but {expected}.",
-        remedy="Convert the column in the data source, or describe it as what it is.",
+def _days(written: pd.Series, column: Date) -> pd.Series:
+    """Return days since the first date, of texts such as ``2024-02-29``; NaN for a day that no calendar has."""
+    return (pd.to_datetime(written, format="%Y-%m-%d", errors="coerce") - pd.Timestamp(column.first)) / pd.Timedelta(
+        days=1
     )
 
 
-def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
-    """Return a column of a caller's frame as codes or numbers, as a party's table would hold it.
+# Columns of a pandas frame --------------------------------------------------------------------------------------------------
 
-    Text is read as it is read from a CSV file. A column of a type that no party could hold is refused.
+
+def pandas_kind(values: pd.Series, *, look: bool) -> Any:
+    """Return the Arrow type of a column; ``None`` for Python objects, which are text of no declared type.
+
+    Parameters
+    ----------
+    values
+        The column.
+    look
+        Whether Python objects that are all text count as text.
     """
-    dense = values.astype(values.dtype.subtype) if isinstance(values.dtype, pd.SparseDtype) else values
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return pandas_kind(values.cat.categories.to_series(), look=look)
+    if values.dtype == object:
+        return pa.large_string() if look and _all_text(values) else None
+    return pa.array(values.iloc[:0], from_pandas=True).type
+
+
+def pandas_reader(values: pd.Series) -> Callable[[int, int], Any]:
+    """Return what turns rows ``start`` to ``stop`` of a column into an Arrow array."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        categories = values.cat.categories.to_series()
+        levels = flatten(pandas_reader(categories)(0, len(categories)))
+        codes = values.cat.codes.to_numpy()
+        return lambda start, stop: _dictionary(codes[start:stop], levels)
+    if values.dtype == object:
+        return lambda start, stop: _objects(values.iloc[start:stop])
+    return lambda start, stop: flatten(pa.array(values.iloc[start:stop], from_pandas=True))
+
+
+def _all_text(values: pd.Series) -> bool:
+    return pd.api.types.infer_dtype(values, skipna=True) == "string"
+
+
+def _dictionary(codes: NDArray[Any], levels: Any) -> Any:
+    indices: Any = pa.array(codes, mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, levels)
+
+
+def _objects(values: pd.Series) -> Any:
+    """Python objects, each spelled by itself; the fast way is taken only where it gives the same."""
+    if _all_text(values):
+        return pa.array(values, type=pa.large_string(), from_pandas=True)
+    cells = [None if _is_null(value) else value for value in values]
+    texts = pa.array([None if cell is None else _text(cell) for cell in cells], type=pa.large_string())
+    numbers = pa.array([_number(cell) for cell in cells], type=pa.float64())
+    return pa.StructArray.from_arrays([texts, numbers], names=["text", "number"])
+
+
+def _is_null(value: object) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_nan()  # to ask whether a signalling NaN is itself is an error
+    if isinstance(value, float | np.floating | np.datetime64 | dt.date):
+        return bool(pd.isna(value))
+    return value is None or value is pd.NA
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else spelling(value) or UNREADABLE
+
+
+def _number(value: object) -> float | None:
+    """Return an object that is a number; ``None`` for texts and for anything else."""
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    if value is None or isinstance(value, str) or not isinstance(value, int | float | Decimal | Real):
+        return None
     try:
-        kind, cells = pandas_kind(dense, look=False), pandas_reader(dense)(0, len(dense))
-    except (pa.ArrowException, TypeError, ValueError):
-        raise SchemaMismatch(f"Column {name!r} of the frame cannot be read.") from None
-    require_type(name, column, kind)
-    return encoder_for(column)(cells)
+        return float(value)
+    except (ArithmeticError, ValueError):  # a signalling NaN, or a whole number beyond any float
+        return None

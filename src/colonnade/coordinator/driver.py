@@ -1,7 +1,7 @@
 """The driver of a study: it runs an algorithm's rounds over a transport.
 
-It first has every party agree to the plan, then asks for releases, and says what a failure cost. Studies run side by side from
-several threads; a member that is busy is asked again after the time that it names.
+It first has every party agree, then asks for releases, and says what a failure cost. Threads may run studies side by side; a
+member that is busy is asked again after the time that it names.
 """
 
 import os
@@ -39,7 +39,6 @@ __all__ = [
 
 AT_ONCE = 8
 """Studies under way in one process. Members work on one request at a time, so that more would wait there instead."""
-
 PATIENCE = 600.0
 """Seconds that a study waits for members that are busy, all its waits together."""
 

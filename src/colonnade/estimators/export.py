@@ -19,9 +19,17 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from colonnade.coding.cells import encoded, spelled_floats, spelled_wholes, spellings
+from colonnade.coding.cells import (
+    DAY,
+    NUMBER,
+    na_numbers,
+    number_pattern,
+    spelled_floats,
+    spelled_wholes,
+    spellings,
+)
 from colonnade.coding.columns import Feature, coded_block, indicated
-from colonnade.coding.numbers import DAY, NUMBER, na_numbers, number_bounds, number_pattern
+from colonnade.coding.encoders import encoded, number_bounds
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric
 

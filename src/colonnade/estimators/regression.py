@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
 from colonnade.coding.columns import Feature
+from colonnade.coding.encoders import encoded
 from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
@@ -407,8 +408,9 @@ class LogisticRegression(MomentStudy):
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
 
     def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
-        """Return the accuracy of the predictions for rows of these classes."""
-        return float(np.mean(self.predict(X) == np.asarray(y, dtype=object)))
+        """Return the accuracy of the predictions for rows of these classes, which are read as a party's column would be."""
+        labels = encoded(pd.Series(y), self.target, self.schema_[self.target])
+        return float(np.mean(np.argmax(self.predict_proba(X), axis=1) == labels))
 
     def to_sklearn(self) -> Pipeline:
         """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""

@@ -295,7 +295,13 @@ class MonitoredEndpoint:
         Shows its owner why it does not go on.
     """
 
-    def __init__(self, endpoint: Endpoint, log: Log, status: Path, report: Callable[[ColonnadeError], None]) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        log: Log,
+        status: Path,
+        report: Callable[[ColonnadeError], None] = lambda _: None,
+    ) -> None:
         self._endpoint = endpoint
         self._log = log
         self._status = status

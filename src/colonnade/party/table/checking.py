@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.arrays import flatten, is_text, texts_of
-from colonnade.coding.cells import CategoryEncoder, encoder_for
-from colonnade.coding.numbers import NumericEncoder, number_pattern
+from colonnade.coding.cells import flatten, is_text, number_pattern, texts_of
+from colonnade.coding.encoders import CategoryEncoder, NumericEncoder, encoder_for
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.row_order import ids_of
 from colonnade.party.table.sources import Source

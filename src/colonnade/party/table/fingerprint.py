@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from colonnade.coding.arrays import flatten
+from colonnade.coding.cells import flatten
 from colonnade.durable_file import replacing
 from colonnade.errors import BadInput
 from colonnade.party.table.row_order import text_bytes

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.arrays import flatten
-from colonnade.coding.cells import MISSING, Encoder, encoder_for, require_type
+from colonnade.coding.cells import flatten
+from colonnade.coding.encoders import MISSING, Encoder, encoder_for, require_type
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.schema import Category, Column, Number, Schema

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.arrays import flatten, is_text, texts_of
+from colonnade.coding.cells import flatten, is_text, texts_of
 from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
@@ -219,7 +219,8 @@ def _whole_column(numbers: Any, party: str) -> Any:
     """Ids that became floats, as they do in pandas beside a null. Above 2⁵³ two ids may have become one."""
     found = _numpy(numbers)
     absent = np.isnan(found)
-    _refuse(np.count_nonzero(~absent & ((np.rint(found) != found) | (abs(found) > LARGEST_EXACT))), "not whole", party)
+    _refuse(np.count_nonzero(~absent & (np.rint(found) != found)), "not whole", party)
+    _refuse(np.count_nonzero(~absent & (abs(found) > LARGEST_EXACT)), "too large to be exact as floats", party)
     return pa.array(np.where(absent, 0, found).astype(np.int64), mask=absent)
 
 

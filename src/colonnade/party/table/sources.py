@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from colonnade.coding.arrays import pandas_kind, pandas_reader
+from colonnade.coding.cells import pandas_kind, pandas_reader
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 
 __all__ = ["BLOCK", "Source"]

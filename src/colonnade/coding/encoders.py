@@ -1,0 +1,350 @@
+"""From stored values to codes and numbers behind public bounds, one value at a time.
+
+A party's table and `predict` call these encoders; an exported model follows the same spellings and patterns
+(`colonnade.coding.cells`). Every function maps a value by itself: what one person's cell becomes never depends on another
+person's cell. That bounds one person's influence on a statistic, so it is the one rule of this package.
+
+A cell that is empty, or cannot be read, counts as missing, and the schema says what that means: a public fill value, a level, or
+no level. Where the schema has no rule, it is coded like a null record. A party whose table has such cells refuses it when its
+owner opens it (`colonnade.party.table.checking`, by `read`); a frame that is scored has nobody to ask.
+
+A *null record* is something else: a person without a row at a party. It has the exact midpoint of every number, which is coded
+as 0 everywhere, and no level, so that it contributes nothing to sums and products and costs what accounting for zero-out says.
+"""
+
+import datetime as dt
+import math
+import re
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from colonnade.coding import cells
+from colonnade.coding.cells import flatten, is_text, places_of, texts_of
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric
+
+__all__ = [
+    "MISSING",
+    "CategoryEncoder",
+    "CategoryReading",
+    "DateEncoder",
+    "Encoder",
+    "IndicatorEncoder",
+    "NumberReading",
+    "NumericEncoder",
+    "encoded",
+    "encoder_for",
+    "number_bounds",
+    "require_type",
+]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+MISSING = -1
+"""The code of a person without a level."""
+
+UNKNOWN, EMPTY = -1, -2
+"""What the cells of a category say besides their levels: a value outside the list, or nothing."""
+
+EPOCH = dt.date(1970, 1, 1)
+
+
+def number_bounds(column: Number) -> tuple[float, float]:
+    """Return what a number is clipped to: the public bounds, or the whole numbers next to them inside."""
+    if not column.whole:
+        return column.low, column.high
+    low, high = float(math.ceil(column.low)), float(math.floor(column.high))
+    if low > high:
+        raise BadInput(
+            "There is no whole number between the bounds of an integer column.",
+            remedy="Widen the bounds, or leave integer=True out of cn.Numeric.",
+        )
+    return low, high
+
+
+class NumberReading(NamedTuple):
+    """What the cells of a column say.
+
+    Parameters
+    ----------
+    numbers
+        As they stand there, before any bound; NaN where there is no number.
+    empty
+        Where a cell says nothing: it is null, or an empty text, or one of the column's ``na_values``.
+    """
+
+    numbers: Floats
+    empty: Flags
+
+
+class NumericEncoder:
+    """Numbers within the bounds: clipped, whole where the schema says so, and the fill value where one is missing."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, column: Numeric | Date) -> None:
+        self._column = column
+        self._low, self._high = number_bounds(column)
+        self._absent = cells.na_numbers(column)
+        self._words = pa.array(["", *(str(value).strip() for value in column.na_values)], type=pa.large_string())
+        # Not rounded, also where the numbers are whole: a null record is coded as exactly 0.
+        self.null = column.midpoint
+        self._fill = column.midpoint if column.fill is None else column.fill
+
+    def __call__(self, column: Any) -> Floats:
+        """Encode one array."""
+        numbers = np.array(self.read(column).numbers, dtype=np.float64)
+        absent = np.isnan(numbers)
+        bounded = self._bounded(numbers)
+        bounded[absent] = self._fill
+        return bounded
+
+    def read(self, column: Any) -> NumberReading:
+        """Return what the cells of one array say."""
+        numbers, empty = self._read(flatten(column))
+        if self._absent:
+            named = np.isin(numbers, self._absent)
+            numbers, empty = np.where(named, np.nan, numbers), empty | named
+        return NumberReading(numbers, empty)
+
+    def present(self, column: Any) -> Flags:
+        """Return where there is a value: everywhere, if the schema says what a missing one counts as."""
+        numbers = self.read(column).numbers
+        return np.ones(len(numbers), dtype=np.bool_) if self._column.fill is not None else ~np.isnan(numbers)
+
+    def outside(self, numbers: Floats) -> Flags:
+        """Return which numbers are clipped."""
+        return np.asarray((numbers < self._low) | (numbers > self._high))
+
+    def _bounded(self, numbers: Floats) -> Floats:
+        if self._column.whole:
+            np.rint(numbers, out=numbers)
+        return np.clip(numbers, self._low, self._high, out=numbers)
+
+    def _read(self, array: Any) -> NumberReading:
+        kind = array.type
+        if pa.types.is_dictionary(kind):
+            values = self._read(flatten(array.dictionary))
+            places = places_of(array.indices, len(values.numbers))
+            return NumberReading(np.append(values.numbers, np.nan)[places], np.append(values.empty, True)[places])
+        if pa.types.is_null(kind):
+            return NumberReading(np.full(len(array), np.nan), np.ones(len(array), dtype=np.bool_))
+        if pa.types.is_struct(kind):
+            return self._of_objects(array)
+        if is_text(kind):
+            words = pc.ascii_trim_whitespace(array.cast(pa.large_string()))
+            empty = pc.is_in(words, value_set=self._words).to_numpy(zero_copy_only=False) | _is_null(array)
+            return NumberReading(self._parsed(words), empty)
+        numbers = self._typed(array)
+        return NumberReading(numbers, np.isnan(numbers))
+
+    def _of_objects(self, array: Any) -> NumberReading:
+        """Numbers as they are, anything else as it is spelled."""
+        numbers, empty = self._read(array.field("text"))
+        typed = array.field("number").to_numpy(zero_copy_only=False)
+        is_number = ~np.isnan(typed)
+        return NumberReading(np.where(is_number, typed, numbers), empty & ~is_number)
+
+    def _parsed(self, words: Any) -> Floats:
+        assert isinstance(self._column, Numeric)
+        return cells.numbers_in(words, self._column)
+
+    def _typed(self, array: Any) -> Floats:
+        numbers = array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array
+        # safe=False: a whole number beyond 2**53 is rounded to a float, not refused because of its value.
+        return cast("Floats", numbers.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+class DateEncoder(NumericEncoder):
+    """Days since the first date: clipped, and the fill value where a date is missing."""
+
+    def __init__(self, column: Date) -> None:
+        super().__init__(column)
+        self._date = column
+
+    def _of_objects(self, array: Any) -> NumberReading:
+        return self._read(texts_of(array))  # a number is no date
+
+    def _parsed(self, words: Any) -> Floats:
+        return cells.dates_in(words, self._date)
+
+    def _typed(self, array: Any) -> Floats:
+        if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+            array = pc.local_timestamp(array)  # the day on the wall where it was written
+        days = array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())
+        return cast("Floats", days.to_numpy(zero_copy_only=False)) - _since_epoch(self._date)
+
+
+class IndicatorEncoder:
+    """1 where the value of another column is missing, else 0."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, column: Indicator) -> None:
+        described = column.described
+        self._described = DateEncoder(described) if isinstance(described, Date) else NumericEncoder(described)
+        self.null = column.midpoint
+
+    def __call__(self, column: Any) -> Floats:
+        """Encode one array of the other column."""
+        return np.isnan(self._described.read(column).numbers).astype(np.float64)
+
+    def present(self, column: Any) -> Flags:
+        """Return where there is a value: everywhere."""
+        return self._described.present(column)
+
+
+def _since_epoch(column: Date) -> int:
+    return (dt.date.fromisoformat(column.first) - EPOCH).days
+
+
+def _is_null(array: Any) -> Flags:
+    return cast("Flags", array.is_null().to_numpy(zero_copy_only=False))
+
+
+class CategoryReading(NamedTuple):
+    """What the cells of a category say.
+
+    Parameters
+    ----------
+    codes
+        The places of their levels; negative where there is none.
+    empty
+        Where a cell says nothing: it is null, or an empty text, or one of the column's ``na_values``.
+    """
+
+    codes: NDArray[np.int32]
+    empty: NDArray[np.bool_]
+
+
+class CategoryEncoder:
+    """Codes 0, 1, … for the levels of a category; −1 for a person without one."""
+
+    dtype = np.dtype(np.int32)
+    null: float = MISSING
+
+    def __init__(self, column: Category) -> None:
+        found = cells.spellings(column)
+        nothing = {text: EMPTY for text in ("", *column.na_values) if text not in found}
+        self._spellings = found | nothing
+        self._floats = cells.spelled_floats(self._spellings)
+        self._whole = cells.spelled_wholes(self._spellings)
+        self._declared = column.missing is not None
+        self._missing = column.missing_code
+        self._other = column.missing_code if column.other_code is None else column.other_code
+
+    def __call__(self, column: Any) -> NDArray[np.int32]:
+        """Encode one array."""
+        codes = self._look_up(flatten(column))
+        codes[codes == UNKNOWN] = self._other
+        codes[codes == EMPTY] = self._missing
+        return codes
+
+    def read(self, column: Any) -> CategoryReading:
+        """Return what the cells of one array say."""
+        codes = self._look_up(flatten(column))
+        return CategoryReading(codes, codes == EMPTY)
+
+    def present(self, column: Any) -> NDArray[np.bool_]:
+        """Return where there is a level, or a rule for its absence."""
+        return np.asarray((self(column) != MISSING) | self._declared)
+
+    def _look_up(self, array: Any) -> NDArray[np.int32]:
+        kind = array.type
+        if pa.types.is_dictionary(kind):
+            return self._by_index(flatten(array.dictionary), array.indices)
+        if pa.types.is_null(kind):
+            return np.full(len(array), EMPTY, dtype=np.int32)
+        if pa.types.is_boolean(kind):
+            return self._by_index(pa.array(["False", "True"]), array.cast(pa.uint8()))
+        if pa.types.is_integer(kind):
+            return _look_up(array, _within(self._whole, kind))
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            # Adding zero turns −0.0 into 0.0, which a hash table would otherwise take for another number.
+            numbers = pc.add(array.cast(pa.float64(), safe=False), 0.0)
+            codes = _look_up(numbers, self._floats)
+            codes[np.isnan(numbers.to_numpy(zero_copy_only=False))] = EMPTY
+            return codes
+        return _look_up(array.cast(pa.string()) if pa.types.is_date(kind) else texts_of(array), self._spellings)
+
+    def _by_index(self, values: Any, indices: Any) -> NDArray[np.int32]:
+        codes = np.append(self._look_up(values), np.int32(EMPTY))
+        return codes[places_of(indices, len(values))]
+
+
+def _within(codes: dict[int, int], kind: Any) -> dict[int, int]:
+    """Leave out levels that this integer type cannot hold: casting the data instead could wrap a value onto a level."""
+    limits = np.iinfo(kind.to_pandas_dtype())
+    return {number: code for number, code in codes.items() if limits.min <= number <= limits.max}
+
+
+def _look_up(array: Any, codes: dict[Any, int]) -> NDArray[np.int32]:
+    found = pc.index_in(array, value_set=pa.array(list(codes), type=array.type))
+    table = np.array([*codes.values(), UNKNOWN], dtype=np.int32)
+    looked_up = table[found.fill_null(len(codes)).to_numpy(zero_copy_only=False)]
+    looked_up[array.is_null().to_numpy(zero_copy_only=False)] = EMPTY
+    return cast("NDArray[np.int32]", looked_up)
+
+
+Encoder = CategoryEncoder | NumericEncoder | IndicatorEncoder
+
+
+def encoder_for(column: Column) -> Encoder:
+    """Return what encodes a column of this public description."""
+    if isinstance(column, Category):
+        return CategoryEncoder(column)
+    if isinstance(column, Indicator):
+        return IndicatorEncoder(column)
+    return DateEncoder(column) if isinstance(column, Date) else NumericEncoder(column)
+
+
+def _is_number(kind: Any) -> bool:
+    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def require_type(name: str, column: Column, kind: Any) -> None:
+    """Refuse a column whose stored type cannot be what its schema says; ``None`` is text of no declared type."""
+    described = column.described if isinstance(column, Indicator) else column
+    plain = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
+    if plain is None or is_text(plain) or pa.types.is_null(plain):
+        return
+    is_date = pa.types.is_date(plain)
+    fits = {
+        Numeric: _is_number(plain),
+        Category: _is_number(plain) or is_date,
+        Date: is_date or pa.types.is_timestamp(plain),
+    }
+    if fits[type(described)]:
+        return
+    expected = {
+        Numeric: "cn.Numeric needs numbers",
+        Category: "cn.Category needs text or whole numbers",
+        Date: "cn.Date needs dates",
+    }[type(described)]
+    # The head of the type's name is enough: the whole may spell out the names of nested fields.
+    stored = re.split(r"[<\[(]", str(plain))[0]
+    raise SchemaMismatch(
+        f"Column {name!r} holds the type {stored}, but {expected}.",
+        remedy="Convert the column in the data source, or describe it as what it is.",
+    )
+
+
+def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
+    """Return a column of a caller's frame as codes or numbers, as a party's table would hold it.
+
+    Text is read as it is read from a CSV file. A column of a type that no party could hold is refused.
+    """
+    dense = values.astype(values.dtype.subtype) if isinstance(values.dtype, pd.SparseDtype) else values
+    try:
+        kind, array = cells.pandas_kind(dense, look=False), cells.pandas_reader(dense)(0, len(dense))
+    except (pa.ArrowException, TypeError, ValueError):
+        raise SchemaMismatch(f"Column {name!r} of the frame cannot be read.") from None
+    require_type(name, column, kind)
+    return encoder_for(column)(array)
