@@ -305,9 +305,9 @@ class LedgerFile:
         if _code(error) in _BUSY:
             self._roll_back()  # nothing was written
             raise _refusal(error, stake.paid) from None
-        refusal = _refusal(error, stake.paid or stake.at_risk)
-        self._give_up(type(refusal))
-        raise refusal from None
+        spent = stake.paid or stake.at_risk
+        self._give_up(type(_refusal(error, spent)))
+        raise _refusal(error, spent) from None  # in no variable here: a cycle would keep the closed file's locks
 
 
 def _code(error: Exception) -> int:
