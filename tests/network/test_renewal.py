@@ -27,6 +27,7 @@ def renewals(site: Site, name: str) -> int:
     return len(site.events(name, "certificate-renewed"))
 
 
+@pytest.mark.full
 def test_everything_is_renewed_while_studies_run(tmp_path):
     """New certificates, new keys and a new authority: sites change over one after the other, and no study fails."""
     site = Site(tmp_path)
@@ -117,6 +118,7 @@ def test_an_expired_certificate_names_itself_everywhere_and_a_new_one_ends_it_wi
         site.stop()
 
 
+@pytest.mark.full
 def test_a_site_says_that_the_coordinators_certificate_is_the_one_that_expired(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",))
     site.start()
