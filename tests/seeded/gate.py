@@ -12,13 +12,11 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused
-from colonnade.steps import kind
 from colonnade.transport.direct import Direct, Recorded
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.party import test_gate as gates
-from tests.protocol import test_codec as codecs
 from tests.seeded.bug import Bug, replaced, wrapped
 from tests.transport.test_direct import TestInThisProcess as InThisProcess
 from tests.transport.test_transcript import test_rounds_messages_and_bytes_are_counted_exactly as counted_exactly
@@ -76,13 +74,6 @@ def _one_at_a_time(self, requests):
     return {name: self._endpoints[name].handle(data) for name, data in requests.items()}
 
 
-def _figures_that_are_not_finite():
-    test = codecs.test_wrong_types_unknown_fields_and_numbers_that_are_not_finite_are_refused
-    (mark,) = [mark for mark in test.pytestmark if mark.name == "parametrize"]
-    for value in mark.args[1][:2]:
-        test(value)
-
-
 def _parties_draw_differently():
     """Under one key, two parties that hold the same column must not release the same bytes."""
     both = {name: cn.Party(frames()["telco"], schema=SCHEMAS["telco"]) for name in ("one", "two")}
@@ -128,11 +119,6 @@ BUGS = [
         partial(gates.test_a_plan_for_other_terms_is_refused, {"people": 7}),
     ),
     Bug(
-        "unknown parameters are ignored",
-        replaced(kind, "only_parameters", lambda step, allowed: step.parameters),
-        gates.test_the_noise_scale_is_never_taken_from_outside,
-    ),
-    Bug(
         "deterministic noise in production",
         replaced(Gate, "__init__", _takes_any_noise),
         gates.test_deterministic_noise_needs_a_test_ledger,
@@ -153,7 +139,6 @@ BUGS = [
         replaced(Gate, "quote", _quotes_without_looking),
         bad_input.test_a_budget_that_one_party_lacks_costs_nobody_anything,
     ),
-    Bug("NaN is a figure", replaced(codec, "_refuse_non_finite", lambda value: None), _figures_that_are_not_finite),
     Bug(
         "all parties draw the same noise",
         replaced(party, "_test_randomness", lambda key, name: None if key is None else KeyedRandomness(bytes(32))),

@@ -409,6 +409,7 @@ class LogisticRegression(MomentStudy):
 
     def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
         """Return the accuracy of the predictions for rows of these classes, which are read as a party's column would be."""
+        require_fitted(self)
         labels = encoded(pd.Series(y), self.target, self.schema_[self.target])
         return float(np.mean(np.argmax(self.predict_proba(X), axis=1) == labels))
 
