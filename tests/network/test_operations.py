@@ -44,6 +44,10 @@ def asked(site: Site, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
         return 0, ""
 
 
+def shown_of_the_coordinator(site: Site) -> str:
+    return call("coordinator", "status", str(site.folder / "coordinator-state")).output
+
+
 def counts(**options) -> cn.PatternCount:
     return cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.01, **options)
 
@@ -69,8 +73,12 @@ def test_a_member_without_a_coordinator_is_live_and_not_ready_and_both_say_so(si
         until(lambda: asked(site, "/ready")[0] == 200, what="the bank being ready")
         assert call("party", "status", bank, "--ready").exit_code == 0
         assert "client.crt expires on" in call("party", "status", bank).output
-        seen = call("coordinator", "status", str(site.folder / "coordinator-state")).output
-        assert all(f"certificate of {name}: expires on" in seen for name in ("coordinator", "bank", "telco", "auditor"))
+        members = ("coordinator", "bank", "telco", "auditor")
+        certificates = [f"certificate of {name}: expires on" for name in members]
+        until(
+            lambda: all(ends in shown_of_the_coordinator(site) for ends in certificates),
+            what="every certificate being seen",
+        )
 
 
 def test_a_guard_that_does_not_run_is_not_live(site, tmp_path):
