@@ -19,9 +19,11 @@ from colonnade.party.steps import agreements
 from colonnade.service import snapshots
 from tests.party import test_alignment_refusals as lists
 from tests.party import test_change_attacks as attacks
+from tests.party.test_ledger_seeded_bugs import SEEDED_BUGS as LEDGER_BUGS
 from tests.refusal_matrix import AS_IT_IS, COHORT, FAULTS, REQUESTS, TABLES, Case, Theatre, crossed, slice_of
 from tests.seeded import forged as plans
 from tests.seeded import loading
+from tests.seeded_bugs import SEEDED_BUGS
 from tests.side_by_side import InProcess
 
 # What parties once gave away ------------------------------------------------------------------------------------------------
@@ -133,3 +135,41 @@ def test_a_case_that_is_played_twice_is_the_same_to_the_byte(theatre):
     """Or else a difference would show nothing."""
     case = Case("served", "intersection", "none", AS_IT_IS)
     assert theatre.played(case) == theatre.played(case)
+
+
+SEVEN = {
+    "a pending step tells whose record has changed": [
+        "a reservation is bound to the values of its columns, and says so"
+    ],
+    "refusals of alignments answer questions about the list": [
+        "the plan chooses how long a list looks",
+        "a list that has changed is refused, and only such a one",
+        "a kept order outlives its version",
+        "an alignment to a public list is not recorded",
+        "an error counts the ids that repeat",
+    ],
+    "a floor goes by the members that a plan names": [
+        "the floor of secret sharing is that of the members a plan happens to name",
+        "the coordinator lowers collusion without a word",
+    ],
+    "an intersection is allowed by default, and no account shows it": [
+        "an intersection is allowed by default",
+        "an intersection is not in the account",
+    ],
+    "a statement's c is too large": [
+        "c counts on a key that the parties hold",
+        "c counts on a coordinator that is itself a compute node",
+    ],
+    "plans that nobody meant are paid for": ["names in a plan are not looked up"],
+    "an old ledger, a column of nulls, and the name of a file": [
+        "requests are answered from a ledger that went back",
+        "a column of nulls is taken for one that holds something else",
+        "what is raised among rows is said",
+    ],
+}
+"""How parties gave themselves away before, and the deliberate bugs that bring each of it back; every bug names its test."""
+
+
+def test_there_is_a_seeded_bug_for_every_way_in_which_parties_gave_themselves_away():
+    planted = {bug.name for bug in (*SEEDED_BUGS, *LEDGER_BUGS)}
+    assert {name for names in SEVEN.values() for name in names} <= planted
