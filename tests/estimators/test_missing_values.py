@@ -437,5 +437,7 @@ def test_columns_of_every_kind_are_used_saved_and_exported_alike(name, of_every_
             continue
         found = getattr(study, call)(rows)
         np.testing.assert_array_equal(found, getattr(again, call)(rows))
+        if isinstance(study, cn.KMedian):  # scikit-learn has none
+            continue
         exported = getattr(study.to_sklearn(), call)(rows)
         assert np.all(found == exported) if found.dtype == object else np.allclose(found, exported)
