@@ -47,7 +47,7 @@ def _bugs() -> list[Bug]:
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.secure.keys import PublicIdentity
-    from colonnade.service import attestation, federation_setup
+    from colonnade.service import attestation, federation_setup, health
     from colonnade.service.authority import CertificateAuthority, SiteRequest
     from colonnade.transport.kit import Certificate, Kit
     from tests.network import test_certificates as certificates
@@ -60,6 +60,11 @@ def _bugs() -> list[Bug]:
     def last_key(papers: FederationAgreement, name: str) -> PublicIdentity:
         keys = [papers.members[name].identity, *(one.identity for one in papers.rotations.get(name, []))]
         return PublicIdentity(bytes.fromhex(keys[-1]))
+
+    def _says_why(found: health.MemberStatus) -> str:
+        if found.account is None:
+            raise health.CheckFailed(found.stopped)
+        return "answers"
 
     return [
         Bug(
@@ -88,6 +93,11 @@ def _bugs() -> list[Bug]:
             _with(
                 operations.test_what_others_could_read_or_change_is_refused_with_the_command_to_type, name="policy.toml"
             ),
+        ),
+        Bug(
+            "a monitor hears why a guard has stopped",
+            replaced(health, "_answers", _says_why),
+            _with(operations.test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on),
         ),
         Bug(
             "two processes serve one folder",
