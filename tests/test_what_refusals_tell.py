@@ -1,8 +1,8 @@
 """What a party says, and what it writes down, is the same on neighbouring tables: requests, faults and tables, crossed.
 
 Each case plays one script twice, on two sides that differ in rows (`tests.side_by_side`), and compares everything that a
-coordinator hears and everything that the ledgers record. A refusal is free, so one that differed would be an exact answer for
-nothing. The matrix itself is in `tests.refusal_matrix`.
+coordinator hears, everything that the ledgers record, and which rows and columns the parties read in which order. A refusal is
+free, so one that differed would be an exact answer for nothing. The matrix itself is in `tests.refusal_matrix`.
 """
 
 import dataclasses
@@ -108,10 +108,11 @@ def theatre(tmp_path_factory) -> Theatre:
     "case", [pytest.param(case, id=str(case), marks=[] if case in ALWAYS else [pytest.mark.full]) for case in CASES]
 )
 def test_rows_change_nothing_that_a_coordinator_hears_and_no_row_of_a_ledger(case, theatre):
-    told, rows = theatre.seen(dataclasses.replace(case, tables=AS_IT_IS))
-    other, other_rows = theatre.seen(case)
+    told, rows, reads = theatre.seen(dataclasses.replace(case, tables=AS_IT_IS))
+    other, other_rows, other_reads = theatre.seen(case)
     assert other == told
     assert other_rows == rows
+    assert other_reads == reads
 
 
 @pytest.mark.parametrize("name", AS_IT_WAS)
