@@ -60,6 +60,7 @@ def _bugs() -> list[Bug]:
     from tests.network import test_rotation as rotation
     from tests.party import test_ledger_backup as copies
     from tests.party import test_ledger_faults as faults
+    from tests.party import test_table_check as checks
 
     def last_key(papers: FederationAgreement, name: str) -> PublicIdentity:
         keys = [papers.members[name].identity, *(one.identity for one in papers.rotations.get(name, []))]
@@ -111,6 +112,11 @@ def _bugs() -> list[Bug]:
             "a log says whom a party has",
             wrapped(MonitoredEndpoint, "_note", _names_somebody),
             _with(monitored.test_log_status_and_metrics_are_the_same_on_neighbouring_tables, name="nobody in common"),
+        ),
+        Bug(
+            "exact counts are written for everybody",
+            replaced(private_files, "replace_file", lambda path, content: path.write_bytes(content)),
+            _with(checks.test_a_partys_folder_is_checked_at_the_command_line),
         ),
         Bug(
             "two processes serve one folder",
