@@ -236,9 +236,9 @@ def ready_checks(folder: Path) -> list[tuple[str, Check]]:
 
 
 def _answers(found: MemberStatus) -> str:
-    """Why a guard has stopped may count rows: only `colonnade party status` shows it, to its owner, and no monitor passes it on."""
+    """Why a guard has stopped may count rows: `colonnade party status` shows it to its owner, and no monitor passes it on."""
     if found.account is None:
-        raise CheckFailed("the guard does not answer; colonnade party status says why, colonnade party serve restarts it")
+        raise CheckFailed("the guard does not answer; party status says why, party serve restarts it")
     return "answers"
 
 
