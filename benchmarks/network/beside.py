@@ -5,8 +5,8 @@
 OTHER is a checkout of another commit (``git worktree add --detach OTHER COMMIT``). Both sides run at the same time, each a
 coordinator and three members on the loopback interface with mutual TLS, and are asked in turns: so other work on the machine
 disturbs both alike. A round asks three guards for what is public about them. The PCA is of 2,000 people and 12 columns at three
-parties, everything included. The bar: at most 1.2 times the time of OTHER. The ratio is the median over turns, shown with the range
-in which nine of ten turns lie.
+parties, everything included. The bar: at most 1.2 times the time of OTHER. The ratio is the median over turns, with the range in
+which nine of ten turns lie.
 """
 
 import argparse
