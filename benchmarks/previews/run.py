@@ -191,14 +191,14 @@ def readme(results: dict) -> str:
 def _of_unseen(results: dict) -> list[str]:
     """The same for sets that were not in view."""
     summary = results["summary"]
+    draws = f"{results['draws']} draws, commit {results['machine']['commit']}"
     return [
         "## Sets that were not in view",
         "",
-        "The assumptions of previews are constants. They were settled with twelve public sets in view: the six above, the four of",
-        "`--others`, and two more. Nobody had looked at the sets below, and nothing was changed after they were run.",
+        "The assumptions of previews are constants. They were settled with twelve public sets in view: the six above, the",
+        "four of `--others`, and two more. Nobody had looked at the sets below, and nothing was changed after they were run.",
         "",
-        f"{summary['held']:.0%} held, {summary['unknown']:.0%} did not know; {summary['cases']} cases of {results['draws']} draws, "
-        f"commit {results['machine']['commit']}.",
+        f"**{summary['held']:.0%}** held, {summary['unknown']:.0%} did not know; {summary['cases']} cases of {draws}.",
         "",
         "| set | estimator | method | ε | foretold | measured | |",
         "|---|---|---|---|---|---|---|",
