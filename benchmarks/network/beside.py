@@ -6,8 +6,8 @@ OTHER is a checkout of another commit (``git worktree add --detach OTHER COMMIT`
 coordinator and three members on the loopback interface with mutual TLS, and are asked in turns: so other work on the machine
 disturbs both alike. A round asks three guards for what is public about them. The PCA is of 2,000 people and 12 columns at three
 parties, everything included. The bar: at most 1.2 times the time of OTHER. The ratio is the median over turns, with the range in
-which nine of ten turns lie. Processor time, of the coordinator and all guards and relays together, is what remains of a time where
-the machine has other work.
+which nine of ten turns lie. Processor time, of the coordinator and all guards and relays together, is what is left of a time
+where the machine has other work.
 """
 
 import argparse
