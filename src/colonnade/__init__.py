@@ -18,7 +18,7 @@ from colonnade._version import __version__
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
-    from colonnade.coordinator.analyst import Analyst
+    from colonnade.coordinator.asking import Analyst
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.findings import MomentsRelease
     from colonnade.errors import (
@@ -101,7 +101,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "coordinator.analyst": ("Analyst",),
+    "coordinator.asking": ("Analyst",),
     "coordinator.federation": ("Federation",),
     "coordinator.findings": ("MomentsRelease",),
     "errors": (

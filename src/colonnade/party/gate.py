@@ -39,7 +39,6 @@ from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Settled, pack, unpack
-from colonnade.protocol.requests import require_requester
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ class Gate:
 
     def keep_about(self, plan: Plan, about: About) -> None:
         """Keep title, purpose and requester of a study, with the first row that its plan gets in the ledger."""
-        require_requester(about, codec.digest(plan), self.terms.analysts)
+        about.require_signed(codec.digest(plan), self.terms.analysts)
         self._ledger.keep_plan(codec.digest(plan), codec.encode(plan), about)
 
     # Accounts -----------------------------------------------------------------------------------------------------------
