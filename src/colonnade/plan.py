@@ -30,6 +30,7 @@ __all__ = [
     "Step",
     "Unit",
     "checked_analyst_name",
+    "one_line",
 ]
 
 PLAN_VERSION = 2
@@ -76,6 +77,18 @@ LONGEST_PURPOSE = 1_000
 LONGEST_SIGNATURE = 1_024
 KEY_BYTES = 32
 _ANALYST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+
+
+def one_line(text: str, longest: int = LONGEST_TITLE) -> str:
+    r"""Return a text as it may be shown on a line: control characters written out, and cut to a length.
+
+    Examples
+    --------
+    >>> print(one_line("two\nlines"))
+    two\nlines
+    """
+    shown = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def checked_analyst_name(name: object) -> str:

@@ -31,7 +31,7 @@ def test_a_study_is_kept_with_its_plan_title_purpose_and_signed_requester():
                 assert (entry.about.purpose, entry.about.requester) == ("why people leave", "analyst@telco")
                 assert entry.about.signer(hashed) == ANALYST.public
         cn.PCA(2, epsilon=0.5, delta=1e-5).fit(f)  # `asking` returned another federation
-        assert entries(f)[-1].about.title == "PCA(method='secure')"
+        assert entries(f)[-1].about.title == "PCA"
 
 
 def test_without_an_analyst_nobody_has_signed():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from colonnade.coordinator.driver import ComputeMembers
 from colonnade.errors import BadInput
-from colonnade.plan import About, Parameter, Plan, Step, Unit, checked_analyst_name
+from colonnade.plan import About, Parameter, Plan, Step, Unit, checked_analyst_name, one_line
 from colonnade.privacy.accounting import Price
 from colonnade.private_files import require_private, write_new
 from colonnade.protocol import codec
@@ -125,7 +125,9 @@ class StudyWords:
     def about(self, plan: Plan, name: str) -> About:
         """Return what the parties are told about one study, signed where there is an analyst."""
         words = About(
-            title=self.title or name, purpose=self.purpose, requester="" if self.analyst is None else self.analyst.name
+            title=self.title or one_line(name),
+            purpose=self.purpose,
+            requester="" if self.analyst is None else self.analyst.name,
         )
         return words if self.analyst is None else words.signed(codec.digest(plan), self.analyst.identity)
 
