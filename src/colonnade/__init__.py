@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from colonnade.coordinator.findings import MomentsRelease
     from colonnade.errors import (
         AlreadyRunning,
+        ApprovalNeeded,
         BadInput,
         BoundsRequired,
         BudgetExceeded,
@@ -58,6 +59,7 @@ __all__ = [
     "PCA",
     "AlreadyRunning",
     "Analyst",
+    "ApprovalNeeded",
     "BadInput",
     "BoundsRequired",
     "Budget",
@@ -106,6 +108,7 @@ _HOMES = {
     "coordinator.findings": ("MomentsRelease",),
     "errors": (
         "AlreadyRunning",
+        "ApprovalNeeded",
         "BadInput",
         "BoundsRequired",
         "BudgetExceeded",

@@ -228,13 +228,13 @@ def _explain(row: "RowInWords", entry: "Entry", plan: "Plan | None", found: "Sql
 
 
 def _print_steps(plan: "Plan", party: str) -> None:
+    from colonnade.party.ledger.words import kind_in_words
     from colonnade.plan import one_line
-    from colonnade.steps.kind import KINDS
 
     rows = [
         (
             f"{one_line(step.party)}{' (you)' if step.party == party else ''}",
-            KINDS[step.kind].title if step.kind in KINDS else one_line(step.kind),
+            kind_in_words(step),
             ", ".join(map(one_line, step.columns)),
             "none" if step.price is None else f"ε {step.price.epsilon:g}",
         )

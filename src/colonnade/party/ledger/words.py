@@ -14,12 +14,13 @@ from enum import StrEnum
 
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.refused import RefusedStudy
 from colonnade.party.ledger.rows import Entry
 from colonnade.plan import About, Plan, Step, one_line
 from colonnade.protocol import codec
 from colonnade.result import COORDINATOR
 from colonnade.secure.keys import PublicIdentity
-from colonnade.steps.kind import KINDS, Admission
+from colonnade.steps.kind import Admission, StepKind, kind_of
 
 __all__ = [
     "Keys",
@@ -29,6 +30,7 @@ __all__ = [
     "RowInWords",
     "Standing",
     "epsilon_in_words",
+    "kind_in_words",
     "parse_plan",
     "plans_of",
     "read_rows",
@@ -176,6 +178,17 @@ class Reading:
             version=entry.version,
         )
 
+    def refusal(self, study: RefusedStudy) -> str:
+        """Say a study that was refused, in one line."""
+        plan, about = study.plan, study.about
+        title = "" if about is None or not about.title else f"{one_line(about.title)}: "
+        what = "a study with a very long plan" if plan is None else self.study(plan)
+        purpose = f"for: {one_line(about.purpose, 1_000)}" if about is not None and about.purpose else ""
+        price = "" if plan is None else epsilon_in_words(None if plan.price is None else plan.price.epsilon)
+        asked = Requester.of(about, study.hash, self.keys).words()
+        parts = (f"{study.time:%Y-%m-%d %H:%M}", f"{title}{what}", asked, purpose, price, f"refused: {study.code}")
+        return " · ".join(part for part in parts if part)
+
     def _what(self, entry: Entry, plan: Plan | None, step: Step | None) -> str:
         if entry.request is None:
             return _own_row(entry)
@@ -187,7 +200,7 @@ class Reading:
     def study(self, plan: Plan, step: Step | None = None) -> str:
         """Say what a plan asks for, or one step of it: what is released, of how many columns, and how many are this party's."""
         steps = [step] if step is not None else list(plan.steps_of(self.party)) or list(plan.steps)
-        titles = dict.fromkeys(_title(one) for one in steps)
+        titles = dict.fromkeys(kind_in_words(one) for one in steps)
         columns = self.columns(plan, step)
         own = [name for name in columns if name.startswith(f"{self.party}.")]
         if not columns:
@@ -269,6 +282,9 @@ def plans_of(ledger: SqliteLedger, entries: Sequence[Entry]) -> PlansByHash:
 
 def _own_row(entry: Entry) -> str:
     words = OWN_ROWS.get(entry.kind, one_line(entry.label))
+    if entry.decision is not None:
+        reason = f" ({entry.decision.reason})" if entry.decision.reason else ""
+        words = f"decided by the owner, signed: {entry.decision.words()}{reason}"
     if entry.budget is not None:
         return f"{words}; the cap is ε {entry.budget.epsilon:.6g} at δ {entry.budget.delta:g}"
     return f"{words}: {entry.version}" if entry.kind == "version" else words
@@ -282,9 +298,17 @@ def _step(plan: Plan, party: str, entry: Entry) -> Step | None:
     return named[0] if len(named) == 1 else steps[0] if len(steps) == 1 else None
 
 
-def _title(step: Step) -> str:
-    kind = KINDS.get(step.kind)
-    return one_line(step.kind) if kind is None else kind.title
+def kind_in_words(step: Step) -> str:
+    """Say what a step releases."""
+    kind = _kind(step)
+    return "something that this version does not know" if kind is None else kind.title
+
+
+def _kind(step: Step) -> type[StepKind] | None:
+    try:
+        return kind_of(step)
+    except ColonnadeError:
+        return None
 
 
 def _readers(plan: Plan, step: Step | None) -> str:
@@ -293,7 +317,7 @@ def _readers(plan: Plan, step: Step | None) -> str:
     recipients = {str(one.parameters["recipient"]) for one in steps if "recipient" in one.parameters} - {COORDINATOR}
     if recipients:
         return "to " + ", ".join(sorted(map(one_line, recipients)))
-    kinds = {KINDS[one.kind].admission for one in steps if one.kind in KINDS}
+    kinds = {kind.admission for kind in map(_kind, steps) if kind is not None}
     if kinds == {Admission.ALIGNMENT}:
         return f"to {', '.join(plan.parties)}"
     return "among the parties" if kinds == {Admission.NOTHING} else "to the coordinator"
