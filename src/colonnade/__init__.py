@@ -18,10 +18,12 @@ from colonnade._version import __version__
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
+    from colonnade.coordinator.asking import Analyst
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.findings import MomentsRelease
     from colonnade.errors import (
         AlreadyRunning,
+        ApprovalNeeded,
         BadInput,
         BoundsRequired,
         BudgetExceeded,
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PCA",
     "AlreadyRunning",
+    "Analyst",
+    "ApprovalNeeded",
     "BadInput",
     "BoundsRequired",
     "Budget",
@@ -99,10 +103,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "coordinator.asking": ("Analyst",),
     "coordinator.federation": ("Federation",),
     "coordinator.findings": ("MomentsRelease",),
     "errors": (
         "AlreadyRunning",
+        "ApprovalNeeded",
         "BadInput",
         "BoundsRequired",
         "BudgetExceeded",

@@ -389,8 +389,13 @@ def check(papers: PapersPath) -> None:
     rows = [
         (name, member.role, "yes" if member.computes else "no", pinned[name].key.hex()[:16], member.schema[:16])
         for name, member in found.members.items()
+        if name in pinned
     ]
     screen.print_table(["member", "role", "computes", "identity", "schema"], rows)
+    for name, key in found.analyst_keys().items():
+        screen.line(f"analyst {name}, introduced by {found.analysts[name].member}: {key.key.hex()[:16]}")
+    for name, revocation in found.revocations.items():
+        screen.line(f"OUT     {name}, by {revocation.member}")
     screen.line(f"federation {found.identity}")
     screen.line(f"signed by all {len(found.members)} members; collusion {found.collusion}, threshold {found.threshold}")
 
