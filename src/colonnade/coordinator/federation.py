@@ -12,7 +12,14 @@ from colonnade.coding.columns import ColumnName, plain_names, with_indicators
 from colonnade.coordinator import driver
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
-from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
+from colonnade.coordinator.opening import (
+    SimulatedParty,
+    check_schemas,
+    one_order,
+    open_connection,
+    simulated_nodes,
+    tell_of_temporary_ledgers,
+)
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -103,7 +110,7 @@ class Federation:
         cls,
         parties: Mapping[str, SimulatedParty[_Policy]],
         *,
-        id: str,  # noqa: A002  # the public name is part of the contract
+        id: str | Mapping[str, str],  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
@@ -119,7 +126,7 @@ class Federation:
         parties
             `Party` objects by name; columns are then named ``"party.column"``.
         id
-            The column that all tables share. People present in every table take part; who they are is thereby public.
+            The column that all tables share, or one name per party. People in every table take part; that is thereby public.
         budget
             Each party's cap, enforced by its own ledger.
         compute_nodes
@@ -131,13 +138,14 @@ class Federation:
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
-            Where ledgers are kept; by default a temporary directory that ends with the process.
+            Where ledgers are kept; by default a temporary directory that ends with the process (`TemporaryLedgers` says so).
         test_key
             For tests only: all noise becomes a function of this key and protects nobody. The ledgers are marked as test ledgers.
         aligned
             ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
         """
         nodes = simulated_nodes(parties, compute_nodes)
+        tell_of_temporary_ledgers(ledger_dir)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
         guards = type(next(iter(parties.values()))).assemble(
             parties,

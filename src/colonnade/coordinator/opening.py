@@ -1,6 +1,8 @@
 """How a federation is brought up: all parties in this process, or a connection to parties on other machines."""
 
 import os
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,16 @@ from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
-__all__ = ["Connection", "SimulatedParty", "check_schemas", "one_order", "open_connection", "simulated_nodes"]
+__all__ = [
+    "Connection",
+    "SimulatedParty",
+    "TemporaryLedgers",
+    "check_schemas",
+    "one_order",
+    "open_connection",
+    "simulated_nodes",
+    "tell_of_temporary_ledgers",
+]
 
 Policy_contra = TypeVar("Policy_contra", contravariant=True)
 
@@ -37,7 +48,7 @@ class SimulatedParty(Protocol[Policy_contra]):
         cls,
         parties: Mapping[str, Self],
         *,
-        id: str,  # noqa: A002  # as in `Federation.simulate`
+        id: str | Mapping[str, str],  # noqa: A002  # as in `Federation.simulate`
         budget: Budget,
         policies: Mapping[str, Policy_contra] | None,
         compute_nodes: Sequence[str],
@@ -48,6 +59,28 @@ class SimulatedParty(Protocol[Policy_contra]):
     ) -> Mapping[str, Endpoint]:
         """Open several parties, and nodes without data, on the ids that all of them have."""
         ...
+
+
+class TemporaryLedgers(UserWarning):
+    """Ledgers that end with the process: what this script spends, the next run of it does not know.
+
+    Examples
+    --------
+    >>> import warnings, colonnade as cn
+    >>> warnings.simplefilter("ignore", cn.TemporaryLedgers)  # for a script whose people are invented
+    """
+
+
+def tell_of_temporary_ledgers(ledger_dir: object) -> None:
+    """Say, once for each place in a script, that its simulation's ledgers are not kept. The library's own are of invented people."""
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    if ledger_dir is None and caller.partition(".")[0] != __name__.partition(".")[0]:
+        warnings.warn(
+            "This simulation keeps its ledgers in a temporary folder: the budget starts anew each time the script runs. With real "
+            'data keep them: Federation.simulate(..., ledger_dir="ledgers").',
+            TemporaryLedgers,
+            stacklevel=3,
+        )
 
 
 def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str]) -> tuple[str, ...]:

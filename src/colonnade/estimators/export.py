@@ -130,14 +130,17 @@ def logistic_pipeline(
 
 
 def components_pipeline(
-    columns: Mapping[str, Column], components: Vector, means: Vector, variances: Vector
+    columns: Mapping[str, Column], components: Vector, means: Vector, variances: Vector, scales: Vector
 ) -> Pipeline:
-    """Return principal components of columns mapped to [−1, 1]."""
+    """Return principal components of columns mapped to [−1, 1], each then divided by its scale."""
     coding = _coding(columns, coded=True)
     model = decomposition.PCA(n_components=len(components))
-    model.components_, model.mean_, model.explained_variance_ = components.copy(), means.copy(), variances.copy()
+    model.components_, model.mean_, model.explained_variance_ = components.copy(), means / scales, variances.copy()
     model.n_components_, model.n_features_in_ = len(components), components.shape[1]
-    return Pipeline([("coding", coding), ("model", model)])
+    scaling = StandardScaler(with_mean=False)
+    scaling.scale_, scaling.var_, scaling.mean_ = scales.copy(), scales**2, None
+    scaling.n_features_in_ = len(scales)
+    return Pipeline([("coding", coding), ("scaling", scaling), ("model", model)])
 
 
 def nearest_pipeline(columns: Mapping[str, Column], centres: Vector) -> Pipeline:

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, clone
 
 from colonnade.coding.columns import ColumnName
 from colonnade.constraints import Constraint, OneOf, checked_parameters
-from colonnade.coordinator.driver import progress_bar
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
+from colonnade.coordinator.progress import progress_line
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.scoring import EvaluationResult
@@ -23,15 +23,18 @@ from colonnade.estimators.answers import (
     Evaluation,
     EvaluationTerms,
     Preview,
+    budget_after,
     general_warnings,
     require_fitted,
     require_same_schema,
 )
+from colonnade.estimators.frames import OUTPUT
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Step, Unit
 from colonnade.privacy.accounting import Price
+from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
@@ -118,11 +121,18 @@ class Study(BaseEstimator):
         algorithm, plan = checked._plan(federation, repeat)
         quote = federation.quote(plan)
         expectation = checked.method.expect(checked, algorithm, federation)
+        accounts = federation.accounts()
+        charges = {party: quote.charge(party) for party in plan.parties}
         return Preview(
             title=f"{type(self).__name__}, method {plan.method!r}",
             statement=statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked)),
-            charges={party: quote.charge(party) for party in plan.parties},
-            budget=federation.budget(),
+            charges=charges,
+            unpaid={
+                party: {codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
+                for party in plan.parties
+            },
+            budget=budget_after(accounts, {}),
+            after=budget_after(accounts, charges),
             expected=expectation.words,
             warnings=tuple(dict.fromkeys((*general_warnings(plan), *expectation.warnings))),
             errors=expectation.errors,
@@ -150,7 +160,7 @@ class Study(BaseEstimator):
         checked = self._checked()
         algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
-        with progress_bar(type(self).__name__) as progress:
+        with progress_line(type(self).__name__) as progress:
             findings = federation.study(
                 algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
@@ -172,7 +182,7 @@ class Study(BaseEstimator):
             The file to write. An existing file is replaced.
         """
         require_fitted(self)
-        not_learned = {*self.get_params(deep=False), "_fitted_on"}
+        not_learned = {*self.get_params(deep=False), "_fitted_on", OUTPUT}
         fitted = {name: value for name, value in vars(self).items() if name not in not_learned}
         undeclared = set(fitted) - {*STUDY_ATTRIBUTES, *self.learned}
         if undeclared:
@@ -218,11 +228,25 @@ class Study(BaseEstimator):
             repeat=repeat,
         )
         title = f"{type(self).__name__}.evaluate"
-        with progress_bar(title) as progress:
+        with progress_line(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
         measured: EvaluationResult = findings.value
         schema = _schema_of(plan, federation)
         return Evaluation(type(self).__name__, measured.metrics, level, findings, schema, measured.tables)
+
+    def table(self) -> pd.DataFrame:
+        """Return the result as a table that a person reads: counts, centres, components or coefficients, each by name.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=4.0))
+        >>> study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(federation)
+        >>> list(study.table().columns)
+        ['count', 'stderr', 'unbiased']
+        """
+        require_fitted(self)
+        return self._table()
 
     def plot(self) -> Any:
         """Return a chart of the result as a matplotlib figure; ``figure.savefig("result.svg")`` writes it.
@@ -283,6 +307,12 @@ class Study(BaseEstimator):
         return len(self.feature_names_in_)
 
     # Overridden by subclasses ----------------------------------------------------------------------------------------
+
+    def _table(self) -> pd.DataFrame:
+        """Return the result as a table: by default what was learned and is a series, side by side, the largest entries first."""
+        series = {name: getattr(self, name) for name in self.learned if isinstance(getattr(self, name, None), pd.Series)}
+        frame = pd.DataFrame({str(one.name or name.rstrip("_")): one for name, one in series.items()})
+        return frame.sort_values(frame.columns[0], ascending=False, kind="stable")
 
     def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
         """Return how the fitted model scores people, for one reader and one way of reading."""
@@ -356,7 +386,7 @@ class Study(BaseEstimator):
             algorithm, task=STUDIES["predict"], method=self._listed_name(), price=None, unit="person", parameters={}
         )
         title = f"{type(self).__name__}, scores for {to}"
-        with progress_bar(title) as progress:
+        with progress_line(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
         return Delivery(str(to), findings, federation, _schema_of(plan, federation))
 

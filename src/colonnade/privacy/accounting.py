@@ -136,7 +136,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Price(self.nano // parts, self.delta / parts)
 
 
-class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A party's ceiling on everything it will ever release about any one person.
 
     Parameters
@@ -148,6 +148,8 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     --------
     >>> Budget(epsilon=10.0, delta=1e-5)
     Budget(epsilon=10.0, delta=1e-05)
+    >>> Budget(4.0) == Budget(epsilon=4.0)
+    True
     """
 
     epsilon: float
