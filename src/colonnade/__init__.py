@@ -18,6 +18,7 @@ from colonnade._version import __version__
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
+    from colonnade.coordinator.analyst import Analyst
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.findings import MomentsRelease
     from colonnade.coordinator.opening import TemporaryLedgers
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PCA",
     "AlreadyRunning",
+    "Analyst",
     "BadInput",
     "BoundsRequired",
     "Budget",
@@ -103,6 +105,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "coordinator.analyst": ("Analyst",),
     "coordinator.federation": ("Federation",),
     "coordinator.findings": ("MomentsRelease",),
     "coordinator.opening": ("TemporaryLedgers",),

@@ -20,7 +20,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
@@ -56,6 +56,7 @@ class SimulatedParty(Protocol[Policy_contra]):
         ledger_dir: str | Path | None,
         test_key: bytes | None,
         aligned: bool,
+        analysts: Mapping[str, PublicIdentity],
     ) -> Mapping[str, Endpoint]:
         """Open several parties, and nodes without data, on the ids that all of them have."""
         ...

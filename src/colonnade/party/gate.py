@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Attempt, Quoted, Reservation, released
+from colonnade.party.handles import Attempt, Quoted, Reservation, released, released_values
 from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import among_rows
@@ -38,7 +38,8 @@ from colonnade.privacy.accounting import Loss, total
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
+from colonnade.protocol.messages import Array, Ask, Described, Settled, pack, unpack
+from colonnade.protocol.requests import require_requester
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ class Gate:
 
     def keep_about(self, plan: Plan, about: About) -> None:
         """Keep title, purpose and requester of a study, with the first row that its plan gets in the ledger."""
+        require_requester(about, codec.digest(plan), self.terms.analysts)
         self._ledger.keep_plan(codec.digest(plan), codec.encode(plan), about)
 
     # Accounts -----------------------------------------------------------------------------------------------------------
@@ -287,11 +289,8 @@ class Gate:
             if kind_of(plan.step(self.terms.party, name)).keeps_key:
                 key = self._ledger.seed_of(self.ledger_key(plan, name)[0])
                 return nothing_earlier(name) if key is None else {"key": np.frombuffer(key, dtype=np.uint8)}
-            answer = self._ledger.answer_to(*self.ledger_key(plan, name))
-            reply = None if answer is None else codec.decode_reply(answer)
-            if not isinstance(reply, Released):
-                return nothing_earlier(name)
-            return {value: unpack(array) for value, array in reply.values.items()}
+            values = released_values(self._ledger.answer_to(*self.ledger_key(plan, name)))
+            return nothing_earlier(name) if values is None else values
 
         return kept
 

@@ -306,7 +306,7 @@ class Guard:
             require_known(request.plan)
         if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
-        if isinstance(request, messages.Ask | messages.Post) and request.about is not None:
+        if isinstance(request, messages.Propose | messages.Ask | messages.Post) and request.about is not None:
             self._gate.keep_about(request.plan, request.about)
         if isinstance(request, messages.Ask):
             return self._row_orders.gate_for(request.plan.alignment).answer(request)

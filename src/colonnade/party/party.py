@@ -110,6 +110,7 @@ class Party:
         policy: Policy | None = None,
         randomness: Randomness | None = None,
         folder: Path | None = None,
+        analysts: Mapping[str, PublicIdentity] | None = None,
     ) -> Guard:
         """Put this party behind its guard, with its rows in the agreed order.
 
@@ -132,6 +133,8 @@ class Party:
             Where its noise comes from; by default the operating system.
         folder
             Where it keeps the row orders that it agrees to later, and beside it a fingerprint of its data; by default in memory.
+        analysts
+            The public keys of those who may sign requests, by name.
         """
         self.validate(name)
         require_capacity(ids, None if policy is None else policy.capacity, party=name)
@@ -145,6 +148,7 @@ class Party:
             parties=tuple(schemas),
             capacity=0 if policy is None else policy.capacity or 0,
             version=self.version,
+            analysts=dict(analysts or {}),
         )
         table = PrivateTable(self.source, self.schema, order=alignment.rows)
         randomness = randomness or SystemRandomness()
@@ -174,6 +178,7 @@ class Party:
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
         aligned: bool = True,
+        analysts: Mapping[str, PublicIdentity] | None = None,
     ) -> dict[str, Guard | ComputeNode]:
         """Open several parties in one process on the ids that all of them have. See `Federation.simulate`."""
         _check_names(parties, policies or {}, compute_nodes, id)
@@ -205,6 +210,7 @@ class Party:
                     ),
                     randomness=noise[name],
                     folder=None if ledger_dir is None else Path(ledger_dir) / f"{name}.alignments",
+                    analysts=analysts,
                 )
             undo.pop_all()
         return guards

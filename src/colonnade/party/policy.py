@@ -13,6 +13,7 @@ from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price, nano_epsilon
 from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
+from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching
 from colonnade.steps.joint import SharingFloor
 from colonnade.steps.kind import (
@@ -49,6 +50,8 @@ class Terms:
     """Whether its rows are in the order of a union, where nobody may learn who is in common."""
     version: int = 1
     """The version of its data that its owner has declared."""
+    analysts: Mapping[str, PublicIdentity] = field(default_factory=dict)
+    """Who may sign requests, by name, with their public keys."""
 
     def described(self, policy: "Policy") -> Described:
         """Return what this party tells about itself, its row order and its rules for compute nodes."""
