@@ -14,14 +14,7 @@ from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.analyst import Analyst, StudyWords
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
 from colonnade.coordinator.moments import release_moments
-from colonnade.coordinator.opening import (
-    SimulatedParty,
-    check_schemas,
-    one_order,
-    open_connection,
-    simulated_nodes,
-    tell_of_temporary_ledgers,
-)
+from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
 from colonnade.coordinator.planning import complete_plan
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -151,8 +144,7 @@ class Federation:
             Who asks: an `Analyst`, or the file of their key. The parties know their public key, as if their papers named it.
         """
         asks = Analyst.of(analyst)
-        nodes = simulated_nodes(parties, compute_nodes)
-        tell_of_temporary_ledgers(ledger_dir)
+        nodes = simulated_nodes(parties, compute_nodes, ledger_dir)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
         guards = type(next(iter(parties.values()))).assemble(
             parties,

@@ -34,7 +34,6 @@ __all__ = [
     "one_order",
     "open_connection",
     "simulated_nodes",
-    "tell_of_temporary_ledgers",
 ]
 
 Policy_contra = TypeVar("Policy_contra", contravariant=True)
@@ -72,19 +71,19 @@ class TemporaryLedgers(UserWarning):
     """
 
 
-def tell_of_temporary_ledgers(ledger_dir: object) -> None:
-    """Say, once for each place in a script, that its simulation's ledgers are not kept. The library's own are of invented people."""
-    caller = sys._getframe(2).f_globals.get("__name__", "")
-    if ledger_dir is None and caller.partition(".")[0] != __name__.partition(".")[0]:
+def _tell_of_temporary_ledgers() -> None:
+    """Say, once for each place in a script, that its simulation keeps no ledgers. The library's own people are invented."""
+    caller = sys._getframe(3).f_globals.get("__name__", "")  # noqa: SLF001  # who called `Federation.simulate`
+    if caller.partition(".")[0] != __name__.partition(".")[0]:
         warnings.warn(
-            "This simulation keeps its ledgers in a temporary folder: the budget starts anew each time the script runs. With real "
-            'data keep them: Federation.simulate(..., ledger_dir="ledgers").',
+            "This simulation keeps its ledgers in a temporary folder: the budget starts anew each time the script runs. "
+            'With real data keep them: Federation.simulate(..., ledger_dir="ledgers").',
             TemporaryLedgers,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
-def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str]) -> tuple[str, ...]:
+def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str], ledger_dir: object) -> tuple[str, ...]:
     """Check what `Federation.simulate` was given, and return who computes on shares besides the parties.
 
     The coordinator joins in where there would be fewer than three nodes.
@@ -96,6 +95,8 @@ def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str])
         raise BadInput("simulate takes cn.Party objects.", remedy="Wrap each table: cn.Party(frame, schema=...).")
     if isinstance(compute_nodes, str) or COORDINATOR in compute_nodes:
         raise BadInput("compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.")
+    if ledger_dir is None:
+        _tell_of_temporary_ledgers()
     joins = len(parties) + len(compute_nodes) < FEWEST_NODES
     return (*map(str, compute_nodes), *([COORDINATOR] if joins else []))
 

@@ -285,7 +285,9 @@ def _deviations(centred: Array, variance: Array, count: int) -> Array:
     A column that varies less than the noise does is divided by what the noise alone may be: otherwise noise would be blown up.
     """
     least = 2 * np.sqrt(np.diag(variance))
-    return np.asarray(np.sqrt(np.maximum(np.maximum(np.diag(centred), least), SMALLEST_SPREAD * count) / max(count - 1, 1)))
+    return np.asarray(
+        np.sqrt(np.maximum(np.maximum(np.diag(centred), least), SMALLEST_SPREAD * count) / max(count - 1, 1))
+    )
 
 
 def _without_noise(values: Array, width: float) -> Array:

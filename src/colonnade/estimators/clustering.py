@@ -118,7 +118,7 @@ class ClusteringStudy(GivesScores, Study):
         require_fitted(self)
         return self._distances(X).argmin(axis=1)
 
-    def transform(self, X: pd.DataFrame, *, to: str | None = None) -> Any:
+    def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the distance of every row to every centre, after scaling each column to [−1, 1].
 
         Parameters
@@ -145,18 +145,22 @@ class ClusteringStudy(GivesScores, Study):
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002  # as scikit-learn's
         """Return the names of the distances that ``transform`` gives."""
         require_fitted(self)
-        return np.array([f"{type(self).__name__.lower()}{place}" for place in range(len(self._coded_centres))], dtype=object)
+        return np.array(
+            [f"{type(self).__name__.lower()}{place}" for place in range(len(self._coded_centres))], dtype=object
+        )
 
     def _distances(self, X: pd.DataFrame) -> Array:
         coded = design_matrix(X, self._coded, self._columns, coded=True)
         distances = np.empty((len(coded), len(self._coded_centres)))
-        for start in range(0, len(coded), 4_096):  # a block at a time: the differences take n_clusters × n_features numbers a row
+        for start in range(
+            0, len(coded), 4_096
+        ):  # by blocks: the differences take n_clusters × n_features numbers per row
             gaps = coded[start : start + 4_096, None] - self._coded_centres
             distances[start : start + 4_096] = np.linalg.norm(gaps, axis=2)
         return distances
 
     def _table(self) -> pd.DataFrame:
-        """Return one row per centre, as ``predict`` numbers them: the people nearest to it, where the fit tells, and its place."""
+        """Return one row per centre, as ``predict`` numbers them: how many are nearest to it, if the fit tells, and its place."""
         centres = pd.DataFrame(self.cluster_centers_, columns=list(self.feature_names_in_))
         people = self._people()
         if people is not None:
@@ -170,10 +174,13 @@ class ClusteringStudy(GivesScores, Study):
             return None
         places = consecutive_places(coded_widths(self._coded))
         own = {party: to_coded_units(local[party], [self._coded[place] for place in places[party]]) for party in places}
-        levels = [weights.index.get_level_values(level).to_numpy(dtype=np.intp) for level in range(weights.index.nlevels)]
+        levels = [
+            weights.index.get_level_values(level).to_numpy(dtype=np.intp) for level in range(weights.index.nlevels)
+        ]
         grid = np.concatenate([own[party][level] for party, level in zip(own, levels, strict=True)], axis=1)
         nearest = np.linalg.norm(grid[:, None] - self._coded_centres, axis=2).argmin(axis=1)
-        return np.bincount(nearest, weights=weights.to_numpy(dtype=float), minlength=len(self._coded_centres))
+        people = np.bincount(nearest, weights=weights.to_numpy(dtype=float), minlength=len(self._coded_centres))
+        return np.asarray(people, dtype=np.float64)
 
     def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
         """Score every centre c but the first, a: c is nearer than a where x·(c − a) > (‖c‖² − ‖a‖²)/2."""

@@ -48,7 +48,9 @@ def named(
     """
     tables = {**(frames or {}), **parties}
     if not tables:
-        raise BadInput("named takes one frame per party.", remedy="For example cn.named(bank=bank_frame, telco=telco_frame).")
+        raise BadInput(
+            "named takes one frame per party.", remedy="For example cn.named(bank=bank_frame, telco=telco_frame)."
+        )
     for party, table in tables.items():
         if not isinstance(table, pd.DataFrame):
             raise BadInput(
@@ -60,7 +62,7 @@ def named(
         keyed = tables
     else:
         keyed = {party: _by_id(party, table, id_column(id, party)) for party, table in tables.items()}
-    parts = [table.rename(columns=lambda name, of=party: str(ColumnName(of, name))) for party, table in keyed.items()]
+    parts = [table.add_prefix(str(ColumnName(party, ""))) for party, table in keyed.items()]
     return pd.concat(parts, axis=1, join="inner").rename_axis(id if isinstance(id, str) else None)
 
 
@@ -122,9 +124,9 @@ class GivesScores:
         names = list(self.get_feature_names_out())
         if container == "pandas":
             return pd.DataFrame(scores, columns=names, index=rows.index)
-        import polars
+        import polars as pl
 
-        return polars.DataFrame(scores, schema=names)
+        return pl.DataFrame(scores, schema=names)
 
 
 def _require_container(container: object) -> None:

@@ -318,7 +318,7 @@ class Coreset(Study):
         self.random_state = random_state
 
     def _table(self) -> pd.DataFrame:
-        """Return the sample in a few figures: which rows were drawn is in ``rows_``, how many people each stands for in ``weights_``."""
+        """Return the sample in a few figures. ``rows_`` and ``weights_`` have the rows themselves."""
         figures = {
             "rows drawn": int(self.counts_.sum()),
             "different rows": len(self.rows_),

@@ -145,7 +145,7 @@ def _floor_in_words(columns: AssumedColumns, noise: MomentNoise) -> dict[str, st
 
 
 def coefficient_table(model: Any) -> pd.DataFrame:
-    """Return the coefficients of a regression by name, the intercept first, with intervals for the privacy noise where it is known.
+    """Return the coefficients of a regression by name, the intercept first, with intervals of 95 % for the privacy noise.
 
     Parameters
     ----------
@@ -377,7 +377,9 @@ class PCA(GivesScores, MomentStudy):
             "share": self.explained_variance_ratio_,
         }
         made_of = pd.DataFrame(self.components_, columns=list(self.feature_names_in_))
-        return pd.concat([pd.DataFrame(figures), made_of], axis=1).set_axis(self._score_names()).rename_axis("component")
+        return (
+            pd.concat([pd.DataFrame(figures), made_of], axis=1).set_axis(self._score_names()).rename_axis("component")
+        )
 
     def _score_names(self) -> list[str]:
         return [f"component_{place + 1}" for place in range(len(self.components_))]

@@ -128,7 +128,9 @@ class Study(BaseEstimator):
             statement=statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked)),
             charges=charges,
             unpaid={
-                party: {codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
+                party: {
+                    codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]
+                }
                 for party in plan.parties
             },
             budget=budget_after(accounts, {}),
@@ -310,7 +312,9 @@ class Study(BaseEstimator):
 
     def _table(self) -> pd.DataFrame:
         """Return the result as a table: by default what was learned and is a series, side by side, the largest entries first."""
-        series = {name: getattr(self, name) for name in self.learned if isinstance(getattr(self, name, None), pd.Series)}
+        series = {
+            name: getattr(self, name) for name in self.learned if isinstance(getattr(self, name, None), pd.Series)
+        }
         frame = pd.DataFrame({str(one.name or name.rstrip("_")): one for name, one in series.items()})
         return frame.sort_values(frame.columns[0], ascending=False, kind="stable")
 

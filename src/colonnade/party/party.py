@@ -232,7 +232,12 @@ def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, 
     return {name: Member(name, identity, pinned, floor=floor) for name, identity in identities.items()}
 
 
-def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy], nodes: Sequence[str], id: object) -> None:  # noqa: A002
+def _check_names(
+    parties: Mapping[str, "Party"],
+    policies: Mapping[str, Policy],
+    nodes: Sequence[str],
+    id: object,  # noqa: A002  # as in `Federation.simulate`
+) -> None:
     if len({*parties, *nodes}) != len(parties) + len(nodes):
         raise BadInput(
             "A compute node has the name of a party, or two compute nodes have the same name.",
@@ -249,7 +254,8 @@ def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy],
         strangers = sorted(map(str, set(named) - set(parties)))
         if strangers:
             raise BadInput(
-                f"{given} names {strangers[0]!r}, which is not a party here.", remedy=f"The parties are {', '.join(parties)}."
+                f"{given} names {strangers[0]!r}, which is not a party here.",
+                remedy=f"The parties are {', '.join(parties)}.",
             )
     if any(not isinstance(policy, Policy) for policy in policies.values()):
         raise BadInput(

@@ -43,7 +43,7 @@ class FilePreview:
             {
                 "spent": now["spent"],
                 "this file": pd.Series(added),
-                "would remain": then["remaining"].where([self._fits(party) for party in then.index]),
+                "would remain": then["remaining"].where(pd.Series({party: self._fits(party) for party in then.index})),
                 "cap": now["epsilon"],
             }
         ).rename_axis("party")

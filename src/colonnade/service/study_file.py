@@ -68,6 +68,8 @@ class StudyFile:
         As `Federation.simulate` takes them.
     title
         What the file is about; empty where it does not say.
+    analyst
+        The file of the analyst's key; ``None`` where nobody signs what is asked.
     """
 
     id: str | Mapping[str, str]
@@ -80,6 +82,7 @@ class StudyFile:
     compute_nodes: tuple[str, ...] = ()
     collusion: int = 1
     title: str = ""
+    analyst: Path | None = None
 
     def parts(self, federation: "cn.Federation") -> "tuple[cn.Federation, cn.Federation]":
         """Return the people that studies are fitted on, and those that models are evaluated on: all, without a ``[split]``."""
@@ -126,6 +129,7 @@ class StudyFile:
                 collusion=self.collusion,
                 policies=policies,
                 ledger_dir=folder,
+                analyst=self.analyst,
                 aligned=self.align is None,
             )
             with federation:
@@ -185,6 +189,7 @@ def read(path: Path) -> StudyFile:
         compute_nodes=_nodes(document),
         collusion=_collusion(document),
         title=_line(document, "title", "the file"),
+        analyst=_path(document, "analyst", folder),
     )
 
 
@@ -200,6 +205,8 @@ class CoordinatorFile:
         How rows are aligned and who is held out, as in `StudyFile`; without ``align`` the order in the papers is kept.
     studies
         What is asked, in order.
+    analyst
+        The file of the analyst's key.
     """
 
     federation: Path
@@ -209,6 +216,7 @@ class CoordinatorFile:
     align: Mapping[str, Any] | None
     split: Mapping[str, Any] | None
     studies: tuple[StudyEntry, ...]
+    analyst: Path | None = None
 
 
 def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
@@ -219,15 +227,19 @@ def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
     papers = here / toml_parts.text_of(document, "federation", "the file")
     return CoordinatorFile(
         federation=papers,
-        kit=here / toml_parts.text_of(document, "kit", "the file") if "kit" in document else None,
-        state=here / toml_parts.text_of(document, "state", "the file")
-        if "state" in document
-        else papers.parent / "coordinator-state",
+        kit=_path(document, "kit", here),
+        state=_path(document, "state", here) or papers.parent / "coordinator-state",
         listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
         studies=_studies(document),
+        analyst=_path(document, "analyst", here),
     )
+
+
+def _path(document: toml_parts.Table, name: str, folder: Path) -> Path | None:
+    """Read a path, relative to the file; ``None`` where there is none."""
+    return folder / toml_parts.text_of(document, name, "the file") if name in document else None
 
 
 def _taken(document: toml_parts.Table, name: str, keys: Iterable[study_keys.Key]) -> dict[str, Any] | None:
@@ -278,7 +290,8 @@ def _line(entry: toml_parts.Table, name: str, where: str) -> str:
     if name not in entry:
         return ""
     words = toml_parts.text_of(entry, name, where)
-    toml_parts.within(where, lambda: About(**{name: words}))  # refuses what is too long, or more than one line
+    about = {"title": lambda: About(title=words), "purpose": lambda: About(purpose=words)}[name]
+    toml_parts.within(f"{where}: {name}", about)  # refuses what is too long, or more than one line
     return words
 
 

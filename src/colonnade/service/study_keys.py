@@ -13,7 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import colonnade as cn
-from colonnade.constraints import Boolean, ColumnList, Constraint, Either, OneColumn, OneOf, Optional, PerParty, Real, Whole
+from colonnade.constraints import (
+    Boolean,
+    ColumnList,
+    Constraint,
+    Either,
+    OneColumn,
+    OneOf,
+    Optional,
+    PerParty,
+    Real,
+    Whole,
+)
 from colonnade.estimators.study import Study
 from colonnade.schema import Category, Date, Numeric
 
@@ -76,9 +87,12 @@ _TITLE = Key("title", "What the file is about, in one line; the title of its rep
 _PURPOSE = Key(
     "purpose", "What the studies are for, in one line. Every party's ledger keeps it. A study may have its own.", TEXT
 )
+_ANALYST = Key("analyst", "The file of the analyst's key, who signs titles and purposes. The ledgers name them.", TEXT)
 _STUDIES = Key("study", "The studies, in order: one `[[study]]` table each.", {"type": "array"}, required=True)
 _ALIGN = Key("align", "How rows are matched; without it the common ids are taken in the clear.", TABLE)
-_SPLIT = Key("split", "Hold people out: studies are fitted on the others, `colonnade evaluate` measures on these.", TABLE)
+_SPLIT = Key(
+    "split", "Hold people out: studies are fitted on the others, `colonnade evaluate` measures on these.", TABLE
+)
 
 FILE = (
     Key(
@@ -90,7 +104,12 @@ FILE = (
     ),
     Key("ledger_dir", "The folder of the ledgers. What is spent is kept there for good.", TEXT, required=True),
     Key("budget", "Each party's cap, enforced by its own ledger.", TABLE, required=True),
-    Key("parties", "One table `[parties.NAME]` for each party. A name is a word: letters, digits, `_`.", TABLE, required=True),
+    Key(
+        "parties",
+        "One table `[parties.NAME]` for each party. A name is a word: letters, digits, `_`.",
+        TABLE,
+        required=True,
+    ),
     _STUDIES,
     _ALIGN,
     _SPLIT,
@@ -102,6 +121,7 @@ FILE = (
     ),
     _TITLE,
     _PURPOSE,
+    _ANALYST,
 )
 
 COORDINATOR_FILE = (
@@ -114,10 +134,13 @@ COORDINATOR_FILE = (
     _SPLIT,
     _TITLE,
     _PURPOSE,
+    _ANALYST,
 )
 
 BUDGET = (
-    Key("epsilon", "The most that the ledger may ever spend.", {"type": "number", "exclusiveMinimum": 0}, required=True),
+    Key(
+        "epsilon", "The most that the ledger may ever spend.", {"type": "number", "exclusiveMinimum": 0}, required=True
+    ),
     Key("delta", "Its δ; 0 by default.", {"type": "number", "minimum": 0, "exclusiveMaximum": 1}),
 )
 
@@ -162,8 +185,8 @@ def described(taker: Callable[..., Any], constraints: Mapping[str, Constraint] |
 
 
 def _hints(taker: Callable[..., Any]) -> dict[str, Any]:
-    source = taker.__init__ if isinstance(taker, type) and "__init__" in vars(taker) else taker
-    return get_type_hints(source)
+    own = vars(taker).get("__init__") if isinstance(taker, type) else None
+    return get_type_hints(own or taker)
 
 
 def _parameters_in_words(docstring: str) -> dict[str, str]:
@@ -184,7 +207,7 @@ def _allowed(constraint: Constraint | None, hint: Any) -> Fragment:
     return _of_hint(hint) if constraint is None else _of_constraint(constraint)
 
 
-def _of_constraint(constraint: Constraint) -> Fragment:
+def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one for each kind of constraint
     match constraint:
         case Optional(given):
             return _of_constraint(given)  # None is written by leaving the key out

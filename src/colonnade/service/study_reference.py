@@ -1,7 +1,6 @@
 """The reference of study files, written from the lists of their keys: a page to read, and a JSON schema for editors.
 
-``docs/reference/study-file.md`` and ``docs/reference/study.schema.json`` are what `reference_page` and `json_schema` return; a
-test compares them.
+The documentation is built with `reference_page`; ``colonnade schema`` prints `json_schema`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -61,7 +60,9 @@ def _table(keys: Iterable[Key], **refined: Any) -> dict[str, Any]:
     keys = tuple(keys)
     return {
         "type": "object",
-        "properties": {key.name: {**refined.get(key.name, key.schema), "description": _plain(key.words)} for key in keys},
+        "properties": {
+            key.name: {**refined.get(key.name, key.schema), "description": _plain(key.words)} for key in keys
+        },
         "required": [key.name for key in keys if key.required],
         "additionalProperties": False,
     }
@@ -76,17 +77,18 @@ def _plain(words: str) -> str:
 INTRODUCTION = """# Study files
 
 A study file says who takes part, with which data and public bounds, under which cap, and what is asked. It is
-[TOML](https://toml.io). `colonnade preview study.toml` shows what it would cost, and `colonnade run study.toml` runs it. Paths are
-relative to the file. A key that is not on this page is refused: a misspelt `delta` that is silently ignored would change a guarantee.
+[TOML](https://toml.io). `colonnade preview study.toml` shows what it would cost, and `colonnade run study.toml` runs it. Paths
+are relative to the file. A key that is not on this page is refused: a misspelt `delta` that is silently ignored would change a
+guarantee.
 
-This page is written from the code. An editor that knows TOML checks and completes study files with the
-[JSON schema](study.schema.json): put `#:schema study.schema.json` in the first line of the file.
+This page is written from the code, and so is the JSON schema with which editors check and complete study files:
+`colonnade schema > study.schema.json`, and `#:schema study.schema.json` in the first line of the file.
 
-`colonnade preview` and `colonnade run` look at the whole file first. They add up what its studies would spend at each party, and what
-would remain. `run` refuses before anything is spent if the studies do not fit together."""
+`colonnade preview` and `colonnade run` look at the whole file first. They add up what its studies would spend at each party, and
+what would remain. `run` refuses before anything is spent if the studies do not fit together."""
 
-COORDINATOR = """A federation of separate machines has its parties, data, policies and budgets on those machines, and its compute nodes
-and `collusion` in its signed papers. Its study file names the papers instead (`colonnade coordinator run`)."""
+COORDINATOR = """A federation of separate machines has its parties, data, policies and budgets on those machines, and its compute
+nodes and `collusion` in its signed papers. Its study file names the papers instead (`colonnade coordinator run`)."""
 
 
 def reference_page() -> str:
@@ -133,7 +135,12 @@ def _estimator(name: str, kind: type[Study]) -> list[str]:
 def _listed(keys: Iterable[Key]) -> str:
     rows = [("key", "", "what it is for", "what it may be"), ("---",) * 4]
     rows += [
-        (f"`{key.name}`", "required" if key.required else "", key.words, "" if key.name == "method" else _words(key.schema))
+        (
+            f"`{key.name}`",
+            "required" if key.required else "",
+            key.words,
+            "" if key.name == "method" else _words(key.schema),
+        )
         for key in keys
     ]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)
