@@ -238,11 +238,6 @@ def _check_names(
     nodes: Sequence[str],
     id: object,  # noqa: A002  # as in `Federation.simulate`
 ) -> None:
-    if len({*parties, *nodes}) != len(parties) + len(nodes):
-        raise BadInput(
-            "A compute node has the name of a party, or two compute nodes have the same name.",
-            remedy="Give every party and every compute node a name of its own.",
-        )
     for name in (*parties, *(node for node in nodes if node != "coordinator")):
         if not isinstance(name, str) or not name.isidentifier() or name == "coordinator":
             raise BadInput(
@@ -250,6 +245,13 @@ def _check_names(
                 "not beginning with a digit, and not 'coordinator'. It stands in column names, file names and certificates.",
                 remedy=f"For example {_as_word(name)!r}.",
             )
+    names = [*parties, *nodes]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise BadInput(
+            f"Two members are called {twice[0]!r}: a compute node has the name of a party, or of another node.",
+            remedy="Give every party and every compute node a name of its own.",
+        )
     for given, named in (("policies", policies), ("id", id if isinstance(id, Mapping) else {})):
         strangers = sorted(map(str, set(named) - set(parties)))
         if strangers:
