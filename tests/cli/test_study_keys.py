@@ -1,6 +1,6 @@
 """Every key of a study file is read, is in the JSON schema, and is on the reference page."""
 
-import datetime
+import datetime as dt
 import json
 import tomllib
 from pathlib import Path
@@ -31,7 +31,7 @@ def of_json(value: object) -> object:
         return {key: of_json(one) for key, one in value.items()}
     if isinstance(value, list):
         return [of_json(one) for one in value]
-    return value.isoformat() if isinstance(value, datetime.date) else value
+    return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def fits_schema(text: str) -> bool:

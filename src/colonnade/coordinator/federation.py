@@ -83,7 +83,7 @@ class Federation:
         analyst: Analyst | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
-            raise BadInput("collusion must be a whole number, zero or more.")
+            raise BadInput("collusion must be a whole number, zero or more.", remedy="For example collusion=1.")
         self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))

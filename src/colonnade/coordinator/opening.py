@@ -89,12 +89,18 @@ def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str],
     The coordinator joins in where there would be fewer than three nodes.
     """
     if not isinstance(parties, Mapping) or not parties:
-        raise BadInput("simulate takes a mapping from party names to cn.Party objects, at least one.")
+        raise BadInput(
+            "simulate takes a mapping from party names to cn.Party objects, at least one.",
+            remedy='For example {"bank": cn.Party(frame, schema=...)}.',
+        )
     kinds = {type(party) for party in parties.values()}
     if len(kinds) != 1 or not hasattr(next(iter(kinds)), "assemble"):
         raise BadInput("simulate takes cn.Party objects.", remedy="Wrap each table: cn.Party(frame, schema=...).")
     if isinstance(compute_nodes, str) or COORDINATOR in compute_nodes:
-        raise BadInput("compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.")
+        raise BadInput(
+            "compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.",
+            remedy='For example compute_nodes=["auditor"].',
+        )
     if ledger_dir is None:
         _tell_of_temporary_ledgers()
     joins = len(parties) + len(compute_nodes) < FEWEST_NODES

@@ -255,7 +255,10 @@ def pca_from_moments(
             "Components need categories coded as levels.", remedy="Release the moments without signed columns."
         )
     if isinstance(n_components, bool) or not isinstance(n_components, int) or not 1 <= n_components <= len(places):
-        raise BadInput(f"n_components must be a whole number from 1 to {len(places)}.")
+        raise BadInput(
+            f"n_components must be a whole number from 1 to {len(places)}.",
+            remedy="A category counts as one column per level.",
+        )
     means = moments.matrix[0, places] / moments.count
     centred = moments.matrix[np.ix_(places, places)] - moments.count * np.outer(means, means)
     variance = moments.variance[np.ix_(places, places)]

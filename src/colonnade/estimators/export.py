@@ -55,12 +55,15 @@ def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping
     if not isinstance(X, pd.DataFrame):
         raise BadInput(
             "Predictions take a pandas frame, not a value of another type.",
-            remedy="Give a frame with the federation's column names, 'party.column'.",
+            remedy="Give a frame with columns named 'party.column'; cn.named(bank=frame, telco=frame) makes one.",
         )
     stored = {name: stored_name(name, column) for name, column in columns.items()}
     missing = [name for name in stored.values() if name not in X.columns]
     if missing:
-        raise SchemaMismatch(f"The frame lacks the column {missing[0]!r}.", remedy="Name columns 'party.column'.")
+        raise SchemaMismatch(
+            f"The frame lacks the column {missing[0]!r}.",
+            remedy="Columns are named 'party.column'; cn.named(bank=frame, telco=frame) names them so.",
+        )
     doubled = [name for name in stored.values() if isinstance(X[name], pd.DataFrame)]
     if doubled:
         raise SchemaMismatch(f"The frame has more than one column {doubled[0]!r}.", remedy="Keep one of them.")

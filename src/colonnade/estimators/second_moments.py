@@ -128,7 +128,9 @@ class MomentStudy(Study):
                 remedy=f"The columns are {', '.join(available)}.",
             )
         if len(set(wanted)) != len(wanted):
-            raise BadInput(f"The target {targets[0]!r} is also among the columns.", remedy="Leave it out of columns.")
+            raise BadInput(
+                f"The target {targets[0]!r} is also among the columns.", remedy="Leave it out of columns=[...]."
+            )
         chosen = {name: available[name] for name in available if name in set(wanted)}
         self._check(chosen)
         return chosen

@@ -320,11 +320,17 @@ class Study(BaseEstimator):
 
     def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
         """Return how the fitted model scores people, for one reader and one way of reading."""
-        raise BadInput(f"{type(self).__name__} does not score people.")
+        raise BadInput(
+            f"{type(self).__name__} does not score people.",
+            remedy="predict and transform are methods of models, such as cn.KMeans, cn.PCA and the regressions.",
+        )
 
     def _evaluator(self, price: Price, terms: EvaluationTerms) -> Evaluator:  # noqa: ARG002
         """Return the algorithm that measures how good the fitted model is."""
-        raise BadInput(f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.")
+        raise BadInput(
+            f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.",
+            remedy="Its standard errors are in stderr_. evaluate(...) is for models: cn.KMeans, cn.PCA, the regressions.",
+        )
 
     def _check_learned(self) -> None:
         """Refuse learned attributes, read from a file, that do not match each other."""
@@ -344,6 +350,13 @@ class Study(BaseEstimator):
     def _plan(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
         """Return what the coordinator would run, and the plan. To be called on a checked copy."""
         method, price = self.method, self.method.price(self)
+        if method.delta == "needed" and price is not None and price.delta == 0:
+            pure = [one.name for one in self.offers if one.private and one.delta != "needed"]
+            raise BadInput(
+                f"method={method.name!r} needs a positive delta.",
+                remedy="For example delta=1e-6, well below 1/people"
+                + (f"; for delta=0 use method={pure[0]!r}." if pure else "."),
+            )
         algorithm = method.protocol(self, federation, price, repeat)
         plan = federation.plan(
             algorithm,
