@@ -133,7 +133,9 @@ class SchemaMismatch(ColonnadeError):
     """Data, or a request, that the public schema does not describe."""
 
     code = "schema-mismatch"
-    default_remedy = "Name columns as federation.columns lists them, or correct the party's cn.Schema to fit its data."
+    default_remedy = (
+        "Name columns as federation.columns() lists them, or correct the party's cn.Schema to fit its data."
+    )
 
 
 class PolicyRefusal(ColonnadeError):

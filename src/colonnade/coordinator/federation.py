@@ -82,7 +82,7 @@ class Federation:
         analyst: Analyst | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
-            raise BadInput("collusion must be a whole number, zero or more.")
+            raise BadInput("collusion must be a whole number, zero or more.", remedy="For example collusion=1.")
         self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
@@ -105,7 +105,7 @@ class Federation:
         cls,
         parties: Mapping[str, SimulatedParty[_Policy]],
         *,
-        id: str,  # noqa: A002  # the public name is part of the contract
+        id: str | Mapping[str, str],  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
@@ -122,7 +122,7 @@ class Federation:
         parties
             `Party` objects by name; columns are then named ``"party.column"``.
         id
-            The column that all tables share. People present in every table take part; who they are is thereby public.
+            The column that all tables share, or one name per party. People in every table take part; that is thereby public.
         budget
             Each party's cap, enforced by its own ledger.
         compute_nodes
@@ -134,7 +134,7 @@ class Federation:
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
-            Where ledgers are kept; by default a temporary directory that ends with the process.
+            Where ledgers are kept; by default a temporary directory that ends with the process (`TemporaryLedgers` says so).
         test_key
             For tests only: all noise becomes a function of this key and protects nobody. The ledgers are marked as test ledgers.
         aligned
@@ -143,7 +143,7 @@ class Federation:
             Who asks: an `Analyst`, or the file of their key. The parties know their public key, as if their papers named it.
         """
         asks = Analyst.of(analyst)
-        nodes = simulated_nodes(parties, compute_nodes)
+        nodes = simulated_nodes(parties, compute_nodes, ledger_dir)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
         guards = type(next(iter(parties.values()))).assemble(
             parties,

@@ -89,7 +89,10 @@ def read_delivery(path: str | Path) -> pd.DataFrame:
     try:
         table = feather.read_table(path)
     except (OSError, pa.ArrowInvalid):
-        raise BadInput("The file is not a delivery, or cannot be read.") from None
+        raise BadInput(
+            "The file is not a delivery, or cannot be read.",
+            remedy="Give the file that `colonnade predict` named, in the folder of the party's ledger.",
+        ) from None
     return _frame(table)
 
 
