@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from colonnade.coordinator.driver import Quote
     from colonnade.transport.direct import Transport
 
-__all__ = ["Auditor", "CostOfCall", "read_accounts"]
+__all__ = ["Auditor", "CostOfCall", "every_account", "read_accounts"]
 
 
 class Auditor(Protocol):
@@ -60,6 +60,15 @@ def read_accounts(
         return {}
     with ThreadPoolExecutor(len(questions), thread_name_prefix="colonnade") as threads:
         return dict(zip(questions, threads.map(asked, questions), strict=True))
+
+
+def every_account(parties: Sequence[str], transport: "Transport", auditor: Auditor) -> dict[str, Accounted]:
+    """Return every party's account, whole; raise the first failure."""
+    read = read_accounts(dict.fromkeys(parties, GetAccount()), transport, auditor)
+    for found in read.values():
+        if isinstance(found, ColonnadeError):
+            raise found
+    return {party: found for party, found in read.items() if isinstance(found, Accounted)}
 
 
 def _read_account(party: str, question: GetAccount, transport: "Transport", auditor: Auditor) -> Accounted:

@@ -153,6 +153,7 @@ def account_row(reply: messages.Accounted) -> dict[str, object]:
         "delta": reply.cap_delta,
         "releases": sum(entry.loss is not None for entry in reply.entries),
         "nonprivate": sum(entry.loss is None for entry in reply.entries),
+        "spent_if_replaced": spent.epsilon_if_replaced(reply.cap_delta),
     }
 
 
