@@ -22,18 +22,22 @@
     ├── CertificateExpired       a certificate for the network whose time is over, or has not begun
     └── NotEnoughComputeNodes    a secure method with too few non-colluding nodes
 
-Each carries a stable ``code``, a ``remedy`` and ``spent``: what the failed call cost each party's ledger (a mapping from
-party to ε), or ``None`` when every ledger is unchanged. No message ever contains a value from a table.
+Each carries a stable ``code``, a ``remedy`` and a ``cost`` (`Cost`): what the failed call cost each party's ledger, by the
+party's own account, and whose account could not be read. ``spent`` is the figures alone, from party to ε, or ``None`` if no
+ledger is known to have changed. No message ever contains a value from a table.
 
 A model that is used before it is fitted raises a further `BadInput`, which is scikit-learn's error too and therefore lives where
 scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "not-fitted").
 """
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 __all__ = [
+    "NOTHING_SPENT",
     "AlreadyRunning",
     "ApprovalNeeded",
     "BadInput",
@@ -42,6 +46,7 @@ __all__ = [
     "Busy",
     "CertificateExpired",
     "ColonnadeError",
+    "Cost",
     "DiskFull",
     "LedgerCorrupt",
     "LoosePermissions",
@@ -56,6 +61,54 @@ __all__ = [
     "disk_is_full",
     "error_for",
 ]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call has cost, by the parties' own accounts.
+
+    Parameters
+    ----------
+    spent
+        What was debited, by party, as ε at the δ of the party's cap: the figure that its ledger shows.
+    unknown
+        The parties whose accounts could not be read. Of them no figure is ever given.
+    nonprivate
+        The parties whose ledgers have recorded a release without differential privacy.
+
+    Examples
+    --------
+    >>> Cost({"bank": 0.5}, unknown=("telco",)).words
+    'bank ε=0.5; unknown for telco until it is back'
+    """
+
+    spent: Mapping[str, float] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    nonprivate: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The figures in words; ``"nothing"`` if every account was read and none has changed."""
+        parts = [", ".join(f"{party} ε={epsilon:.6g}" for party, epsilon in self.spent.items())]
+        if self.nonprivate:
+            parts.append(f"a release that is not private is recorded by {', '.join(self.nonprivate)}")
+        if self.unknown:
+            parts.append(
+                f"unknown for {', '.join(self.unknown)} until {'it is' if len(self.unknown) == 1 else 'they are'} back"
+            )
+        return "; ".join(part for part in parts if part) or "nothing"
+
+    @contextmanager
+    def of_failures(self) -> Iterator[None]:
+        """Have every error that is raised inside say this cost: for what follows after the parties have been paid."""
+        try:
+            yield
+        except ColonnadeError as error:
+            error.cost = self
+            raise
+
+
+NOTHING_SPENT = Cost()
 
 
 class ColonnadeError(Exception):
@@ -93,24 +146,23 @@ class ColonnadeError(Exception):
         super().__init__(message)
         self.message = message
         self.remedy = remedy or self.default_remedy
-        self.spent: Mapping[str, float] | None = dict(spent) if spent else None
+        self.cost = Cost(dict(spent)) if spent else NOTHING_SPENT
+
+    @property
+    def spent(self) -> Mapping[str, float] | None:
+        """What the failed call cost, by party, as ε; ``None`` when no ledger is known to have changed."""
+        return self.cost.spent or None
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.message} {self._account()} {self.remedy}"
-
-    def _account(self) -> str:
-        if not self.spent:
-            return "Nothing was spent."
-        return "Spent: " + ", ".join(f"{party} ε={epsilon:.6g}" for party, epsilon in self.spent.items()) + "."
+        account = "Nothing was spent." if self.cost == NOTHING_SPENT else f"Spent: {self.cost.words}."
+        return f"[{self.code}] {self.message} {account} {self.remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.remedy, self.spent)
+        return _rebuild, (type(self), self.message, self.remedy), vars(self)
 
 
-def _rebuild(
-    kind: type[ColonnadeError], message: str, remedy: str, spent: Mapping[str, float] | None
-) -> ColonnadeError:
-    return kind(message, remedy=remedy, spent=spent)
+def _rebuild(kind: type[ColonnadeError], message: str, remedy: str) -> ColonnadeError:
+    return kind(message, remedy=remedy)
 
 
 class BadInput(ColonnadeError, ValueError):
@@ -220,9 +272,6 @@ class Busy(ProtocolError):
     ) -> None:
         super().__init__(message, remedy=remedy, spent=spent)
         self.retry_in = retry_in
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.remedy, self.spent), {"retry_in": self.retry_in}
 
 
 class ReleaseLost(ColonnadeError):
