@@ -137,18 +137,9 @@ def _print_rows(found: "SqliteLedger", rows: "list[RowInWords]") -> None:
     from colonnade.service.checks import version_in_words
 
     budget, delta = found.budget, found.budget.delta
-    kept = {entry.sequence: _kept(entry) for entry in found.entries()}
-    shown = [
-        (
-            row.sequence,
-            f"{row.when:%Y-%m-%d %H:%M:%S}",
-            row.request,
-            "∞" if not row.is_private else "" if row.epsilon is None else screen.figure(row.epsilon),
-            kept[row.sequence],
-        )
-        for row in rows
-    ]
-    screen.print_table(["row", "written (UTC)", "what was asked", "epsilon", "answer"], shown)
+    for row, entry in zip(rows, found.entries(), strict=True):
+        answer = f" · {_kept(entry)}" if entry.request is not None else ""
+        screen.line(f"{row.sequence:>4}  {row.sentence()}{answer}")
     screen.line(f"party {found.party}; ledger {found.identity}{'; FOR TESTS ONLY' if found.test else ''}")
     screen.line(f"data      {version_in_words(found)}")
     screen.line(f"spent     ε={found.spent().epsilon(delta):.9g} at δ={delta:g}")
@@ -162,7 +153,7 @@ def _print_rows(found: "SqliteLedger", rows: "list[RowInWords]") -> None:
 
 
 def _kept(entry: "Entry") -> str:
-    return "" if entry.request is None else "kept" if entry.sealed else "not kept"
+    return "" if entry.request is None else "answer kept" if entry.sealed else "answer not kept"
 
 
 def _check_requesters(rows: "list[RowInWords]") -> None:

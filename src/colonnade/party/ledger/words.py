@@ -244,18 +244,12 @@ class RowInWords:
         """Title, and what was released."""
         return f"{self.title}: {self.what}" if self.title else self.what
 
-    @property
-    def request(self) -> str:
-        """What was asked, by whom, what for and for whom, without time and price."""
+    def sentence(self) -> str:
+        """Return the row in one line: when, what, who asked, what for, at what price, to whom."""
         asked = "" if self.requester is None else self.requester.words()
         purpose = f"for: {self.purpose}" if self.purpose else ""
-        return " · ".join(part for part in (self.study, asked, purpose, self.readers) if part)
-
-    def sentence(self) -> str:
-        """Return the row in one line."""
-        asked = "" if self.requester is None else self.requester.words()
-        when = f"{self.when:%Y-%m-%d %H:%M}"
-        return " · ".join(part for part in (when, self.study, asked, self.price, self.readers) if part)
+        parts = (f"{self.when:%Y-%m-%d %H:%M}", self.study, asked, purpose, self.price, self.readers)
+        return " · ".join(part for part in parts if part)
 
 
 def read_rows(ledger: SqliteLedger, keys: Keys | None = None) -> list[RowInWords]:
