@@ -11,10 +11,9 @@ from colonnade.errors import BadInput
 from colonnade.party.ledger.decisions import Allowance, Approval, CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.refused import RefusedStudies, RefusedStudy
-from colonnade.party.ledger.words import Reading
+from colonnade.party.ledger.words import Reading, analysts_beside
 from colonnade.party.permission import Permission
 from colonnade.privacy.accounting import nano_epsilon
-from colonnade.protocol.agreement import read_agreement
 from colonnade.service.party_folder import PartyFolder
 
 if TYPE_CHECKING:
@@ -50,16 +49,15 @@ class Waiting:
         return self.study.hash.hex()[:12]
 
 
-def _reading(folder: PartyFolder, ledger: SqliteLedger) -> Reading:
-    keys = read_agreement(folder.papers).check().analyst_keys() if folder.papers.is_file() else None
-    return Reading(ledger.party, ledger.budget.delta, keys=keys)
+def _reading(ledger: SqliteLedger) -> Reading:
+    return Reading(ledger.party, ledger.budget.delta, keys=analysts_beside(ledger.path))
 
 
 def refused_studies(folder: Path) -> list[str]:
     """Return the studies that a party has refused lately, in words, oldest first."""
     member = PartyFolder(folder)
     with member.ledger() as ledger:
-        reading = _reading(member, ledger)
+        reading = _reading(ledger)
         return [reading.refusal(one) for one in RefusedStudies(ledger.path).read()]
 
 
@@ -67,7 +65,7 @@ def waiting_studies(folder: Path) -> list[Waiting]:
     """Return the studies that wait for the owner's approval, the latest first."""
     member = PartyFolder(folder)
     with member.ledger() as ledger:
-        reading, version = _reading(member, ledger), ledger.current_version() or 0
+        reading, version = _reading(ledger), ledger.current_version() or 0
         judged = Permission(member.policy(), member.name, ledger.budget.delta, ledger.entries(), ledger.now())
         found = judged.waiting(RefusedStudies(ledger.path).read(), version)
         left = ledger.remaining()
