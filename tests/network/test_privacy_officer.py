@@ -118,6 +118,9 @@ def test_an_officer_sees_what_was_refused_approves_what_waits_and_finds_the_deci
         for words in ("Churn: pair tables", f"asked by {NAME}", "for: planning", "ε 0.5", "bank.segment, telco.plan"):
             assert words in preview
         assert "remaining ε=" in preview
+        status = done("party", "status", site.members["bank"].path)
+        assert "Churn: pair tables with noise in shares, of 2 columns (1 of yours) · asked by analyst@telco" in status
+        assert "waiting 1 for your approval" in status
         name = preview.split()[0]
         done("party", "approve", site.members["bank"].path, name)  # only shows it
         with pytest.raises(ApprovalNeeded):

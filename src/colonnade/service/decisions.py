@@ -11,15 +11,24 @@ from colonnade.errors import BadInput
 from colonnade.party.ledger.decisions import Allowance, Approval, CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.refused import RefusedStudies, RefusedStudy
-from colonnade.party.ledger.words import Reading, analysts_beside
+from colonnade.party.ledger.words import Reading, analysts_beside, read_rows
 from colonnade.party.permission import Permission
+from colonnade.party.policy import Policy
 from colonnade.privacy.accounting import nano_epsilon
 from colonnade.service.party_folder import PartyFolder
 
 if TYPE_CHECKING:
     from colonnade.privacy.accounting import Budget
 
-__all__ = ["Waiting", "approve", "raise_allowance", "raise_cap", "refused_studies", "waiting_studies"]
+__all__ = [
+    "Waiting",
+    "approve",
+    "raise_allowance",
+    "raise_cap",
+    "refused_studies",
+    "requests_in_words",
+    "waiting_studies",
+]
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,17 @@ def waiting_studies(folder: Path) -> list[Waiting]:
             Waiting(one, reading.refusal(one), () if one.plan is None else reading.columns(one.plan), left)
             for one in found
         ]
+
+
+def requests_in_words(folder: Path) -> tuple[str, int, int]:
+    """Return the last release in words, how many studies wait for an approval, and how many were refused lately."""
+    member = PartyFolder(folder)
+    with SqliteLedger.open(member.path / "ledger.sqlite", party=member.name) as ledger:
+        released = [row for row in read_rows(ledger, analysts_beside(ledger.path)) if row.price]
+        refused = RefusedStudies(ledger.path).read()
+        judged = Permission(Policy(), member.name, ledger.budget.delta, ledger.entries(), ledger.now())
+        waiting = judged.waiting(refused, ledger.current_version() or 0)
+    return released[-1].sentence() if released else "", len(waiting), len(refused)
 
 
 def approve(folder: Path, study: RefusedStudy, *, days: float, reason: str) -> int:

@@ -120,6 +120,11 @@ class PartyView:
         return shares
 
     @property
+    def exact_studies(self) -> set[str]:
+        """The studies with a release that is not differentially private."""
+        return {line.study for line in self.lines if not line.private}
+
+    @property
     def exact(self) -> int:
         """How many releases are not differentially private."""
         return sum(not line.private for line in self.lines)
