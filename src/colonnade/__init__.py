@@ -18,12 +18,13 @@ from colonnade._version import __version__
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
-    from colonnade.coordinator.analyst import Analyst
+    from colonnade.coordinator.asking import Analyst
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.findings import MomentsRelease
     from colonnade.coordinator.opening import TemporaryLedgers
     from colonnade.errors import (
         AlreadyRunning,
+        ApprovalNeeded,
         BadInput,
         BoundsRequired,
         BudgetExceeded,
@@ -60,6 +61,7 @@ __all__ = [
     "PCA",
     "AlreadyRunning",
     "Analyst",
+    "ApprovalNeeded",
     "BadInput",
     "BoundsRequired",
     "Budget",
@@ -105,12 +107,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "coordinator.analyst": ("Analyst",),
+    "coordinator.asking": ("Analyst",),
     "coordinator.federation": ("Federation",),
     "coordinator.findings": ("MomentsRelease",),
     "coordinator.opening": ("TemporaryLedgers",),
     "errors": (
         "AlreadyRunning",
+        "ApprovalNeeded",
         "BadInput",
         "BoundsRequired",
         "BudgetExceeded",

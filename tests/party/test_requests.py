@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.analyst import StudyWords
+from colonnade.coordinator.asking import StudyWords
 from colonnade.errors import BadInput, LoosePermissions, ProtocolError
-from colonnade.plan import About
-from colonnade.protocol import codec, requests
+from colonnade.plan import About, checked_analyst_name
+from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Propose, Refused
 from colonnade.secure.keys import Identity
 from tests.federations import federation
@@ -29,9 +29,9 @@ def test_a_study_is_kept_with_its_plan_title_purpose_and_signed_requester():
             for entry in entries(f, party):
                 assert (entry.plan, entry.about.title) == (hashed, "Churn")
                 assert (entry.about.purpose, entry.about.requester) == ("why people leave", "analyst@telco")
-                assert requests.signer_of(entry.about, hashed) == ANALYST.public
+                assert entry.about.signer(hashed) == ANALYST.public
         cn.PCA(2, epsilon=0.5, delta=1e-5).fit(f)  # `asking` returned another federation
-        assert entries(f)[-1].about.title == "PCA(method='secure')"
+        assert entries(f)[-1].about.title == "PCA"
 
 
 def test_without_an_analyst_nobody_has_signed():
@@ -54,7 +54,7 @@ def test_a_new_title_or_requester_is_not_a_new_draw():
 
 
 def _signed(plan, words: About, analyst: cn.Analyst) -> About:
-    return requests.sign_request(words, codec.digest(plan), analyst.identity)
+    return words.signed(codec.digest(plan), analyst.identity)
 
 
 @pytest.mark.parametrize("kind", ["proposed", "asked"])
@@ -108,4 +108,4 @@ def test_an_analysts_key_is_for_one_user_alone_and_its_name_a_plain_word(tmp_pat
         cn.Analyst.read(tmp_path / "none")
     for name in ("", "two words", "=1+1", "x" * 101, "a\x00b", 3):
         with pytest.raises(BadInput):
-            requests.checked_analyst_name(name)
+            checked_analyst_name(name)

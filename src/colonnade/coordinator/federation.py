@@ -11,11 +11,10 @@ import pandas as pd
 from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
-from colonnade.coordinator.analyst import Analyst, StudyWords
+from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
 from colonnade.coordinator.moments import release_moments
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
-from colonnade.coordinator.planning import complete_plan
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.plan import RELATION, Parameter, Plan, Unit

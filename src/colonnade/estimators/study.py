@@ -1,5 +1,6 @@
 """`Study`, the base of every estimator: parameters, a preview that spends nothing, and a fit that runs one study."""
 
+import re
 import weakref
 from collections.abc import Mapping
 from inspect import signature
@@ -162,8 +163,9 @@ class Study(BaseEstimator):
         checked = self._checked()
         algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
+        asking = federation.asking(title=federation.words.title or _in_words(self))
         with progress_bar(type(self).__name__) as progress:
-            findings = federation.study(
+            findings = asking.study(
                 algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
         self._adopt(checked.method.learn(checked, federation, findings.value))
@@ -456,6 +458,13 @@ def _expected_at(study: Study, federation: Federation, epsilon: float) -> list[t
     except ColonnadeError:  # not every ε that a table would show can be asked for
         return []
     return [(error.value, error.unit) for error in expectation.errors[:1] if error.value is not None]
+
+
+def _in_words(study: Study) -> str:
+    """Return what a study is called where nobody has given it a title: "Logistic regression of bank.default"."""
+    first, *rest = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(study).__name__).split()
+    target = getattr(study, "target", None)
+    return " ".join([first, *map(str.lower, rest), *(["of", str(target)] if target else [])])
 
 
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:

@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -77,6 +78,7 @@ class Party:
         self.source = Source(data, separator=separator, encoding=encoding)
         self.schema = schema
         self.version = version
+        self._guard: weakref.ref[Guard] | None = None
         require_schema(self.source, schema)
 
     def __repr__(self) -> str:
@@ -155,7 +157,46 @@ class Party:
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
         self._take_up(gate, ids, folder)
         member = member or Member(name, Identity.generate(randomness), {})
-        return Guard(gate, member, RowOrders(gate, alignment, folder, ids))
+        guard = Guard(gate, member, RowOrders(gate, alignment, folder, ids))
+        self._guard = weakref.ref(guard)
+        return guard
+
+    def waiting(self) -> list[str]:
+        """Return the studies that wait for this party's approval (`Policy.approve_above`), in words, the latest first."""
+        guard = self._opened()
+        return [guard.reading().refusal(one) for one in guard.waiting()]
+
+    def approve(self, *, number: int = 0, days: float = 7.0, reason: str = "") -> str:
+        """Approve one study that waits; it is recorded in the ledger, signed, before anything is spent on it.
+
+        Parameters
+        ----------
+        number
+            Which one of `waiting`.
+        days
+            How long the approval holds. It also ends with the version of the data.
+        reason
+            One line, for the record.
+
+        Returns
+        -------
+        str
+            What was approved, in words.
+        """
+        guard = self._opened()
+        waiting = guard.waiting()
+        if not 0 <= number < len(waiting):
+            raise BadInput(
+                f"No study of that number waits; {len(waiting)} do.", remedy="party.waiting() lists them, from 0."
+            )
+        guard.approve(waiting[number].hash, days=days, reason=reason)
+        return guard.reading().refusal(waiting[number])
+
+    def _opened(self) -> Guard:
+        guard = None if self._guard is None else self._guard()
+        if guard is None:
+            raise BadInput("This party is not open.", remedy="Open it: cn.Federation.simulate(...).")
+        return guard
 
     def _take_up(self, gate: Gate, ids: Any, folder: Path | None) -> None:
         """Declare the data's version; refuse, towards the owner, other data under the version that is current."""

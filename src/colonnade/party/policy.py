@@ -142,6 +142,15 @@ class Policy:
     capacity
         The length of this party's list of ids as others see it: the list is filled up to this many, and a table with more ids is
         refused when its owner opens it. ``None`` declares nothing: then this party takes part in no matching of lists.
+    requesters
+        The most that the studies of each requester may cost together, as an ε at the δ of the ledger's cap, by the analyst's
+        name; ``"coordinator"`` for studies that no analyst has signed. Anybody not listed is refused. ``None`` for no rule.
+    purposes
+        The same for each purpose, by its exact words; ``""`` for studies without one. A purpose is what somebody says, so this
+        rule divides a budget between honest requesters.
+    approve_above
+        Studies that take their requester's total above this ε wait for this party's owner (``colonnade party approve``), and
+        so does everything that is not differentially private. ``None`` for no rule; 0 for every study.
 
     Examples
     --------
@@ -166,6 +175,9 @@ class Policy:
     max_alignments: int = 10
     alignment_period: float = 30.0
     capacity: int | None = None
+    requesters: Mapping[str, float] | None = None
+    purposes: Mapping[str, float] | None = None
+    approve_above: float | None = None
 
     def __post_init__(self) -> None:
         check_names("allow", () if self.allow is None else self.allow, STUDIES)
@@ -185,6 +197,25 @@ class Policy:
                 remedy="For example min_collusion=1, min_threshold=1.",
             )
         self._check_compute_rules()
+        self._check_requester_rules()
+
+    def _check_requester_rules(self) -> None:
+        for rule, caps in (("requesters", self.requesters), ("purposes", self.purposes)):
+            if caps is None:
+                continue
+            if not isinstance(caps, Mapping) or any(not isinstance(name, str) for name in caps):
+                raise BadInput(
+                    f"{rule} maps names to an epsilon.", remedy=f'For example {rule}={{"analyst@telco": 0.5}}.'
+                )
+            for cap in caps.values():
+                nano_epsilon(cap, what=rule)
+        if self.approve_above is not None and self.approve_above != 0:
+            nano_epsilon(self.approve_above, what="approve_above")
+
+    @property
+    def judges_requesters(self) -> bool:
+        """Whether it matters who asks, or what for."""
+        return not (self.requesters is None and self.purposes is None and self.approve_above is None)
 
     def _check_compute_rules(self) -> None:
         if not isinstance(self.compute_for_others, bool):

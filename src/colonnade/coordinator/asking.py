@@ -1,23 +1,33 @@
-"""`Analyst`: the person who asks, with a key of their own; and the words that go beside a plan.
+"""What is put to the parties: a complete plan, the words beside it, and who signs them (`Analyst`).
 
-A party keeps what was asked, by whom and what for (`colonnade.protocol.requests`). These words are no part of the request: the
-same plan with another title is the same question, and gets the same answer at no further price.
+*The plan* (`complete_plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives.
+
+*The words* (`StudyWords`). A party keeps what was asked, by whom and what for (`colonnade.plan.About`). The words are no part of
+the request: the same plan with another title is the same question, and gets the same answer at no further price.
 """
 
 import json
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from colonnade.coordinator.driver import ComputeMembers
 from colonnade.errors import BadInput
-from colonnade.plan import About, Plan
+from colonnade.plan import About, Parameter, Plan, Step, Unit, checked_analyst_name, one_line
+from colonnade.privacy.accounting import Price
 from colonnade.private_files import require_private, write_new
 from colonnade.protocol import codec
-from colonnade.protocol.requests import checked_analyst_name, sign_request
 from colonnade.secure.keys import Identity, PublicIdentity
+from colonnade.secure.shamir import default_threshold
+from colonnade.steps.kind import require_known, uses_compute_nodes
 
-__all__ = ["Analyst", "StudyWords"]
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+
+__all__ = ["Analyst", "StudyWords", "complete_plan"]
 
 
 class Analyst:
@@ -115,6 +125,53 @@ class StudyWords:
     def about(self, plan: Plan, name: str) -> About:
         """Return what the parties are told about one study, signed where there is an analyst."""
         words = About(
-            title=self.title or name, purpose=self.purpose, requester="" if self.analyst is None else self.analyst.name
+            title=self.title or one_line(name),
+            purpose=self.purpose,
+            requester="" if self.analyst is None else self.analyst.name,
         )
-        return words if self.analyst is None else sign_request(words, codec.digest(plan), self.analyst.identity)
+        return words if self.analyst is None else words.signed(codec.digest(plan), self.analyst.identity)
+
+
+def complete_plan(
+    federation: "Federation",
+    computing: ComputeMembers,
+    steps: tuple[Step, ...],
+    *,
+    task: str,
+    method: str,
+    price: Price | None,
+    unit: Unit,
+    parameters: Mapping[str, Parameter],
+    repeat: int,
+    relation: str,
+) -> Plan:
+    """Return the plan of a study of some steps; see `Federation.plan`."""
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+        raise BadInput(
+            "repeat must be a positive whole number.", remedy="For example repeat=2, for a new draw at a new price."
+        )
+    if unit not in ("person", "party"):
+        raise BadInput("unit must be 'person' or 'party'.", remedy='For example unit="person".')
+    asked = tuple(name for name in federation.parties if name in {step.party for step in steps})
+    secure = uses_compute_nodes(steps)
+    nodes = computing.choose(asked, federation.threshold) if secure else ()
+    plan = Plan(
+        task=task,
+        method=method,
+        parameters=dict(parameters),
+        unit=unit,
+        price=price,
+        relation=relation,
+        federation=federation.identity,
+        alignment=federation.alignment,
+        people=federation.people,
+        parties=asked,
+        compute_nodes=nodes,
+        threshold=default_threshold(len(nodes)) if secure else 0,
+        collusion=min(federation.collusion, len(asked) - 1) if secure else 0,
+        steps=steps,
+        repeat=repeat,
+        data_versions={name: federation.data_versions[name] for name in asked},
+    )
+    require_known(plan)
+    return plan
