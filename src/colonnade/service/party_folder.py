@@ -87,6 +87,10 @@ alignments = ["cohort"]  # rows are put in the order of a public list. "intersec
                          # one that future lists fit into: a longer one is refused when it is loaded
 # compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
 # compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
+
+# approve_above = 0.5                          # studies that take their requester's total above this wait for `party approve`
+# requesters = {{ "analyst@telco" = 1.0 }}       # the most that each analyst's studies may cost; anybody else is refused
+# purposes = {{ "fraud prevention" = 1.0 }}      # the same for each purpose, by its exact words
 """
 
 
@@ -242,7 +246,7 @@ class PartyFolder:
                 ledger.close()
                 raise BadInput(
                     "The ledger has another cap than policy.toml.",
-                    remedy="Correct [budget] in policy.toml, or record the new cap: colonnade party serve --change-cap.",
+                    remedy="Correct [budget] in policy.toml, or record the new cap: colonnade ledger raise FOLDER.",
                 )
             ledger.set_budget(budget)
         return ledger

@@ -192,7 +192,7 @@ def _confusion(histogram: ScoreCounts, above: Array, classes: Sequence[str], lev
 
 def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
     """Return, for each tenth of predicted probability, the predicted and the observed share of the second class."""
-    edges = np.arange(CALIBRATION_BINS + 1) / CALIBRATION_BINS  # 0.3 and not 0.30000000000000004, as linspace has it
+    edges = np.linspace(0, 1, CALIBRATION_BINS + 1)
     cuts = [-math.inf, *(math.log(edge / (1 - edge)) for edge in edges[1:-1]), math.inf]
     chances = 1 / (1 + np.exp(-histogram.scores))
     rows = []
@@ -211,7 +211,8 @@ def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
         expected = float(np.sum(inside * chances * histogram.counts.sum(axis=1)))
         predicted = expected / people.value if people.value > 0 else math.nan
         rows.append((people.value, predicted, rate.value, rate.low, rate.high))
-    index = pd.IntervalIndex.from_breaks(edges, closed="left", name="probability")
+    shown = np.arange(CALIBRATION_BINS + 1) / CALIBRATION_BINS  # 0.3, and not 0.30000000000000004 as among the edges
+    index = pd.IntervalIndex.from_breaks(shown, closed="left", name="probability")
     return pd.DataFrame(rows, columns=["people", "predicted", "observed", "low", "high"], index=index)
 
 
