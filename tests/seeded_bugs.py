@@ -5,6 +5,7 @@ When a claim is added, its bug is added in `tests/seeded`: one change in one pla
 
 from tests.seeded import (
     aligning,
+    asking,
     clustering,
     coresets,
     estimates,
@@ -51,4 +52,5 @@ SEEDED_BUGS = [
     *forged.BUGS,
     *refusals.BUGS,
     *floors.BUGS,
+    *asking.BUGS,
 ]

@@ -223,14 +223,16 @@ class PartyFolder:
 
     def check(self, files: Sequence[Path] = ()) -> "TableCheck":
         """Return what the owner should know about a table, by default the one that was loaded; for the owner alone."""
-        if not files:
-            with self.ledger() as ledger:
-                version = ledger.current_version()
-            if version is None:
-                raise BadInput("No table was loaded into this folder.", remedy="colonnade party check FOLDER FILE")
-            files = self._snapshots.files(version)
         terms = self._table_terms(self._papers_so_far())
-        return terms.party(files, 1).check(terms.id)
+        return terms.party(files or self.loaded()[1], 1).check(terms.id)
+
+    def loaded(self) -> "tuple[TableTerms, list[Path]]":
+        """Return how tables are opened, and the copy of the table of the current version; refuse if none was loaded."""
+        with self.ledger() as ledger:
+            version = ledger.current_version()
+        if version is None:
+            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+        return self._table_terms(self._papers_so_far()), self._snapshots.files(version)
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
