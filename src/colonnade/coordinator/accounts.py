@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from colonnade.coordinator.driver import Quote
     from colonnade.transport.direct import Transport
 
-__all__ = ["Auditor", "CostOfCall", "every_account", "read_accounts"]
+__all__ = ["Auditor", "CostOfCall", "every_account", "losses_in", "plan_accounts", "read_accounts"]
 
 
 class Auditor(Protocol):
@@ -94,6 +94,20 @@ def every_account(parties: Sequence[str], transport: "Transport", auditor: Audit
     return {party: found for party, found in read.items() if isinstance(found, Accounted)}
 
 
+def plan_accounts(
+    plan: Plan, since: Mapping[str, int], transport: "Transport", auditor: Auditor, *, separately: bool = False
+) -> dict[str, Accounted | ColonnadeError]:
+    """Return what each party's ledger has got for a plan since a row, or why it could not be read."""
+    digest = codec.digest(plan)
+    questions = {party: GetAccount(plan=digest, since=row) for party, row in since.items()}
+    return read_accounts(questions, transport, auditor, separately=separately)
+
+
+def losses_in(account: Accounted) -> list[Loss]:
+    """Return the losses of an account, line by line; what is not private has none."""
+    return [Loss.from_bytes(entry.loss) for entry in account.entries if entry.loss is not None]
+
+
 def _account_in(answers: Mapping[str, bytes], party: str, nonce: bytes, auditor: Auditor) -> Accounted:
     if party not in answers:
         raise ProtocolError(f"The transport lost the account of {party!r}.", remedy="Repeat the call.")
@@ -136,11 +150,9 @@ class CostOfCall:
 
     def read(self, *, failed: bool = False) -> Cost:
         """Read the parties' accounts, and return what the call has cost by now. After a failure somebody may be away."""
-        plan = codec.digest(self.plan)
-        questions = {party: GetAccount(plan=plan, since=since) for party, since in (self.since or {}).items()}
-        accounts = read_accounts(questions, self.transport, self.auditor, separately=failed)
+        accounts = plan_accounts(self.plan, self.since or {}, self.transport, self.auditor, separately=failed)
         known = {party: account for party, account in accounts.items() if isinstance(account, Accounted)}
-        losses = {party: _losses(account) for party, account in known.items()}
+        losses = {party: losses_in(account) for party, account in known.items()}
         return Cost(
             spent={party: total(found).epsilon(known[party].cap_delta) for party, found in losses.items() if found},
             unknown=tuple(party for party in accounts if party not in known),
@@ -148,7 +160,3 @@ class CostOfCall:
                 party for party, account in known.items() if any(entry.loss is None for entry in account.entries)
             ),
         )
-
-
-def _losses(account: Accounted) -> Sequence[Loss]:
-    return [Loss.from_bytes(entry.loss) for entry in account.entries if entry.loss is not None]

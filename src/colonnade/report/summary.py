@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf
 
-import pandas as pd
-
-from colonnade.coordinator.accounts import CostOfCall
+from colonnade.coordinator.accounts import losses_in, plan_accounts
 from colonnade.coordinator.driver import NoJournal
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import ColonnadeError
 from colonnade.estimators.answers import Delivery, Evaluation
 from colonnade.estimators.study import Study
+from colonnade.privacy.accounting import NANO, Loss, total
 from colonnade.protocol import codec
+from colonnade.protocol.messages import Accounted
 from colonnade.report import markup
-from colonnade.report.markup import Html, figure, table, tag
+from colonnade.report.markup import Html, figure, tag
 from colonnade.result import COORDINATOR
 from colonnade.steps.kind import Admission, kind_of
 
@@ -110,7 +110,7 @@ def summary_section(
         heading = f"Study {number}: {title}" if len(studies) > 1 else title
         lines = [tag("p", line) for line in study.privacy_.trust.lines]
         parts.append(tag("div", tag("p", tag("strong", heading)), *lines, klass="receipt"))
-    parts += [tag("h3", "Verdict per party"), _verdict_table(studies, federation)]
+    parts += [tag("h3", "Verdict per party"), *_verdict_cards(studies, federation)]
     if left_out:
         reasons = [tag("li", tag("strong", title), f": {reason}") for title, reason in left_out.items()]
         parts += [tag("h3", "Not in this report"), tag("ul", *reasons)]
@@ -118,43 +118,42 @@ def summary_section(
     return tag("section", *parts, klass="summary")
 
 
-def _verdict_table(studies: Sequence[Reported], federation: Federation | None) -> Html:
-    budget = _budget(federation)
-    charged = None if federation is None or budget is None else _charged(studies, federation)
-    rows = []
+def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -> list[Html]:
+    """Return one card per party: the verdict, why, and what its ledger was charged, by its own account."""
+    accounts = _accounts(federation)
+    cards = []
     for verdict in verdicts(studies):
-        word = tag("strong", verdict.word, klass="bad" if verdict.word == NOT_PRIVATE else None)
-        row: list[object] = [verdict.party, word, verdict.reason]
-        if budget is not None and charged is not None:
-            spent, cap = (float(budget[column][verdict.party]) for column in ("spent", "epsilon"))
-            row += [charged[verdict.party], f"{figure(spent)} of {figure(cap)}"]
-        rows.append(row)
-    columns = ["party", "verdict", "why"]
-    if budget is not None:
-        columns += ["ε for these studies", "ε in all, of its cap"]
-    return table(columns, rows)
+        bad = verdict.word == NOT_PRIVATE
+        title = tag("p", tag("strong", f"{verdict.party}: {verdict.word}", klass="bad" if bad else None))
+        charged = "What its ledger was charged could not be read when this was written."
+        account = accounts.get(verdict.party)
+        if federation is not None and account is not None:
+            spent, cap = Loss.from_bytes(account.spent).epsilon(account.cap_delta), account.cap_nano / NANO
+            charged = (
+                f"Its ledger was charged {_charged(verdict.party, studies, federation)} for these studies, and "
+                f"ε = {figure(spent)} in all, of its cap of ε = {figure(cap)} (δ = {figure(account.cap_delta)})."
+            )
+            uncovered = sum(entry.loss is None for entry in account.entries)
+            if uncovered:
+                charged += f" No budget covers {uncovered} of its releases, which {'is' if uncovered == 1 else 'are'} not private."
+        cards.append(tag("div", title, tag("p", verdict.reason), tag("p", charged, klass="soft"), klass="receipt"))
+    return cards
 
 
-def _budget(federation: Federation | None) -> pd.DataFrame | None:
+def _accounts(federation: Federation | None) -> dict[str, Accounted]:
     try:
-        return None if federation is None else federation.budget()
+        return {} if federation is None else federation.accounts()
     except (ColonnadeError, RuntimeError):  # closed, or out of reach
-        return None
+        return {}
 
 
-def _charged(studies: Sequence[Reported], federation: Federation) -> dict[str, str]:
-    """Return what each party's ledger was ever charged for these studies, by its own account."""
-    plans = list(
-        {codec.digest(study.plan_): study.plan_ for study in studies}.values()
-    )  # one release may serve several
-    costs = [
-        CostOfCall(plan, federation.transport, federation.journal or NoJournal(), dict.fromkeys(plan.parties, 0)).read()
-        for plan in plans
-    ]
-    parties = dict.fromkeys(party for plan in plans for party in plan.parties)
-    return {
-        party: "unknown"
-        if any(party in cost.unknown for cost in costs)
-        else figure(sum(cost.spent.get(party, 0.0) for cost in costs))
-        for party in parties
-    }
+def _charged(party: str, studies: Sequence[Reported], federation: Federation) -> str:
+    """Return what one party's ledger was ever charged for these studies, composed."""
+    plans = {codec.digest(study.plan_): study.plan_ for study in studies if party in study.plan_.parties}
+    auditor, losses, delta = federation.journal or NoJournal(), list[Loss](), 0.0
+    for plan in plans.values():  # one release may serve several studies
+        account = plan_accounts(plan, {party: 0}, federation.transport, auditor)[party]
+        if not isinstance(account, Accounted):
+            return "an unknown ε"
+        losses, delta = [*losses, *losses_in(account)], account.cap_delta
+    return f"ε = {figure(total(losses).epsilon(delta))}"
