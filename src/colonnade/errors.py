@@ -31,13 +31,12 @@ scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "n
 """
 
 import errno
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import ClassVar
 
+from colonnade.cost import NOTHING_SPENT, Cost
+
 __all__ = [
-    "NOTHING_SPENT",
     "AlreadyRunning",
     "ApprovalNeeded",
     "BadInput",
@@ -46,7 +45,6 @@ __all__ = [
     "Busy",
     "CertificateExpired",
     "ColonnadeError",
-    "Cost",
     "DiskFull",
     "LedgerCorrupt",
     "LoosePermissions",
@@ -61,54 +59,6 @@ __all__ = [
     "disk_is_full",
     "error_for",
 ]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a call has cost, by the parties' own accounts.
-
-    Parameters
-    ----------
-    spent
-        What was debited, by party, as ε at the δ of the party's cap: the figure that its ledger shows.
-    unknown
-        The parties whose accounts could not be read. Of them no figure is ever given.
-    nonprivate
-        The parties whose ledgers have recorded a release without differential privacy.
-
-    Examples
-    --------
-    >>> Cost({"bank": 0.5}, unknown=("telco",)).words
-    'bank ε=0.5; unknown for telco until it is back'
-    """
-
-    spent: Mapping[str, float] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()
-    nonprivate: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """The figures in words; ``"nothing"`` if every account was read and none has changed."""
-        parts = [", ".join(f"{party} ε={epsilon:.6g}" for party, epsilon in self.spent.items())]
-        if self.nonprivate:
-            parts.append(f"a release that is not private is recorded by {', '.join(self.nonprivate)}")
-        if self.unknown:
-            parts.append(
-                f"unknown for {', '.join(self.unknown)} until {'it is' if len(self.unknown) == 1 else 'they are'} back"
-            )
-        return "; ".join(part for part in parts if part) or "nothing"
-
-    @contextmanager
-    def of_failures(self) -> Iterator[None]:
-        """Have every error that is raised inside say this cost: for what follows after the parties have been paid."""
-        try:
-            yield
-        except ColonnadeError as error:
-            error.cost = self
-            raise
-
-
-NOTHING_SPENT = Cost()
 
 
 class ColonnadeError(Exception):

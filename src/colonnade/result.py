@@ -348,7 +348,8 @@ class TrustPicture:
     def _bounded(self, whom: str, epsilon: float) -> str:
         if epsilon == 0:
             return f"{whom} nothing about any person."
-        chance = f", except with probability {self._statement.study_delta:.3g}" if self._statement.study_delta else ""
+        delta = self._statement.study_delta
+        chance = f", except with a chance of 1 in {math.floor(1 / delta + 1e-6):,}" if delta else ""
         of_what = (
             "one step of the stated size in a person's value (the value itself is not hidden)"
             if self._statement.relation == EVENT
@@ -363,7 +364,7 @@ class TrustPicture:
 
     def _conditions(self) -> str:
         if COORDINATOR in self.exposed:
-            return "it has happened. No noise protects anybody from the coordinator in this study, whoever pools."
+            return "no condition helps. No noise protects anybody from the coordinator in this study."
         broken, words = self._broken(), self._weaker()
         if self.key_holders:
             words.append(

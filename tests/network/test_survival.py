@@ -11,7 +11,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import studies as coordinator_command
-from colonnade.errors import ColonnadeError, Cost, PartyAway, ProtocolError, ReleaseLost
+from colonnade.cost import Cost
+from colonnade.errors import ColonnadeError, PartyAway, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
@@ -115,17 +116,18 @@ def fit_and_say(site: Site, federation: cn.Federation, repeat: int) -> cn.Patter
     """Fit a study. Whether it ends or fails, the cost in its words is what the ledgers have been charged since."""
     plan = codec.digest(study()._prepare(federation, repeat)[1])
     before = paid(site, plan)
+    failure = None
     try:
         fitted = study().fit(federation, repeat=repeat)
     except ColonnadeError as error:
-        after = {party: spent for party, spent in paid(site, plan).items() if party not in before}
-        cost = Cost(
-            {party: spent for party, spent in after.items() if party not in error.cost.unknown}, error.cost.unknown
-        )
-        assert (f"Spent: {cost.words}." if cost != Cost() else "Nothing was spent.") in str(error)
-        raise
-    after = {party: spent for party, spent in paid(site, plan).items() if party not in before}
-    assert (f"paid: {Cost(after).words}" if after else "already paid, nothing spent") in fitted.receipt_
+        failure = error
+    unknown = () if failure is None else failure.cost.unknown
+    after = {party: spent for party, spent in paid(site, plan).items() if party not in (*before, *unknown)}
+    cost = Cost(after, unknown)
+    if failure is not None:
+        assert (f"Spent: {cost.words}." if cost != Cost() else "Nothing was spent.") in str(failure)
+        raise failure
+    assert (f"paid: {cost.words}" if after else "already paid, nothing spent") in fitted.receipt_
     return fitted
 
 

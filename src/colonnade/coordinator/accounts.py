@@ -18,7 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from colonnade.errors import ColonnadeError, Cost, ProtocolError
+import msgspec
+
+from colonnade.cost import Cost
+from colonnade.errors import ColonnadeError, ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.protocol import codec
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from colonnade.coordinator.driver import Quote
     from colonnade.transport.direct import Transport
 
-__all__ = ["Auditor", "CostOfCall", "every_account", "read_accounts"]
+__all__ = ["Auditor", "CostOfCall", "every_account", "losses_in", "plan_accounts", "read_accounts"]
 
 
 class Auditor(Protocol):
@@ -43,23 +46,43 @@ class Auditor(Protocol):
 
 
 def read_accounts(
-    questions: Mapping[str, GetAccount], transport: "Transport", auditor: Auditor
+    questions: Mapping[str, GetAccount], transport: "Transport", auditor: Auditor, *, separately: bool = False
 ) -> dict[str, Accounted | ColonnadeError]:
-    """Ask each party for its account by itself; return it, or why it could not be read.
+    """Ask parties for their accounts; return each, or why it could not be read.
 
-    All are asked at the same time, because one that is away is waited for.
+    Parameters
+    ----------
+    questions
+        What each party is asked.
+    transport, auditor
+        How to reach the parties, and who checks their signatures.
+    separately
+        Whether somebody may be away. Each party is then asked by itself, all at the same time, because one that is away is
+        waited for. Otherwise that is done only where a round to all of them fails.
     """
+    nonces = {party: auditor.account_nonce() for party in questions}
+    asked = {
+        party: codec.encode(msgspec.structs.replace(question, nonce=nonces[party]))
+        for party, question in questions.items()
+    }
 
-    def asked(party: str) -> Accounted | ColonnadeError:
+    def read(party: str, answers: Mapping[str, bytes] | None) -> Accounted | ColonnadeError:
         try:
-            return _read_account(party, questions[party], transport, auditor)
+            found = transport.exchange({party: asked[party]}) if answers is None else answers
+            return _account_in(found, party, nonces[party], auditor)
         except ColonnadeError as error:
             return error
 
     if not questions:
         return {}
+    try:
+        answers = None if separately else transport.exchange(asked)
+    except ColonnadeError:
+        answers = None
+    if answers is not None:
+        return {party: read(party, answers) for party in questions}
     with ThreadPoolExecutor(len(questions), thread_name_prefix="colonnade") as threads:
-        return dict(zip(questions, threads.map(asked, questions), strict=True))
+        return dict(zip(questions, threads.map(lambda one: read(one, None), questions), strict=True))
 
 
 def every_account(parties: Sequence[str], transport: "Transport", auditor: Auditor) -> dict[str, Accounted]:
@@ -71,10 +94,21 @@ def every_account(parties: Sequence[str], transport: "Transport", auditor: Audit
     return {party: found for party, found in read.items() if isinstance(found, Accounted)}
 
 
-def _read_account(party: str, question: GetAccount, transport: "Transport", auditor: Auditor) -> Accounted:
-    nonce = auditor.account_nonce()
-    asked = GetAccount(plan=question.plan, since=question.since, nonce=nonce)
-    answers = transport.exchange({party: codec.encode(asked)})
+def plan_accounts(
+    plan: Plan, since: Mapping[str, int], transport: "Transport", auditor: Auditor, *, separately: bool = False
+) -> dict[str, Accounted | ColonnadeError]:
+    """Return what each party's ledger has got for a plan since a row, or why it could not be read."""
+    digest = codec.digest(plan)
+    questions = {party: GetAccount(plan=digest, since=row) for party, row in since.items()}
+    return read_accounts(questions, transport, auditor, separately=separately)
+
+
+def losses_in(account: Accounted) -> list[Loss]:
+    """Return the losses of an account, line by line; what is not private has none."""
+    return [Loss.from_bytes(entry.loss) for entry in account.entries if entry.loss is not None]
+
+
+def _account_in(answers: Mapping[str, bytes], party: str, nonce: bytes, auditor: Auditor) -> Accounted:
     if party not in answers:
         raise ProtocolError(f"The transport lost the account of {party!r}.", remedy="Repeat the call.")
     reply = codec.decode_reply(answers[party])
@@ -114,21 +148,15 @@ class CostOfCall:
                 if quote.unpaid[party] or quote.disclosed.get(party)
             }
 
-    def read(self) -> Cost:
-        """Read the parties' accounts, and return what the call has cost by now."""
-        plan = codec.digest(self.plan)
-        questions = {party: GetAccount(plan=plan, since=since) for party, since in (self.since or {}).items()}
-        accounts = read_accounts(questions, self.transport, self.auditor)
+    def read(self, *, failed: bool = False) -> Cost:
+        """Read the parties' accounts, and return what the call has cost by now. After a failure somebody may be away."""
+        accounts = plan_accounts(self.plan, self.since or {}, self.transport, self.auditor, separately=failed)
         known = {party: account for party, account in accounts.items() if isinstance(account, Accounted)}
-        losses = {party: _losses(account) for party, account in known.items()}
+        losses = {party: losses_in(account) for party, account in known.items()}
         return Cost(
             spent={party: total(found).epsilon(known[party].cap_delta) for party, found in losses.items() if found},
             unknown=tuple(party for party in accounts if party not in known),
-            nonprivate=tuple(
+            disclosed=tuple(
                 party for party, account in known.items() if any(entry.loss is None for entry in account.entries)
             ),
         )
-
-
-def _losses(account: Accounted) -> Sequence[Loss]:
-    return [Loss.from_bytes(entry.loss) for entry in account.entries if entry.loss is not None]

@@ -17,16 +17,8 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from colonnade.coordinator.accounts import Auditor, CostOfCall
-from colonnade.errors import (
-    NOTHING_SPENT,
-    Busy,
-    ColonnadeError,
-    Cost,
-    NotEnoughComputeNodes,
-    PartyAway,
-    PlanMismatch,
-    ProtocolError,
-)
+from colonnade.cost import NOTHING_SPENT, Cost
+from colonnade.errors import Busy, ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.protocol import codec, messages
@@ -308,7 +300,7 @@ def run_study(
                 busy = error.retry_in if isinstance(error, Busy) and waited < PATIENCE else None
                 failures += busy is None
                 if busy is None and (failures == journal.attempts or not _may_pass(error)):
-                    error.cost = cost.read()
+                    error.cost = cost.read(failed=True)
                     journal.finish(plan, error)
                     raise
             else:

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from colonnade.coordinator.driver import Outcome, Quote
-from colonnade.errors import NOTHING_SPENT, BadInput, ColonnadeError, Cost
+from colonnade.cost import NOTHING_SPENT, Cost
+from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import EVENT, Plan, Unit
 from colonnade.privacy.accounting import NANO, NOTHING, Loss, total

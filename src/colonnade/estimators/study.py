@@ -169,8 +169,11 @@ class Study(BaseEstimator):
             findings = asking.study(
                 algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
-        with findings.cost.of_failures():  # the parties have been paid by now
+        try:
             self._adopt(checked.method.learn(checked, federation, findings.value))
+        except ColonnadeError as error:
+            error.cost = findings.cost  # the parties have been paid by now
+            raise
         self.privacy_ = findings.privacy
         self.transcript_ = findings.transcript
         self.receipt_ = checked.method.receipt(checked, findings)
