@@ -39,7 +39,16 @@ from scipy.stats import norm
 
 from colonnade.errors import BadInput
 
-__all__ = ["Equations", "Inference", "OpenedScore", "ScoreNoise", "infer", "second_moment_covariance"]
+__all__ = [
+    "Equations",
+    "Inference",
+    "OpenedScore",
+    "ScoreNoise",
+    "infer",
+    "infer_with_responses",
+    "quadratic_variances",
+    "second_moment_covariance",
+]
 
 Array = NDArray[np.float64]
 
@@ -98,8 +107,8 @@ def quadratic_variances(variance: Array, directions: Array) -> Array:
 class OpenedScore:
     """The noise of one Newton step: a score opened at known coefficients, and an information matrix opened beside it.
 
-    The equations are A·β = A·β₀ − g with g the noisy gradient at β₀: their solution is the step's end. Noise in A counts as far as
-    β lies from β₀.
+    The equations are A·β = A·β₀ − g with g the noisy gradient at β₀: their solution is the step's end. Noise in A counts as far
+    as β lies from β₀.
 
     Parameters
     ----------
@@ -262,6 +271,11 @@ def infer(equations: Equations, combinations: Array) -> Inference:
     >>> infer(equations, np.eye(2)).determined
     array([ True, False])
     """
+    return infer_with_responses(equations, combinations)[0]
+
+
+def infer_with_responses(equations: Equations, combinations: Array) -> tuple[Inference, Array]:
+    """Return `infer`, and ℓ for each combination as one column: noise e in the equations moves the estimate by ℓ·e."""
     shrunk = np.where(equations.free, 0.0, 1.0)
     mean, covariance, scale = _noise_in_equations(equations, shrunk)
     width = max(NUISANCE**2 * scale, LEAST**2)
@@ -276,13 +290,14 @@ def infer(equations: Equations, combinations: Array) -> Inference:
     privacy = responses.T @ covariance @ responses + width * leaks.T @ leaks
     dispersion = equations.dispersion(mean)
     sampling = dispersion * responses.T @ _positive_part(equations.information) @ responses
-    return Inference(
+    inference = Inference(
         estimates=estimates,
         privacy=np.asarray(privacy * np.outer(widening, widening)),
         sampling=np.asarray(sampling),
         determined=(resolved & separated) | (lengths == 0),
         dispersion=dispersion,
     )
+    return inference, responses
 
 
 def _noise_in_equations(equations: Equations, shrunk: Array) -> tuple[Array, Array, float]:
