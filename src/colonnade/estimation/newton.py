@@ -24,12 +24,21 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature
 from colonnade.errors import BadInput
+from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, either_way
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LARGEST_EXPLAINED, NormalEquations
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 
-__all__ = ["BlendedCurvature", "Division", "NewtonPrices", "NewtonSearch", "start_weights"]
+__all__ = [
+    "BlendedCurvature",
+    "Division",
+    "NewtonPrices",
+    "NewtonSearch",
+    "expected_prediction_error",
+    "start_weights",
+    "step_covariance",
+]
 
 Array = NDArray[np.float64]
 
@@ -97,6 +106,26 @@ class Division:
     def __post_init__(self) -> None:
         if not self.steps or any(type(part) is not int or part < 1 for part in (self.gram, *self.parts)):
             raise BadInput("A price is divided into positive whole parts.", remedy="For example steps=(1, 1, 4).")
+
+    @classmethod
+    def of(cls, *, steps: int, gram: float, curvature: float, last: float) -> "Division":
+        """Return the division by shares: of the price for moments and curvature, and of what is left for the last step.
+
+        Examples
+        --------
+        >>> Division.of(steps=5, gram=0.2, curvature=0.16, last=0.5) == Division()
+        True
+        """
+        left = 1 - gram - curvature
+        early = [left * (1 - last) / (steps - 1)] * (steps - 1) if steps > 1 else []
+        wholes = [round(100 * share, 6) for share in (gram, curvature, *early, left - sum(early))]
+        if min(wholes) < 1:
+            raise BadInput(
+                "Every opening takes at least one hundredth of the price.", remedy="Take fewer steps, or other shares."
+            )
+        factor = 1 if all(whole == int(whole) for whole in wholes) else 100
+        first, second, *rest = (round(factor * whole) for whole in wholes)
+        return cls(first, second, tuple(rest))
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -290,3 +319,36 @@ def _secant(curvature: Array, moved: Array, changed: Array, variance: float) -> 
         changed = part * changed + (1 - part) * expected
         along = float(moved @ changed)
     return np.asarray(curvature - np.outer(expected, expected) / bent + np.outer(changed, changed) / along)
+
+
+def step_covariance(information: Array, information_variance: float, gradient_variance: float) -> Array:
+    """Return the covariance that the noise of the last gradient gives the weights, to first order.
+
+    Directions that stand no farther out of the curvature's noise than √b, b = d times the variance of an entry, count as damped:
+    f/(f² + b) in place of 1/f.
+    """
+    values, vectors = np.linalg.eigh((information + information.T) / 2)
+    values = np.maximum(values, 0.0)
+    floor = len(values) * information_variance + (1e-9 * max(float(values.max(initial=0.0)), 1e-300)) ** 2
+    gains = values / (values**2 + floor)
+    return np.asarray((vectors * (gains**2 * gradient_variance)) @ vectors.T)
+
+
+def expected_prediction_error(columns: AssumedColumns, people: int, deviation: float) -> ExpectedError:
+    """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
+
+    Along a direction of variance e the curvature is about people·e·`MEAN_WEIGHT`, and a weight is believed to be about 1 before
+    anything is seen.
+
+    Parameters
+    ----------
+    columns
+        The columns, as previews assume them.
+    people
+        How many there are.
+    deviation
+        Of the noise in an entry of the last gradient, a sum over people.
+    """
+    variances = columns.directions
+    known = (people * MEAN_WEIGHT * variances / deviation) ** 2
+    return either_way(float(np.sqrt(columns.total * np.average(1 / (1 + known), weights=variances))), "in log-odds")

@@ -26,6 +26,7 @@ from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, requ
 from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
 from colonnade.estimators.methods import coresets, moments
 from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.methods.newton import Newton
 from colonnade.estimators.second_moments import MomentStudy, category_target
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
@@ -320,7 +321,7 @@ class LogisticRegression(MomentStudy):
     """
 
     task: ClassVar[str] = STUDIES["LogisticRegression"]
-    offers = (moments.Secure, moments.Functional, moments.Gradient)
+    offers = (moments.Secure, Newton, moments.Functional, moments.Gradient)
     constraints = {
         **COMMON,
         "target": OneColumn(),

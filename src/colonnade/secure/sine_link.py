@@ -12,8 +12,8 @@ With e_k(u) = cos + i·sin of 2πku/G, e_k(u) is the product of all e_k(u_j). Ho
 integers. The first holder's table has the coefficients in it. So the link on shares is a sum of products of integers that are
 dealt by the holders, whatever the number of parties.
 
-*Rounding adds noise and next to no bias.* A holder's u_j is uniform, whoever the person is. So what rounding adds on average is an
-average over the whole table. tests/secure/test_sine_link.py takes it exactly.
+*Rounding adds noise and next to no bias.* A holder's u_j is uniform, whoever the person is. So what rounding adds on average is
+an average over the whole table. tests/secure/test_sine_link.py takes it exactly.
 
 *Coefficients* are minimax fits by linear programming (benchmarks/newton/fit_links.py): P to the sigmoid within ±window, with
 |P − ½| ≤ 0.505 over the whole period; w to its derivative over the whole period. The bounds below are taken over every value of

@@ -1,4 +1,4 @@
-"""Newton steps of a logistic regression, read from a plan: whose columns, which nodes and holders, how much noise, which arithmetic.
+"""Newton steps of a logistic regression, read from a plan: whose columns, which nodes and holders, how much noise.
 
 Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
 
@@ -10,8 +10,8 @@ trusted in their inputs. A coordinator is trusted with nothing, and may not be o
 *Holders.* The scores stand in shares modulo a period at min(t + 1, parties) data parties, the target's holder first
 (`colonnade.secure.sine_link`). The others' numbers are uniform to any but all of them together.
 
-*Bytes.* With n people, d columns, K terms, h holders, S data parties and N = 2t + 1 nodes, a share takes e bytes, and a dealing to
-all nodes costs (N − t)·e per value and next to nothing for the t that take seeds. A re-dealing by all nodes costs N times that,
+*Bytes.* There are n people, d columns, K terms, h holders, S data parties and N = 2t + 1 nodes. A share takes e bytes. A dealing
+to all nodes costs (N − t)·e per value, and next to nothing for the t that take seeds. A re-dealing by all nodes costs N times that,
 less what a node would send itself. A run sends about::
 
     columns        n·d·(N − t)·e
@@ -24,8 +24,9 @@ with R = (N − t)·N − (N − t) = (N − t)(N − 1) values for one re-dealt
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
@@ -37,10 +38,19 @@ from colonnade.schema import Category, Schema
 from colonnade.secure.residues import Arithmetic, noise_tail
 from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, LINKS, LinkBounds, SineLink
 from colonnade.steps.joint import HashedStep, check_nodes, secure_words
-from colonnade.steps.kind import Channel, Earlier, Forecast, NoiseWords, StepKind, WholeStep, nothing_earlier, price_words
+from colonnade.steps.kind import (
+    Channel,
+    Earlier,
+    Forecast,
+    NoiseWords,
+    StepKind,
+    WholeStep,
+    nothing_earlier,
+    price_words,
+)
 from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
 
-__all__ = ["NewtonSteps", "NewtonTerms"]
+__all__ = ["Beat", "NewtonSteps", "NewtonTerms", "Phase"]
 
 LARGEST_SCALE = 2**15 - 1
 LARGEST_WIDTH = 20_000
@@ -48,7 +58,37 @@ LARGEST_ROUNDS = 64
 CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
 
+COMPUTING = "The compute nodes {nodes} compute as written. One that deviates could amplify a row past the noise."
+
 _COMMON = ("scale", "window", "parts", "level")
+
+
+class Phase(StrEnum):
+    """What is said in one turn of a run."""
+
+    COLUMNS = "columns"
+    """Data parties deal some people's columns to the nodes, once for all rounds."""
+    PARTS = "parts"
+    """Data parties split their parts of scores between the holders; with the last people also their noise, to the nodes."""
+    FACTORS = "factors"
+    """Holders deal what their tables say to the nodes."""
+    FOLD = "fold"
+    """Nodes multiply the next holder's factors in, and deal the product again."""
+    SERIES = "series"
+    """Nodes add the series up, and deal residuals or weights again."""
+    WEIGH = "weigh"
+    """Nodes multiply weights by columns, and deal the products again."""
+    OPEN = "open"
+    """Nodes open their shares of the round's noised sums."""
+
+
+class Beat(NamedTuple):
+    """One turn: its phase, the round and the chunk of people it is about, and of a fold the holder."""
+
+    phase: Phase
+    number: int = 0
+    chunk: int = 0
+    holder: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,6 +214,23 @@ class NewtonTerms:
         rows = max(1, CHUNK_ELEMENTS // wide // CHUNK_UNIT) * CHUNK_UNIT
         return tuple((start, min(start + rows, self.people)) for start in range(0, self.people, rows))
 
+    def beats(self, first: int) -> tuple[Beat, ...]:
+        """Return all turns of a run that begins with round ``first``, after the three in which members meet."""
+        chunks = range(len(self.chunks))
+        columns = tuple(Beat(Phase.COLUMNS, chunk=chunk) for chunk in chunks)
+        return columns + tuple(beat for number in range(first, self.rounds) for beat in self.round_beats(number))
+
+    def round_beats(self, number: int) -> tuple[Beat, ...]:
+        """Return the turns of one round; the last one opens it."""
+        beats: list[Beat] = []
+        for chunk in range(len(self.chunks)):
+            beats += [Beat(Phase.PARTS, number, chunk), Beat(Phase.FACTORS, number, chunk)]
+            beats += [Beat(Phase.FOLD, number, chunk, holder) for holder in range(1, self.bounds.holders - 1)]
+            beats.append(Beat(Phase.SERIES, number, chunk))
+            if number == CURVATURE:
+                beats.append(Beat(Phase.WEIGH, number, chunk))
+        return (*beats, Beat(Phase.OPEN, number))
+
 
 class NewtonSteps(StepKind):
     """One party's rows, its part of the scores and its noise, in every round of a Newton run.
@@ -262,7 +319,7 @@ class NewtonSteps(StepKind):
         """Return what is assumed of compute nodes, holders, colluders and inputs."""
         terms = NewtonTerms.read(whole.plan, whole.name)
         return (
-            f"The compute nodes {', '.join(terms.nodes)} compute as written: one that deviates could amplify a row past the noise.",
+            COMPUTING.format(nodes=", ".join(terms.nodes)),
             f"Not all of {', '.join(terms.holders)} pool their parts of people's scores.",
             *secure_words(whole.plan, whole.plan.collusion),
         )
