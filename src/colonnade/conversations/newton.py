@@ -126,7 +126,6 @@ class NewtonRun(Conversation):
         self._to_self: NewtonLetter | None = None
         self._node = _Node(self.terms, self.point) if self.point is not None else None
         self._numbers: NDArray[np.uint16] | None = None
-        self._tables: dict[TableKind, Integers] = {}
 
     @property
     def point(self) -> int | None:
@@ -216,18 +215,13 @@ class NewtonRun(Conversation):
         assert self._numbers is not None
         assert self._part is not None
         bounds, place = self.terms.bounds, self.terms.holders.index(self._me)
-        factors = self._table(place, _kind(beat))[:, self._numbers]
+        factors = bounds.factors(place, _kind(beat), self._numbers)
         if place > 0:
             return factors
         labels = self._part.labels(*self.terms.chunks[beat.chunk])
         held = (labels >= 0).astype(np.int64)
         offset = bounds.weight_offset * held if beat.number == CURVATURE else bounds.unit // 2 * (1 - 2 * labels) * held
         return np.vstack([factors * held, offset[None]])
-
-    def _table(self, place: int, kind: TableKind) -> Integers:
-        if kind not in self._tables:
-            self._tables = {kind: self.terms.bounds.table(place, kind)}
-        return self._tables[kind]
 
     def _hear(self, beat: Beat, turn: int, letters: Mapping[str, Blob]) -> None:
         """Take the letters of the beat before."""

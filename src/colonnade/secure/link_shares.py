@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from colonnade.errors import ProtocolError
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, lagrange_weights
+from colonnade.secure.sine_link import TableKind
 
 __all__ = ["WeightedProduct", "complex_product", "redealt", "reduced_degree", "series_of_product", "weighted_columns"]
 
@@ -38,7 +39,7 @@ def complex_product(arithmetic: Arithmetic, first: Elements, second: Elements) -
     return arithmetic.from_residues(np.concatenate([a * c - b * d, a * d + b * c], axis=1))
 
 
-def series_of_product(arithmetic: Arithmetic, first: Elements, second: Elements, kind: str) -> Elements:
+def series_of_product(arithmetic: Arithmetic, first: Elements, second: Elements, kind: TableKind) -> Elements:
     """Return Σ_k of the imaginary parts of a product (``"residual"``), or of its real parts (``"weight"``): one per person."""
     (a, b), (c, d) = (_parts(arithmetic, number) for number in (first, second))
     total = a * d + b * c if kind == "residual" else a * c - b * d  # below 2⁴⁷; a sum over the terms below 2⁵³

@@ -23,7 +23,8 @@ the tables, so nothing rests on how good the fit is.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,14 +204,9 @@ class LinkBounds:
         """Return the largest magnitude of either part of a product of the first few holders' numbers, for one term."""
         return math.ceil(math.prod(self.height(holder) + 1 for holder in range(holders)))
 
-    def table(self, holder: int, kind: "TableKind") -> Integers:
-        """Return a holder's numbers for every u: cosines of all terms, then sines, along the first axis."""
-        scale: Floats = np.full(self.link.terms, float(self.height(holder)))
-        if holder == 0:
-            scale *= np.array(self.link.sine if kind == "residual" else self.link.cosine[1:]) / _UNIT
-        turns = 2 * np.pi * np.arange(STEPS) / STEPS
-        angles = np.arange(1, self.link.terms + 1)[:, None] * turns
-        return np.rint(np.vstack([scale[:, None] * np.cos(angles), scale[:, None] * np.sin(angles)])).astype(np.int64)
+    def factors(self, holder: int, kind: "TableKind", numbers: NDArray[np.uint16]) -> Integers:
+        """Return what a holder's table says of some numbers: cosines of all terms, then sines, along the first axis."""
+        return _table(self, holder, kind)[:, numbers].astype(np.int64)
 
     @cached_property
     def _swing(self) -> float:
@@ -236,8 +232,21 @@ class LinkBounds:
         return total
 
 
-TableKind = str
-"""``"residual"`` or ``"weight"``: which coefficients the first holder's table has in it."""
+TableKind = Literal["residual", "weight"]
+"""Which coefficients the first holder's table has in it."""
+
+
+@lru_cache(maxsize=4)
+def _table(bounds: LinkBounds, holder: int, kind: TableKind) -> NDArray[np.int32]:
+    """Return a holder's numbers for every u; some megabytes, and used in every chunk of every round."""
+    link = bounds.link
+    scale: Floats = np.full(link.terms, float(bounds.height(holder)))
+    if holder == 0:
+        scale *= np.array(link.sine if kind == "residual" else link.cosine[1:]) / _UNIT
+    angles = 2 * np.pi / STEPS * np.arange(STEPS)
+    places = np.arange(1, link.terms + 1)[:, None] * np.arange(STEPS) % STEPS
+    waves = [np.rint(scale[:, None] * wave(angles)[places]) for wave in (np.cos, np.sin)]
+    return np.vstack(waves).astype(np.int32)
 
 
 def split_parts(parts: Integers, words: NDArray[np.uint16]) -> NDArray[np.uint16]:

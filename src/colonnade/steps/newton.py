@@ -11,8 +11,8 @@ trusted in their inputs. A coordinator is trusted with nothing, and may not be o
 (`colonnade.secure.sine_link`). The others' numbers are uniform to any but all of them together.
 
 *Bytes.* There are n people, d columns, K terms, h holders, S data parties and N = 2t + 1 nodes. A share takes e bytes. A dealing
-to all nodes costs (N − t)·e per value, and next to nothing for the t that take seeds. A re-dealing by all nodes costs N times that,
-less what a node would send itself. A run sends about::
+to all nodes costs (N − t)·e per value, and next to nothing for the t that take seeds. A re-dealing by all nodes costs N times
+that, less what a node would send itself. A run sends about::
 
     columns        n·d·(N − t)·e
     each round     n·S·(h − 1)·2  +  n·(2Kh + 1)·(N − t)·e  +  n·(2K(h − 2) + 1)·R·e
@@ -149,7 +149,8 @@ class NewtonTerms:
             if arithmetic is not None:
                 return cls(steps, nodes, plan.threshold, plan.people, bounds, noise, arithmetic)
         raise BadInput(
-            "The largest possible sum does not fit any arithmetic.", remedy="Lower scale=, or the number of people."
+            "The largest possible sum does not fit any arithmetic, or its noise cannot be drawn.",
+            remedy="Lower scale=, or raise epsilon.",
         )
 
     @property
@@ -405,8 +406,8 @@ def _with_room(people: int, scale: int, bounds: LinkBounds, noise: NewtonNoise, 
 
     Only what is opened needs room. Everything before is exact modulo M, whatever it passes through.
     """
-    most = max(_bound(number, people, scale, bounds, noise) for number in range(noise.rounds))
     try:
+        most = max(_bound(number, people, scale, bounds, noise) for number in range(noise.rounds))
         return Arithmetic.for_headroom(most, nodes)
-    except BadInput:
+    except BadInput:  # too large to be opened, or to be drawn: coarser tables make both smaller
         return None

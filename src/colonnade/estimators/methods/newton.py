@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["Newton"]
 
 MOST_STEPS = 20
-EVERY_CLASS = "Each of {count} classes is fitted against the rest and pays for its own steps. method='secure' fits all of them on one release."
+EVERY_CLASS = (
+    "Each of {count} classes is fitted against the rest and pays for its own steps. method='secure' fits all at once."
+)
 SHARE = Real(0, 1, closed="neither")
 
 
