@@ -41,7 +41,7 @@ STEPS = 1 << 16
 
 FIRST_FACTOR = 16
 """The first holder's table is finer: its entries have a coefficient in them, and every term adds a rounding of its own."""
-FINEST_BITS, COARSEST_BITS = 8, 5
+FINEST_BITS, COARSEST_BITS = 8, 4
 
 _UNIT = 2.0**20
 _ROUNDING = math.sqrt(0.5) + 1e-6  # half a step in each of two directions, and what float64 may add
