@@ -26,6 +26,7 @@ from colonnade.estimators.export import design_matrix, linear_pipeline, logistic
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.methods import coresets, moments
 from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.methods.newton import Newton
 from colonnade.estimators.second_moments import category_target
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
@@ -332,7 +333,7 @@ class LogisticRegression(RegressionStudy):
     """
 
     task: ClassVar[str] = STUDIES["LogisticRegression"]
-    offers = (moments.Secure, moments.Functional, moments.Gradient)
+    offers = (moments.Secure, Newton, moments.Functional, moments.Gradient)
     constraints = {
         **COMMON,
         "target": OneColumn(),
