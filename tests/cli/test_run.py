@@ -30,7 +30,8 @@ def test_a_study_runs_and_prints_its_result_and_receipt(tmp_path: Path) -> None:
     result = call("run", make(tmp_path))
     assert result.exit_code == 0, result.output
     assert "Segments and plans" in result.output
-    assert "receipt: PatternCount(method='response'): ε=1, δ=0 per person" in result.output
+    assert "receipt: Who learns what: " in result.output
+    assert "PatternCount(method='response'): ε=1, δ=0 per person" in result.output
     assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 2, "telco": 2}
 
 
@@ -70,7 +71,7 @@ def test_the_output_file_holds_counts_errors_statement_and_receipt(tmp_path: Pat
     assert sum(row["count"] for row in study["results"]["counts_"]) == pytest.approx(PEOPLE)
     assert all(row["stderr"] > 0 for row in study["results"]["stderr_"])
     assert {"observer": "coordinator", "unit": "person", "epsilon": 1.0}.items() <= study["privacy"][0].items()
-    assert study["receipt"].startswith("PatternCount")
+    assert study["receipt"].splitlines()[2].startswith("PatternCount")
     assert CANARY not in output.read_text(encoding="utf-8")
 
 
@@ -185,7 +186,7 @@ def test_a_mistake_in_the_last_study_does_not_cost_the_price_of_the_first(tmp_pa
 
 def test_a_study_above_the_cap_is_refused_and_moves_no_ledger(tmp_path: Path) -> None:
     study = make(tmp_path, edited(("\nepsilon = 1.0", "\nepsilon = 8.0")))
-    assert "nothing; every ledger is as it was" in refused(call("run", study), "budget-exceeded")
+    assert "spent  nothing" in refused(call("run", study), "budget-exceeded")
     assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
@@ -193,7 +194,7 @@ def test_a_study_above_the_cap_is_refused_and_moves_no_ledger(tmp_path: Path) ->
 def test_an_epsilon_that_cannot_be_meant_is_refused(tmp_path: Path, epsilon: str) -> None:
     study = make(tmp_path, edited(("\nepsilon = 1.0", f"\nepsilon = {epsilon}")))
     for verb in ("preview", "run"):
-        assert "nothing; every ledger is as it was" in refused(call(verb, study), "bad-input")
+        assert "spent  nothing" in refused(call(verb, study), "bad-input")
     assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 
@@ -227,7 +228,7 @@ def test_the_default_method_refuses_and_names_one_that_works(tmp_path: Path) -> 
 )
 def test_bad_input_is_a_typed_refusal_that_spends_nothing(tmp_path: Path, change: tuple[str, str], code: str) -> None:
     study = make(tmp_path, edited(change))
-    assert "nothing; every ledger is as it was" in refused(call("run", study), code)
+    assert "spent  nothing" in refused(call("run", study), code)
     assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 

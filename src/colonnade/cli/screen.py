@@ -8,7 +8,7 @@ who may see the data.
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -43,13 +43,14 @@ def describe(error: ColonnadeError) -> dict[str, Any]:
         "code": error.code,
         "message": error.message,
         "spent": None if error.spent is None else dict(error.spent),
+        "unknown": list(error.cost.unknown),
         "remedy": error.remedy,
     }
 
 
 def report(error: ColonnadeError) -> None:
     """Print an error's four parts."""
-    _print(error.code, error.message, _account(error.spent), error.remedy)
+    _print(error.code, error.message, error.cost.words, error.remedy)
 
 
 class RefusingGroup(TyperGroup):
@@ -91,12 +92,6 @@ def _unexpected(error: Exception) -> None:
         "What had been released is paid for and recorded in the ledgers: see `colonnade ledger show`.",
         "Run again with COLONNADE_TRACEBACK=1, where the data may be seen, and report what it shows.",
     )
-
-
-def _account(spent: Mapping[str, float] | None) -> str:
-    if not spent:
-        return "nothing; every ledger is as it was"
-    return ", ".join(f"{party} ε={epsilon:.6g}" for party, epsilon in spent.items())
 
 
 def _print(code: str, message: str, account: str, remedy: str) -> None:

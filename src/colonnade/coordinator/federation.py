@@ -10,6 +10,7 @@ import pandas as pd
 
 from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
+from colonnade.coordinator.accounts import every_account
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
@@ -22,7 +23,7 @@ from colonnade.privacy.accounting import Budget, Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAccount, GetDescription, Reply, Request
+from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
 from colonnade.schema import Column, Schema
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
@@ -236,7 +237,7 @@ class Federation:
     @overload
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.Series: ...
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.DataFrame | pd.Series:
-        """Return what each ledger has spent and what remains.
+        """Return what each ledger has spent (``spent_if_replaced``: towards replaced records, not removed ones) and what remains.
 
         Parameters
         ----------
@@ -253,7 +254,7 @@ class Federation:
 
     def accounts(self) -> dict[str, Accounted]:
         """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
-        return self._everyone(GetAccount(), Accounted)
+        return every_account(self.parties, self.transport, self.journal or driver.NoJournal())
 
     # Rows -------------------------------------------------------------------------------------------------------------------
 

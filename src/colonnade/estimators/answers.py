@@ -6,6 +6,7 @@ The checks that fitted models make before they are used are here too.
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Unit
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
-from colonnade.result import PrivacyStatement
+from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.schema import Column
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Preview:
         return presenter().preview_html(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.title}: a preview; nothing is spent."]
+        lines = [f"{self.title}: a preview; nothing is spent.", *(f"  {line}" for line in self.statement.trust.lines)]
         whole, part = self.statement.epsilon(unit="person"), self.statement.epsilon(unit="party")
         lines.append(
             f"  ε towards the coordinator: {whole:.4g} per person, {part:.4g} per party (δ = {self.statement.delta():.3g})"
@@ -162,9 +163,18 @@ def budget_after(accounts: Mapping[str, Accounted], charges: Mapping[str, Loss])
     return pd.DataFrame(rows).set_index("party")
 
 
-def general_warnings(plan: Plan) -> list[str]:
-    """Return warnings that apply to any study: few people, or an unusual ε or δ."""
+COORDINATOR_COMPUTES = (
+    "The coordinator is itself a compute node. If it pooled what it saw with {parties}, nothing would be guaranteed. Name a node "
+    "without data in its place: compute_nodes=[...], or a compute node in the papers."
+)
+
+
+def general_warnings(plan: Plan, statement: PrivacyStatement) -> list[str]:
+    """Return warnings that apply to any study: a coordinator that computes, few people, or an unusual ε or δ."""
     warnings = []
+    breaking = [party for party in plan.parties if isinf(statement.epsilon(observer=(COORDINATOR, party)))]
+    if statement.coordinator_computes and breaking and isfinite(statement.epsilon()):
+        warnings.append(COORDINATOR_COMPUTES.format(parties=" or with ".join(breaking)))
     if plan.people < FEW_PEOPLE:
         warnings.append(f"{plan.people} people are few: noise that hides one of them also hides much of the result.")
     if plan.price is None:
@@ -258,7 +268,7 @@ class Delivery(StudyRecord):
 
     @property
     def receipt_(self) -> str:
-        """One-line receipt."""
+        """The receipt: the trust picture in two lines, and one line with the figures."""
         return (
             f"{self.findings.receipt}; individual scores opened to {self.to}, outside the differential-privacy promise"
         )
@@ -374,7 +384,7 @@ class Evaluation(StudyRecord):
             for m in self.metrics
         ]
         lines.append(f"  intervals at {self.level:.0%}, for noise and rounding, on the same people")
-        lines.append(f"  {self.receipt_}")
+        lines += [f"  {line}" for line in self.receipt_.splitlines()]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -388,5 +398,5 @@ class Evaluation(StudyRecord):
         return (
             f"<p><b>{html.escape(self.title)}</b>, evaluated on {self.plan_.people:,} people</p>"
             f"<table><tr><th>metric</th><th>value</th><th>{self.level:.0%} interval</th><th>kind</th></tr>{rows}</table>"
-            f"<p>{html.escape(self.receipt_)}</p>"
+            + "".join(f"<p>{html.escape(line)}</p>" for line in self.receipt_.splitlines())
         )

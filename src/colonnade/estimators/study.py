@@ -122,11 +122,12 @@ class Study(BaseEstimator):
         algorithm, plan = checked._plan(federation, repeat)
         quote = federation.quote(plan)
         expectation = checked.method.expect(checked, algorithm, federation)
+        statement = statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked))
         accounts = federation.accounts()
         charges = {party: quote.charge(party) for party in plan.parties}
         return Preview(
             title=f"{type(self).__name__}, method {plan.method!r}",
-            statement=statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked)),
+            statement=statement,
             charges=charges,
             unpaid={
                 party: {
@@ -137,7 +138,7 @@ class Study(BaseEstimator):
             budget=budget_after(accounts, {}),
             after=budget_after(accounts, charges),
             expected=expectation.words,
-            warnings=tuple(dict.fromkeys((*general_warnings(plan), *expectation.warnings))),
+            warnings=tuple(dict.fromkeys((*general_warnings(plan, statement), *expectation.warnings))),
             errors=expectation.errors,
             traffic=forecast_traffic(plan, quote, federation.schemas),
             others=_other_epsilons(checked, federation) if expectation.errors else pd.DataFrame(),
@@ -168,7 +169,11 @@ class Study(BaseEstimator):
             findings = asking.study(
                 algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
-        self._adopt(checked.method.learn(checked, federation, findings.value))
+        try:
+            self._adopt(checked.method.learn(checked, federation, findings.value))
+        except ColonnadeError as error:
+            error.cost = findings.cost  # the parties have been paid by now
+            raise
         self.privacy_ = findings.privacy
         self.transcript_ = findings.transcript
         self.receipt_ = checked.method.receipt(checked, findings)

@@ -221,6 +221,10 @@ def nano_up(value: float) -> int:
     return -(-(numerator * NANO * 10_000 + denominator) // (denominator * 10_000))
 
 
+LARGEST_REPLACED = 500 * NANO
+"""Beyond this ε, in nano-units, no figure for replaced records is looked for: e^ε would pass what a double holds."""
+
+
 class Loss:
     """An exact, additive record of privacy loss.
 
@@ -306,6 +310,36 @@ class Loss:
         """Return the smallest certified ε at this δ; infinite where δ = 0 and the loss is not pure."""
         nano = self.nano_epsilon(delta)
         return math.inf if nano is None else nano / NANO
+
+    def epsilon_if_replaced(self, delta: float) -> float:
+        """Return an ε that holds at this δ if a record is replaced by another instead of by nothing.
+
+        That is two steps of the loss itself, whatever was composed: a record to nothing, and nothing to the other record. It is
+        twice the ε of a pure loss, and otherwise 2ε with the ε of δ/(1 + e^ε) (docs/proofs/neighbours-and-losses.md#replace).
+
+        Examples
+        --------
+        >>> Loss.of_pure(500_000_000).epsilon_if_replaced(0.0)
+        1.0
+        """
+        twice = math.inf if self.pure is None else 2 * self.pure / NANO
+        if delta <= 0 or self == NOTHING:
+            return twice
+
+        def suffices(nano: int) -> bool:
+            found = self.nano_epsilon(delta / (1 + math.exp(nano / NANO)) * (1 - 1e-12))  # δ rounded down
+            return found is not None and found <= nano
+
+        low = self.nano_epsilon(delta) or 0
+        high = max(2 * low, NANO)
+        while not suffices(high):
+            low, high = high, 2 * high
+            if high > LARGEST_REPLACED:
+                return twice
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if suffices(middle) else (middle, high)
+        return min(twice, 2 * high / NANO)
 
     def fits(self, nano_cap: int, delta: float) -> bool:
         """Return whether this total stays within a cap."""

@@ -403,7 +403,7 @@ def study_html(fitted: Any) -> Html:
     parts = [tag("code", repr(fitted))]
     if hasattr(fitted, "privacy_"):
         parts += [
-            tag("p", fitted.receipt_),
+            *(tag("p", line) for line in fitted.receipt_.splitlines()),
             tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
         ]
     return tag("div", *parts)
@@ -412,11 +412,11 @@ def study_html(fitted: Any) -> Html:
 def statement_html(privacy: PrivacyStatement) -> Html:
     """Return a privacy statement as an HTML table, one row per observer and unit."""
     rows = [
-        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["relation"])
+        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"], row["relation"])
         for row in privacy.table().to_dict("records")
     ]
     assumptions = tag("ul", *(tag("li", words) for words in (privacy.pooling, *privacy.assumptions)))
-    return join([table(["observer", "unit", "ε", "δ", "neighbours"], rows), assumptions])
+    return join([table(["observer", "unit", "ε", "δ", "ε if replaced", "neighbours"], rows), assumptions])
 
 
 def preview_html(shown: Preview) -> Html:
@@ -428,6 +428,7 @@ def preview_html(shown: Preview) -> Html:
         expected.append(("traffic", f"{shown.traffic.rounds} rounds, about {shown.traffic.bytes:,} bytes"))
     parts = [
         tag("strong", f"{shown.title}: a preview; nothing is spent."),
+        *(tag("p", line) for line in shown.statement.trust.lines),
         table(["party", "charge ε", "remaining ε"], charges),
         table(["what", "expect"], expected),
     ]
