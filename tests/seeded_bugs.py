@@ -27,6 +27,7 @@ from tests.seeded import (
     showing,
     sketches,
     using,
+    words,
 )
 
 SEEDED_BUGS = [
@@ -50,6 +51,7 @@ SEEDED_BUGS = [
     *showing.BUGS,
     *sketches.BUGS,
     *using.BUGS,
+    *words.BUGS,
     *forged.BUGS,
     *refusals.BUGS,
     *floors.BUGS,
