@@ -28,6 +28,7 @@ from tests.seeded import (
     showing,
     sketches,
     using,
+    words,
 )
 
 SEEDED_BUGS = [
@@ -51,6 +52,7 @@ SEEDED_BUGS = [
     *showing.BUGS,
     *sketches.BUGS,
     *using.BUGS,
+    *words.BUGS,
     *forged.BUGS,
     *refusals.BUGS,
     *floors.BUGS,

@@ -154,7 +154,7 @@ def _exact_model(data: Federated, federation: cn.Federation, study: Any) -> tupl
     for name, column in described.items():
         if isinstance(column, cn.Numeric):
             columns[name] = people[name].clip(column.low, column.high)
-        else:
+        elif isinstance(column, cn.Category):
             columns |= {f"{name}={level}": (people[name] == level).astype(float) for level in column.levels[1:]}
     rows, target = pd.DataFrame(columns), people[study.target]
     if isinstance(study, cn.LinearRegression):
