@@ -96,7 +96,7 @@ class Federation:
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
-        self.words = StudyWords(analyst=analyst)
+        self.words, self.origin = StudyWords(analyst=analyst), cast("Federation | None", None)
         if agreement is not None:
             check_schemas(agreement, self.schemas)
 
@@ -377,8 +377,7 @@ class Federation:
     def asking(self, *, title: str | None = None, purpose: str | None = None) -> Self:
         """Return the same federation, saying to the parties what its studies are called and what they are for.
 
-        The parties keep it with the study, and show it to their privacy officers. It is no part of the request: the same study
-        under another title is the same release, at no further price.
+        The parties keep it with the study. It is no part of the request: the same study under another title is the same release.
 
         Parameters
         ----------
@@ -386,7 +385,7 @@ class Federation:
             One line each; ``None`` keeps what was said before.
         """
         other = copy.copy(self)
-        other.words = self.words.saying(title, purpose)
+        other.words, other.origin = self.words.saying(title, purpose), self.origin or self
         return other
 
     def quote(self, plan: Plan) -> driver.Quote:
