@@ -96,7 +96,8 @@ class Federation:
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
-        self.words, self.origin = StudyWords(analyst=analyst), cast("Federation | None", None)
+        self.words = StudyWords(analyst=analyst)
+        self.origin: Federation | None = None  # the federation that `asking` was called on
         if agreement is not None:
             check_schemas(agreement, self.schemas)
 

@@ -185,7 +185,7 @@ class Reading:
         """Say a study that was refused, in one line."""
         plan, about = study.plan, study.about
         title = "" if about is None or not about.title else f"{one_line(about.title)}: "
-        what = "a study with a very long plan" if plan is None else self.study(plan)
+        what = "a study whose plan is not shown" if plan is None else self.study(plan)
         purpose = f"for: {one_line(about.purpose, 1_000)}" if about is not None and about.purpose else ""
         price = "" if plan is None else epsilon_in_words(None if plan.price is None else plan.price.epsilon)
         asked = Requester.of(about, study.hash, self.keys).words()
