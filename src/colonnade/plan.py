@@ -135,7 +135,10 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 remedy="Shorten it, and leave out line breaks.",
             )
         if len(self.signature) > LONGEST_SIGNATURE:
-            raise BadInput(f"The signature under a study's purpose has at most {LONGEST_SIGNATURE:,} bytes.")
+            raise BadInput(
+                f"The signature under a study's purpose has at most {LONGEST_SIGNATURE:,} bytes.",
+                remedy="Sign with an analyst's key.",
+            )
 
     def _message(self, plan: bytes) -> bytes:
         return frame("colonnade study request v1", plan, self.title, self.purpose, self.requester)

@@ -127,7 +127,11 @@ FILLED_IN: dict[tuple[str, str], str] = {
 }
 """What is filled into words, by module and expression, and the public fact that it is. Constants in capitals need no line."""
 
-KINDS = {name: getattr(errors, name) for name in errors.__all__ if name[0].isupper()}
+KINDS = {
+    name: kind
+    for name in errors.__all__
+    if isinstance(kind := getattr(errors, name), type) and issubclass(kind, Exception)
+}
 
 
 class UnknownWordsError(Exception):

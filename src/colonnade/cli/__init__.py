@@ -43,6 +43,7 @@ def _options(
 app.command("demo")(studies.demo)
 app.command("run")(studies.run)
 app.command("preview")(studies.preview)
+app.command("schema")(studies.schema)
 app.command("evaluate")(studies.evaluate)
 app.command("predict")(studies.predict)
 ledgers.ledger.command("backup")(backups.backup)

@@ -147,9 +147,11 @@ def complete_plan(
 ) -> Plan:
     """Return the plan of a study of some steps; see `Federation.plan`."""
     if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-        raise BadInput("repeat must be a positive whole number.")
+        raise BadInput(
+            "repeat must be a positive whole number.", remedy="For example repeat=2, for a new draw at a new price."
+        )
     if unit not in ("person", "party"):
-        raise BadInput("unit must be 'person' or 'party'.")
+        raise BadInput("unit must be 'person' or 'party'.", remedy='For example unit="person".')
     asked = tuple(name for name in federation.parties if name in {step.party for step in steps})
     secure = uses_compute_nodes(steps)
     nodes = computing.choose(asked, federation.threshold) if secure else ()

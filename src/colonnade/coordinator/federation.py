@@ -10,6 +10,7 @@ import pandas as pd
 
 from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
+from colonnade.coordinator.accounts import every_account
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
@@ -22,7 +23,7 @@ from colonnade.privacy.accounting import Budget, Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAccount, GetDescription, Reply, Request
+from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
 from colonnade.schema import Column, Schema
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
@@ -82,7 +83,7 @@ class Federation:
         analyst: Analyst | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
-            raise BadInput("collusion must be a whole number, zero or more.")
+            raise BadInput("collusion must be a whole number, zero or more.", remedy="For example collusion=1.")
         self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
@@ -106,7 +107,7 @@ class Federation:
         cls,
         parties: Mapping[str, SimulatedParty[_Policy]],
         *,
-        id: str,  # noqa: A002  # the public name is part of the contract
+        id: str | Mapping[str, str],  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
@@ -123,7 +124,7 @@ class Federation:
         parties
             `Party` objects by name; columns are then named ``"party.column"``.
         id
-            The column that all tables share. People present in every table take part; who they are is thereby public.
+            The column that all tables share, or one name per party. People in every table take part; that is thereby public.
         budget
             Each party's cap, enforced by its own ledger.
         compute_nodes
@@ -135,7 +136,7 @@ class Federation:
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
-            Where ledgers are kept; by default a temporary directory that ends with the process.
+            Where ledgers are kept; by default a temporary directory that ends with the process (`TemporaryLedgers` says so).
         test_key
             For tests only: all noise becomes a function of this key and protects nobody. The ledgers are marked as test ledgers.
         aligned
@@ -144,7 +145,7 @@ class Federation:
             Who asks: an `Analyst`, or the file of their key. The parties know their public key, as if their papers named it.
         """
         asks = Analyst.of(analyst)
-        nodes = simulated_nodes(parties, compute_nodes)
+        nodes = simulated_nodes(parties, compute_nodes, ledger_dir)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
         guards = type(next(iter(parties.values()))).assemble(
             parties,
@@ -237,7 +238,7 @@ class Federation:
     @overload
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.Series: ...
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.DataFrame | pd.Series:
-        """Return what each ledger has spent and what remains.
+        """Return what each ledger has spent (``spent_if_replaced``: towards replaced records, not removed ones) and what remains.
 
         Parameters
         ----------
@@ -254,7 +255,7 @@ class Federation:
 
     def accounts(self) -> dict[str, Accounted]:
         """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
-        return self._everyone(GetAccount(), Accounted)
+        return every_account(self.parties, self.transport, self.journal or driver.NoJournal())
 
     # Rows -------------------------------------------------------------------------------------------------------------------
 

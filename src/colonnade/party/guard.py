@@ -89,7 +89,10 @@ def read_delivery(path: str | Path) -> pd.DataFrame:
     try:
         table = feather.read_table(path)
     except (OSError, pa.ArrowInvalid):
-        raise BadInput("The file is not a delivery, or cannot be read.") from None
+        raise BadInput(
+            "The file is not a delivery, or cannot be read.",
+            remedy="Give the file that `colonnade predict` named, in the folder of the party's ledger.",
+        ) from None
     return _frame(table)
 
 
@@ -393,6 +396,7 @@ class Guard:
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
             unpaid=quoted.unpaid,
             disclosed=quoted.disclosed,
+            sequence=self._gate.ledger.head().sequence,
             head=head,
             nonce=nonce,
         )
@@ -405,7 +409,7 @@ class Guard:
                 raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
         return terms.described(self._gate.policy)
 
-    def _account(self, _: messages.GetAccount) -> messages.Accounted:
+    def _account(self, request: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger
         entries = tuple(
             messages.AccountLine(
@@ -415,8 +419,9 @@ class Guard:
             )
             for entry in ledger.entries()
             if entry.kind in ("debit", "reserve", "nonprivate")
+            and (not request.plan or (entry.plan == request.plan and entry.sequence > request.since))
         )
-        return messages.Accounted(
+        account = messages.Accounted(
             party=self._gate.terms.party,
             ledger=ledger.identity,
             sequence=ledger.head().sequence,
@@ -425,6 +430,7 @@ class Guard:
             spent=ledger.spent().to_bytes(),
             entries=entries,
         )
+        return self._runs.member.signed(account, request.nonce)
 
     def _sequence(self) -> int:
         try:

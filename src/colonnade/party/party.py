@@ -3,6 +3,7 @@
 import atexit
 import dataclasses
 import hashlib
+import re
 import shutil
 import tempfile
 import weakref
@@ -11,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from colonnade.coding.columns import id_column
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.errors import BadInput, BoundsRequired
@@ -209,7 +211,7 @@ class Party:
         cls,
         parties: Mapping[str, "Party"],
         *,
-        id: str,  # noqa: A002  # the public name is part of the contract
+        id: str | Mapping[str, str],  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         policies: Mapping[str, Policy] | None = None,
         compute_nodes: Sequence[str] = (),
@@ -220,10 +222,10 @@ class Party:
         analysts: Mapping[str, PublicIdentity] | None = None,
     ) -> dict[str, Guard | ComputeNode]:
         """Open several parties in one process on the ids that all of them have. See `Federation.simulate`."""
-        _check_names(parties, policies or {}, compute_nodes)
+        _check_names(parties, policies or {}, compute_nodes, id)
         if not isinstance(budget, Budget):
             raise BadInput("budget takes a cn.Budget.", remedy="For example cn.Budget(epsilon=10.0, delta=1e-5).")
-        ids = {name: read_ids(party.source, id, party=name) for name, party in parties.items()}
+        ids = {name: read_ids(party.source, id_column(id, name), party=name) for name, party in parties.items()}
         common = common_ids(ids) if aligned else None
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
@@ -271,24 +273,43 @@ def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, 
     return {name: Member(name, identity, pinned, floor=floor) for name, identity in identities.items()}
 
 
-def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy], nodes: Sequence[str]) -> None:
-    if len({*parties, *nodes}) != len(parties) + len(nodes):
-        raise BadInput(
-            "A compute node has the name of a party, or two compute nodes have the same name.",
-            remedy="Give every party and every compute node a name of its own.",
-        )
+def _check_names(
+    parties: Mapping[str, "Party"],
+    policies: Mapping[str, Policy],
+    nodes: Sequence[str],
+    id: object,  # noqa: A002  # as in `Federation.simulate`
+) -> None:
     for name in (*parties, *(node for node in nodes if node != "coordinator")):
         if not isinstance(name, str) or not name.isidentifier() or name == "coordinator":
             raise BadInput(
-                "A party's name is a plain word (letters, digits, underscores), and not 'coordinator'.",
-                remedy="For example 'bank'.",
+                f"{name!r} cannot be the name of a party or compute node: it is one word of letters, digits and underscores, "
+                "not beginning with a digit, and not 'coordinator'. It stands in column names, file names and certificates.",
+                remedy=f"For example {_as_word(name)!r}.",
             )
-    if not set(policies) <= set(parties):
-        raise BadInput(f"policies names {', '.join(sorted(set(policies) - set(parties)))}, which is not a party here.")
+    names = [*parties, *nodes]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise BadInput(
+            f"Two members are called {twice[0]!r}: a compute node has the name of a party, or of another node.",
+            remedy="Give every party and every compute node a name of its own.",
+        )
+    for given, named in (("policies", policies), ("id", id if isinstance(id, Mapping) else {})):
+        strangers = sorted(map(str, set(named) - set(parties)))
+        if strangers:
+            raise BadInput(
+                f"{given} names {strangers[0]!r}, which is not a party here.",
+                remedy=f"The parties are {', '.join(parties)}.",
+            )
     if any(not isinstance(policy, Policy) for policy in policies.values()):
         raise BadInput(
             "policies takes cn.Policy objects.", remedy='For example policies={"bank": cn.Policy(max_epsilon=1.0)}.'
         )
+
+
+def _as_word(name: object) -> str:
+    """Return a name as near to the given one as a party's name can be."""
+    word = re.sub(r"\W+", "_", str(name)).strip("_").lstrip("0123456789_")
+    return word if word.isidentifier() and word != "coordinator" else "bank"
 
 
 def _temporary_folder() -> Path:

@@ -122,7 +122,8 @@ class Policy:
         The members that may compute on shares of this party's data besides itself; ``None`` for every member that the
         federation's papers let compute.
     min_people
-        Studies of fewer people are refused.
+        Studies of fewer people are refused. Places of the row order count, which are public; whether this party has the person at
+        a place is not.
     event_level
         Whether to answer studies whose ε hides only steps of a stated size in a value, and not the value (`Moment` with a
         number as ``change``). The ledger records them at that ε, and marks them.
@@ -189,10 +190,13 @@ class Policy:
         if self.max_peer_epsilon is not None:
             nano_epsilon(self.max_peer_epsilon, what="max_peer_epsilon")
         if not isinstance(self.min_people, int) or self.min_people < 1:
-            raise BadInput("min_people must be a positive whole number.")
+            raise BadInput("min_people must be a positive whole number.", remedy="For example min_people=1000.")
         floors: tuple[object, ...] = (self.min_collusion, self.min_threshold)
         if any(floor is not None and (type(floor) is not int or floor < 0) for floor in floors):
-            raise BadInput("min_collusion and min_threshold are whole numbers, zero or more.")
+            raise BadInput(
+                "min_collusion and min_threshold are whole numbers, zero or more.",
+                remedy="For example min_collusion=1, min_threshold=1.",
+            )
         self._check_compute_rules()
         self._check_requester_rules()
 
@@ -236,11 +240,20 @@ class Policy:
 
     def _check_alignment_rules(self) -> None:
         if type(self.max_alignments) is not int or self.max_alignments < 0 or not self.alignment_period >= 0:
-            raise BadInput("max_alignments is a whole number and alignment_period a number of days, neither negative.")
+            raise BadInput(
+                "max_alignments is a whole number and alignment_period a number of days, neither negative.",
+                remedy="For example max_alignments=4, alignment_period=30.",
+            )
         if self.capacity is not None and (type(self.capacity) is not int or not 1 <= self.capacity <= LARGEST_CAPACITY):
-            raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}.")
+            raise BadInput(
+                f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}.",
+                remedy="For example capacity=100_000: at least as many as the table has ids.",
+            )
         if isinstance(self.alignments, str) or not set(self.alignments) <= set(MODES):
-            raise BadInput(f"alignments lists some of {', '.join(MODES)}.")
+            raise BadInput(
+                f"alignments lists some of {', '.join(MODES)}.",
+                remedy='For example alignments=["cohort", "intersection"].',
+            )
 
     def admit(
         self,
@@ -392,7 +405,10 @@ class Policy:
     def _check_columns(self, step: Step, terms: Terms, *, optional: bool = False) -> None:
         unknown = [column for column in step.columns if column not in terms.schema]
         if unknown or not (step.columns or optional):
-            raise SchemaMismatch(f"Party {terms.party!r} is asked for columns that are not in its schema.")
+            raise SchemaMismatch(
+                f"Party {terms.party!r} is asked for columns that are not in its schema.",
+                remedy="Name columns as federation.columns() lists them.",
+            )
         if self.columns is not None and not {terms.schema.stored(column) for column in step.columns} <= set(
             self.columns
         ):

@@ -394,7 +394,7 @@ class PartyFolder:
         terms = self._table_terms(self._papers_so_far())
         with self.ledger() as ledger:
             version = (ledger.current_version() or 0) + 1
-            with self._snapshots.adding(version, files) as copies:
+            with self._snapshots.adding(version, files, terms.copy) as copies:
                 people = terms.check(copies, version)
             ledger.declare_version(version)
             ledger.remember_head()

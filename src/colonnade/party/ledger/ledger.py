@@ -495,5 +495,5 @@ def _unchanged(kept: bytes, answer: bytes) -> bytes:
 def _now(clock: Callable[[], float]) -> int:
     seconds = clock()
     if not 0 <= seconds < YEAR_10000:  # written so that NaN fails
-        raise BadInput("The clock gives no time between 1970 and 9999.")
+        raise BadInput("The clock gives no time between 1970 and 9999.", remedy="Set the clock of this machine.")
     return int(seconds * 1_000_000)

@@ -42,6 +42,7 @@ __all__ = [
     "normal_ids",
     "read_ids",
     "require_capacity",
+    "require_id_column",
     "text_bytes",
     "unaligned",
 ]
@@ -186,14 +187,20 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
 
 def ids_of(source: Source, column: str, *, party: str) -> Any:
     """Read a party's ids as they are, null where one is missing; `read_ids` has the parameters."""
-    if column not in source.columns:
-        raise BadInput(
-            f"Party {party!r} has no id column {column!r}.",
-            remedy="Name a column that every table has; an index of a pandas frame becomes one by reset_index().",
-        )
+    require_id_column(source, column, party=party)
     undeclared = all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
     pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
     return _joined(pieces, party, undeclared=undeclared)
+
+
+def require_id_column(source: Source, column: str, *, party: str) -> None:
+    """Refuse, towards the owner, a table without its id column."""
+    if column not in source.columns:
+        raise BadInput(
+            f"Party {party!r} has no id column {column!r}.",
+            remedy='Name its id column: id="person_id", or one per party, id={"bank": "person_id", ...}. reset_index() makes a '
+            "column of the index of a pandas frame.",
+        )
 
 
 def _piece(column: Any, party: str) -> Any:
@@ -262,7 +269,7 @@ def _require_complete(ids: Any, party: str) -> None:
     if faults:
         raise BadInput(
             f"Party {party!r}: of {len(ids)} ids, {' and '.join(faults)}.",
-            remedy="Every row needs an id of its own: drop or merge these rows first.",
+            remedy="Every person has one row, with an id: drop or merge the others first.",
         )
 
 
@@ -289,7 +296,10 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
     for ids in others:
         common = common.filter(pc.is_in(common, value_set=ids))
     if not len(common):
-        raise BadInput("No id is present in every table.", remedy="Check that id= names the same ids at every party.")
+        raise BadInput(
+            "The tables have no id in common: nobody is in all of them.",
+            remedy="Check that id= names the same kind of ids at every party, written in the same way.",
+        )
     return common.take(pc.sort_indices(common)) if is_text(common.type) else pa.array(np.sort(common.to_numpy()))
 
 
