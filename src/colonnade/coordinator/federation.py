@@ -253,9 +253,9 @@ class Federation:
         """Ask every party what is public about its columns and about an order of rows; by default the one it was opened with."""
         return self._everyone(GetDescription(alignment=alignment), Described)
 
-    def accounts(self) -> dict[str, Accounted]:
+    def accounts(self, *, in_words: bool = False) -> dict[str, Accounted]:
         """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
-        return every_account(self.parties, self.transport, self.journal or driver.NoJournal())
+        return every_account(self.parties, self.transport, self.journal or driver.NoJournal(), in_words=in_words)
 
     # Rows -------------------------------------------------------------------------------------------------------------------
 
