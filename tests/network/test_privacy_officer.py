@@ -121,6 +121,7 @@ def test_an_officer_sees_what_was_refused_approves_what_waits_and_finds_the_deci
         preview = done("party", "approve", site.members["bank"].path)
         for words in ("Churn: pair tables", f"asked by {NAME}", "for: planning", "ε 0.5", "bank.segment, telco.plan"):
             assert words in preview
+        assert "promise ε=0.5, δ=0 per person; 300 people of bank, telco" in preview
         assert "remaining ε=" in preview
         status = done("party", "status", site.members["bank"].path)
         assert "Churn: pair tables with noise in shares, of 2 columns (1 of yours) · asked by analyst@telco" in status
@@ -138,7 +139,12 @@ def test_an_officer_sees_what_was_refused_approves_what_waits_and_finds_the_deci
     assert "decided by the owner, signed: approved: the study of plan" in shown
     assert "(asked the board)" in shown
     assert shown.index("approved: the study") < shown.rindex("Churn: pair tables")
-    assert "2 signed" in done("ledger", "verify", folder)
+    verified = done("ledger", "verify", folder)
+    assert "2 signed" in verified
+    assert "decisions 1, signed with the key of bank" in verified
+    shutil.copy(site.members["telco"].path / "identity.key", folder / "identity.key")  # somebody else's
+    done("ledger", "raise", folder, "--purpose", "churn", "--epsilon", "9")
+    refused(call("ledger", "verify", folder), "ledger-corrupt")
 
 
 def test_caps_are_raised_by_signed_decisions(site, tmp_path):

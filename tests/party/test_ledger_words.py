@@ -127,3 +127,11 @@ def test_every_row_of_a_busy_ledger_is_said_and_nothing_in_it_is_an_answer():
     assert any("key agreed on: group key" in one for one in words)
     assert any("ε ∞ (not differentially private)" in one for one in words)
     assert all("asked by analyst@telco" in row.sentence() for row in rows if row.requester is not None)
+
+
+def test_an_account_has_words_where_they_are_asked_for_and_only_there():
+    with federation(analyst=ANALYST) as f:
+        cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f.asking(title="Segments"))
+        plain, said = f.accounts()["bank"].entries, f.accounts(in_words=True)["bank"].entries
+    assert [line.words for line in plain] == [""]
+    assert "Segments: randomised response, of 1 column (1 of bank's) · asked by analyst@telco" in said[0].words

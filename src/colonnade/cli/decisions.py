@@ -51,7 +51,13 @@ def approve(
 
 def _print_waiting(one: "Waiting") -> None:
     screen.line(f"{one.name}  {one.words}")
+    plan = one.study.plan
     screen.line(f"  columns   {', '.join(one.columns)}")
+    if plan is not None:
+        promise = (
+            "not differentially private" if plan.price is None else f"ε={plan.price.epsilon:g}, δ={plan.price.delta:g}"
+        )
+        screen.line(f"  promise   {promise} per {plan.unit}; {plan.people:,} people of {', '.join(plan.parties)}")
     screen.line(f"  remaining ε={one.remaining:.6g} before it")
 
 

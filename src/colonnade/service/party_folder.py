@@ -10,6 +10,7 @@
     ├── data/            the copy of the table that is answered from; made by `colonnade party load`
     ├── ledger.sqlite    what was ever released; made by `colonnade party load` or `colonnade party card`
     ├── ledger.head      the highest head of the ledger that was ever shown
+    ├── ledger.refused   studies that were refused lately, and those that wait for an approval
     ├── federation.toml  the signed papers
     └── kit/             the relay's key, made here, and its certificate
 
