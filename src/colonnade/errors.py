@@ -7,7 +7,8 @@
     │   └── BoundsRequired       a column without public bounds
     ├── SchemaMismatch           data or a request that the public schema does not describe
     ├── PolicyRefusal            this party's own policy says no
-    │   └── NonPrivateRefused    a release without differential privacy, not consented to
+    │   ├── NonPrivateRefused    a release without differential privacy, not consented to
+    │   └── ApprovalNeeded       a study that waits until a party's owner has looked at it
     ├── BudgetExceeded           the release would take a ledger past its cap
     ├── PlanMismatch             a request outside the plan that was agreed
     ├── ProtocolError            bytes that are not a message of this protocol, or a message out of order
@@ -37,6 +38,7 @@ from colonnade.cost import NOTHING_SPENT, Cost
 
 __all__ = [
     "AlreadyRunning",
+    "ApprovalNeeded",
     "BadInput",
     "BoundsRequired",
     "BudgetExceeded",
@@ -133,7 +135,9 @@ class SchemaMismatch(ColonnadeError):
     """Data, or a request, that the public schema does not describe."""
 
     code = "schema-mismatch"
-    default_remedy = "Name columns as federation.columns lists them, or correct the party's cn.Schema to fit its data."
+    default_remedy = (
+        "Name columns as federation.columns() lists them, or correct the party's cn.Schema to fit its data."
+    )
 
 
 class PolicyRefusal(ColonnadeError):
@@ -150,6 +154,13 @@ class NonPrivateRefused(PolicyRefusal):
 
     code = "nonprivate-refused"
     default_remedy = "Choose a private method, or pass allow_nonprivate=True where the parties' policies allow it."
+
+
+class ApprovalNeeded(PolicyRefusal):
+    """A study that waits until a party's owner has looked at it. Nothing was spent."""
+
+    code = "approval-needed"
+    default_remedy = "Have the party's operator approve it (colonnade party approve FOLDER), then call again."
 
 
 class BudgetExceeded(ColonnadeError):

@@ -10,7 +10,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import AlreadyRunning, BadInput, DiskFull, LoosePermissions, error_for
-from colonnade.event_log import Log, LogFile, read_events
+from colonnade.event_log import Log, LogFile, read_events, write_status
 from colonnade.private_files import lock_folder, replace_file, write_new
 from colonnade.protocol import codec, messages
 from colonnade.service import health
@@ -87,6 +87,19 @@ def test_a_guard_that_does_not_run_is_not_live(site, tmp_path):
     shown = call("party", "status", str(made.members["bank"].path), "--live")
     assert shown.exit_code == 1
     assert "WRONG guard" in shown.output
+
+
+def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tmp_path):
+    """The reason may count rows. A monitor is asked by every user of the machine, and hands on what it hears."""
+    folder, reason = Site(tmp_path, parties=("bank", "telco")).members["bank"].path, "of 300 ids, 3 repeated"
+    write_status(folder / "guard.status", {"pid": 1, "stopped": reason})
+    for checks in (health.live_checks(folder), health.ready_checks(folder)):
+        told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
+        assert "party status" in told["guard"]
+        assert reason not in " ".join(told.values())
+    assert reason not in health.metrics(folder)
+    assert reason not in call("party", "status", str(folder), "--live").output
+    assert reason in call("party", "status", str(folder)).output
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ __all__ = [
     "consecutive_places",
     "features_of",
     "half_widths",
+    "id_column",
     "indicated",
     "parties_of",
     "places_beside_constant",
@@ -95,6 +96,23 @@ def plain_name(name: object) -> str:
     """
     if not isinstance(name, str):
         raise BadInput("Columns are named 'party.column'.", remedy="For example 'bank.age'.")
+    return str(name)
+
+
+def id_column(id: object, party: str) -> str:  # noqa: A002  # as in `Federation.simulate`
+    """Return the name of a party's id column, from one name for all parties or a mapping of party to name.
+
+    Examples
+    --------
+    >>> id_column("person_id", "bank"), id_column({"bank": "person_id", "telco": "msisdn"}, "telco")
+    ('person_id', 'msisdn')
+    """
+    name = id.get(party) if isinstance(id, Mapping) else id
+    if not isinstance(name, str) or not name:
+        raise BadInput(
+            f"id names no column for the party {party!r}.",
+            remedy=f'Name one for all parties, id="person_id", or one per party: id={{"{party}": "person_id", ...}}.',
+        )
     return str(name)
 
 

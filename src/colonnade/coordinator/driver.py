@@ -5,8 +5,6 @@ accounts (`colonnade.coordinator.accounts`). Threads may run studies side by sid
 time that it names.
 """
 
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -36,7 +34,6 @@ __all__ = [
     "StudyQueue",
     "agree",
     "ask",
-    "progress_bar",
     "run_study",
 ]
 
@@ -161,24 +158,6 @@ class ComputeMembers:
     def _accepts(self, judge: str, node: str) -> bool:
         accepted = self.parties[judge].compute_nodes if judge in self.parties else None
         return accepted is None or node == judge or node in accepted
-
-
-@contextmanager
-def progress_bar(title: str) -> Iterator[Progress]:
-    """Yield a function that announces the current step on a terminal. Elsewhere nothing is written.
-
-    ``COLONNADE_PROGRESS=0`` silences it, ``=lines`` forces plain lines.
-    """
-    mode = os.environ.get("COLONNADE_PROGRESS", "auto")
-    if mode == "lines":
-        yield lambda step: print(f"{title}: {step}", file=sys.stderr, flush=True)  # noqa: T201  # this is its purpose
-    elif mode == "0" or not sys.stderr.isatty():
-        yield lambda _: None
-    else:
-        from rich.console import Console
-
-        with Console(stderr=True).status(title) as status:
-            yield lambda step: status.update(f"{title}: {step}")
 
 
 @dataclass(frozen=True)

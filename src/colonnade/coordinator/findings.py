@@ -9,9 +9,9 @@ import pandas as pd
 
 from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.cost import NOTHING_SPENT, Cost
-from colonnade.errors import ColonnadeError
+from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.moments import Moments
-from colonnade.plan import EVENT, Plan
+from colonnade.plan import EVENT, Plan, Unit
 from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
 from colonnade.protocol import codec, messages
 from colonnade.result import Opening, PrivacyStatement
@@ -25,6 +25,7 @@ __all__ = [
     "StudyRecord",
     "Traffic",
     "account_row",
+    "budget_table",
     "findings_of",
     "forecast_traffic",
     "person_row",
@@ -165,6 +166,18 @@ def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if (spent + Loss.of_pure(middle)).fits(cap_nano, delta) else (low, middle - 1)
     return low / NANO
+
+
+def budget_table(accounts: Mapping[str, messages.Accounted], party: str | None, unit: Unit) -> pd.DataFrame | pd.Series:
+    """Return the parties' accounts as a table, one party's row of it, or one person's total; see `Federation.budget`."""
+    if unit == "person":
+        return person_row(accounts.values())
+    rows = pd.DataFrame([account_row(reply) for reply in accounts.values()]).set_index("party")
+    if party is None:
+        return rows
+    if party not in rows.index:
+        raise BadInput(f"There is no party {party!r}.", remedy=f"The parties are {', '.join(accounts)}.")
+    return rows.loc[party]
 
 
 def person_row(accounts: Iterable[messages.Accounted]) -> pd.Series:

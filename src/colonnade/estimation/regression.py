@@ -118,7 +118,7 @@ class NormalEquations:
             A penalty on the squared coded weights (not the intercept), in sums over people, as in scikit-learn.
         """
         if not 0 <= ridge < np.inf:
-            raise BadInput("A ridge penalty must be finite and at least 0.")
+            raise BadInput("A ridge penalty must be finite and at least 0.", remedy="For example ridge=1.0.")
         products = self.moments.matrix @ target
         centred = products[self.places] - self.means * products[0]
         rotated = self.eigenvectors.T @ centred

@@ -9,19 +9,21 @@ from dataclasses import dataclass, field
 from math import isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 from sklearn import exceptions
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, StudyRecord, Traffic
+from colonnade.coordinator.findings import Findings, StudyRecord, Traffic, account_row
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.scoring import Metric
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Unit
-from colonnade.privacy.accounting import Loss
+from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.protocol.messages import Accounted
 from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.schema import Column
 
@@ -35,6 +37,7 @@ __all__ = [
     "EvaluationTerms",
     "NotFittedError",
     "Preview",
+    "budget_after",
     "general_warnings",
     "refuse_recipient",
     "require_fitted",
@@ -61,8 +64,10 @@ class Preview:
         The guarantee that the study would have.
     charges
         The loss that each party's ledger would be debited. Zero if the release is already paid for.
-    budget
-        The parties' accounts now.
+    unpaid
+        The same, release by release: for each party, the losses by which its ledger knows them.
+    budget, after
+        The parties' accounts now, and after the study.
     expected
         What to expect: names of figures, and what to say about them.
     warnings
@@ -88,7 +93,9 @@ class Preview:
     title: str
     statement: PrivacyStatement
     charges: Mapping[str, Loss]
+    unpaid: Mapping[str, Mapping[bytes, Loss]]
     budget: pd.DataFrame
+    after: pd.DataFrame
     expected: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     errors: tuple[ExpectedError, ...] = ()
@@ -102,10 +109,14 @@ class Preview:
         return self.errors[0].value if self.errors else None
 
     def table(self) -> pd.DataFrame:
-        """Return one row per party: the charge, and the budget that remains before it."""
+        """Return one row per party: the charge, the budget that remains now, and what would remain after it."""
         delta = self.statement.study_delta
         rows = {
-            party: {"charge": loss.epsilon(delta), "remaining": self.budget.loc[party, "remaining"]}
+            party: {
+                "charge": loss.epsilon(delta),
+                "remaining": self.budget.loc[party, "remaining"],
+                "would remain": self.after.loc[party, "remaining"],
+            }
             for party, loss in self.charges.items()
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("party")
@@ -125,7 +136,10 @@ class Preview:
         )
         lines.append(f"  may pool: {self.statement.pooling}")
         for party, row in self.table().iterrows():
-            lines.append(f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}")
+            lines.append(
+                f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}, "
+                f"would then remain ε={row['would remain']:.4g}"
+            )
         lines += [f"  {name}: {words}" for name, words in self.expected.items()]
         for error in self.errors:
             lines += [f"  expected error of {error!r}", *([f"    assuming {error.assumes}"] if error.depends else [])]
@@ -138,6 +152,15 @@ class Preview:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def budget_after(accounts: Mapping[str, Accounted], charges: Mapping[str, Loss]) -> pd.DataFrame:
+    """Return the parties' budgets as `Federation.budget` shows them, after further losses to some of them."""
+    rows = []
+    for party, reply in accounts.items():
+        spent = Loss.from_bytes(reply.spent) + charges.get(party, NOTHING)
+        rows.append(account_row(msgspec.structs.replace(reply, spent=spent.to_bytes())))
+    return pd.DataFrame(rows).set_index("party")
 
 
 COORDINATOR_COMPUTES = (

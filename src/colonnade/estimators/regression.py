@@ -407,6 +407,12 @@ class LogisticRegression(MomentStudy):
         require_fitted(self)
         return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
 
+    def decision_function(self, X: pd.DataFrame) -> Any:
+        """Return the scores before they become probabilities: one per row for two classes, else one column per class."""
+        require_fitted(self)
+        scores = design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
     def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
         """Return the accuracy of the predictions for rows of these classes, which are read as a party's column would be."""
         require_fitted(self)

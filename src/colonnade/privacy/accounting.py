@@ -79,19 +79,22 @@ def nano_epsilon(epsilon: object, *, what: str = "epsilon") -> int:
     if not 0 < float(epsilon) <= LARGEST_EPSILON:  # written so that NaN fails
         raise BadInput(
             f"{what} must be positive and at most {LARGEST_EPSILON}.",
-            remedy="Ordinary values lie between 0.01 and 10; there is no 'noise off'.",
+            remedy=f"For example {what}=1.0. Ordinary values lie between 0.01 and 10; there is no 'noise off'.",
         )
     exact = Fraction(epsilon) if isinstance(epsilon, int | Fraction) else Fraction(repr(float(epsilon)))
     nano = math.floor(exact * NANO)
     if nano < 1:
-        raise BadInput(f"{what} is below 1e-9.", remedy="Such a price would buy no information.")
+        raise BadInput(f"{what} is below 1e-9: it would buy no information.", remedy=f"For example {what}=1.0.")
     return nano
 
 
 def valid_delta(delta: object, *, what: str = "delta") -> float:
     """Return δ as a float in [0, 1); refuse anything else."""
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
-        raise BadInput(f"{what} must be a number in [0, 1).", remedy="Use 0 for pure methods, else less than 1/people.")
+        raise BadInput(
+            f"{what} must be a number of at least 0 and below 1.",
+            remedy=f"For example {what}=1e-6, well below 1/people; 0 for pure methods.",
+        )
     if 0 < float(delta) < 1e-100:
         raise BadInput(f"{what} is positive but below 1e-100.", remedy="Use 0 and a pure method instead.")
     return float(delta)
@@ -136,7 +139,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Price(self.nano // parts, self.delta / parts)
 
 
-class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A party's ceiling on everything it will ever release about any one person.
 
     Parameters
@@ -148,6 +151,8 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     --------
     >>> Budget(epsilon=10.0, delta=1e-5)
     Budget(epsilon=10.0, delta=1e-05)
+    >>> Budget(4.0) == Budget(epsilon=4.0)
+    True
     """
 
     epsilon: float

@@ -278,7 +278,7 @@ def plot(study: Any) -> "Figure":
         return draw(study)
     if not hasattr(study, "privacy_"):
         raise BadInput("There is nothing to plot yet.", remedy="Call fit(...) first.")
-    raise BadInput(f"{type(study).__name__} has no plot.")
+    raise BadInput(f"{type(study).__name__} has no plot.", remedy="Use table() or the fitted attributes.")
 
 
 def chart_of(study: Any) -> "Callable[[Any], Figure] | None":
@@ -289,7 +289,9 @@ def chart_of(study: Any) -> "Callable[[Any], Figure] | None":
 def plot_preview(preview: Preview) -> "Figure":
     """Return expected error against ε."""
     if len(preview.others) < 2 or not preview.errors or preview.epsilon is None:
-        raise BadInput("This study does not predict its error at other ε.")
+        raise BadInput(
+            "This study does not predict its error at other ε.", remedy="print(preview) shows what is known."
+        )
     others = preview.others
     return curve_chart(
         others["epsilon"].to_numpy(dtype=float),

@@ -305,6 +305,12 @@ class PartyFolder:
             older = [
                 name for name, keys in present.rotations.items() if found.rotations.get(name, [])[: len(keys)] != keys
             ]
+            back = set(present.revocations) - set(found.revocations)
+            if found.identity == present.identity and back:
+                raise BadInput(
+                    f"These papers forget that {', '.join(sorted(back))} is out.",
+                    remedy="Use the newest file; a revocation is for good.",
+                )
             if found.identity == present.identity and older:
                 raise BadInput(
                     f"These papers have an older key of {', '.join(older)} than those in place.",

@@ -192,7 +192,7 @@ def _confusion(histogram: ScoreCounts, above: Array, classes: Sequence[str], lev
 
 def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
     """Return, for each tenth of predicted probability, the predicted and the observed share of the second class."""
-    edges = np.linspace(0, 1, CALIBRATION_BINS + 1)
+    edges = np.arange(CALIBRATION_BINS + 1) / CALIBRATION_BINS  # 0.3 and not 0.30000000000000004, as linspace has it
     cuts = [-math.inf, *(math.log(edge / (1 - edge)) for edge in edges[1:-1]), math.inf]
     chances = 1 / (1 + np.exp(-histogram.scores))
     rows = []
@@ -309,7 +309,9 @@ class ComponentsEvaluation:
     gram
         The release.
     components, means
-        The model, in coded columns.
+        The model, in coded columns, each divided by its scale.
+    scales
+        What each coded column is divided by: 1 if the model is not standardised.
     level
         The level of the intervals.
     """
@@ -317,6 +319,7 @@ class ComponentsEvaluation:
     gram: GramRelease
     components: Array
     means: Array
+    scales: Array
     level: float
 
     @property
@@ -332,7 +335,7 @@ class ComponentsEvaluation:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the moments and compute the metrics."""
         moments = yield from self.gram.rounds(plan)
-        return EvaluationResult(self.metrics(moments))
+        return EvaluationResult(self.metrics(moments.divided(self.scales)))
 
     def metrics(self, moments: Moments) -> tuple[Metric, ...]:
         """Return each component's variance, the share of all variance that they explain, and the error of reconstruction."""

@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 SCALE = Optional(Whole(1, moment_releases.LARGEST_SCALE))
 """A fixed-point scale, or None for the method's default."""
 ROW_NORMS = Optional(PerParty(Real(0, closed="neither")))
-NO_PENALTY = {"penalty": "Use ridge= instead.", "size": "Leave it out: everybody takes part."}
+NO_PENALTY = {"penalty": "Use ridge= instead.", "size": "Leave out size=: everybody takes part."}
 """Parameters of a regression that only coresets use."""
 
 
@@ -306,7 +306,7 @@ class Gradient(MomentMethod):
     adversary = "the coordinator alone, since parties know the batches; with balanced batches also c colluding parties"
     delta = "needed"
     reference = "secure-pca"
-    unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
+    unused = {**MomentMethod.unused, "ridge": "Leave out ridge=, or use method='secure'."}
     constraints = {
         "steps": Whole(1, 1_000_000),
         "rate": Real(SMALLEST_RATE, 1),

@@ -1,0 +1,57 @@
+"""One side of `beside.py`: a federation of three members, served by the code that is on the path, which measures on request.
+
+    python benchmarks/network/side.py FOLDER
+
+It uses the benchmark folder of the checkout it is to measure (`sites.py`), and nothing that a checkout may lack. Every line on
+standard input is a number of rounds and a number of studies; the answer is a line of JSON with the seconds that each took.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import sites
+
+import colonnade as cn
+from colonnade.protocol import codec
+from colonnade.protocol.messages import GetDescription
+
+ROWS, COLUMNS = 2_000, 12
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    tables = sites.random_tables(ROWS, COLUMNS)
+    papers = sites.draw_up(folder, tables, 1.0)
+    served = {name: sites.serve(folder / name) for name in tables}
+    try:
+        with cn.Federation.connect(papers, patience=180.0) as federation:
+            federation.budget()
+            asked = dict.fromkeys(tables, codec.encode(GetDescription()))
+            draws = iter(range(1, 1_000_000))
+            print(json.dumps({}), flush=True)
+            for line in sys.stdin:
+                rounds, studies = map(int, line.split())
+                found = {
+                    "round": [timed(lambda: federation.transport.exchange(asked)) for _ in range(rounds)],
+                    "PCA": [timed(lambda: pca().fit(federation, repeat=next(draws))) for _ in range(studies)],
+                }
+                print(json.dumps(found), flush=True)
+    finally:
+        for process in served.values():
+            sites.end(process)
+
+
+def pca() -> cn.PCA:
+    return cn.PCA(2, epsilon=0.1, delta=1e-7)
+
+
+def timed(work) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
