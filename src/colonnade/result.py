@@ -343,7 +343,7 @@ class TrustPicture:
             words.append(
                 f"{_listed(self.exposed)} {verb} exact values, and nothing limits what they tell about a person."
             )
-        return " ".join([words[0], *(word[0].upper() + word[1:] for word in words[1:])])
+        return " ".join([words[0], *(f"T{word[1:]}" if word.startswith("the ") else word for word in words[1:])])
 
     def _bounded(self, whom: str, epsilon: float) -> str:
         if epsilon == 0:
