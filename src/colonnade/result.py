@@ -366,6 +366,8 @@ class TrustPicture:
         if COORDINATOR in self.exposed:
             return "no condition helps. No noise protects anybody from the coordinator in this study."
         broken, words = self._broken(), self._weaker()
+        if self.exposed:
+            words.append(f"if {_listed(self.exposed, 'or')} passed on what it learned, nothing is guaranteed")
         if self.key_holders:
             words.append(
                 f"if the coordinator showed what it received to {_listed(self.key_holders, 'or')}, nothing is guaranteed: "

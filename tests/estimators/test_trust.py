@@ -88,6 +88,7 @@ def test_scores_that_one_party_is_told_are_said_to_be_told():
     trust = PrivacyStatement((scores,), ("bank", "telco"), 0.0).trust
     assert trust.exposed == ("telco",)
     assert "the coordinator and bank learn nothing about any person. telco learns exact values" in trust.learns
+    assert "if telco passed on what it learned, nothing is guaranteed" in trust.holds
 
 
 STATEMENTS = {
