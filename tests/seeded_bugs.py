@@ -5,6 +5,7 @@ When a claim is added, its bug is added in `tests/seeded`: one change in one pla
 
 from tests.seeded import (
     aligning,
+    asking,
     clustering,
     coresets,
     cost,
@@ -14,6 +15,7 @@ from tests.seeded import (
     functional,
     gate,
     gradient,
+    inference,
     loading,
     missing,
     network,
@@ -36,6 +38,7 @@ SEEDED_BUGS = [
     *prices.BUGS,
     *gate.BUGS,
     *estimates.BUGS,
+    *inference.BUGS,
     *primitives.BUGS,
     *clustering.BUGS,
     *coresets.BUGS,
@@ -53,4 +56,5 @@ SEEDED_BUGS = [
     *forged.BUGS,
     *refusals.BUGS,
     *floors.BUGS,
+    *asking.BUGS,
 ]

@@ -87,7 +87,7 @@ DATA = [
     Mistake(
         "Latin-1",
         lambda b: opened(b.csv("person_id,city\n1,Köln\n2,Bonn\n", "latin-1"), CITY),
-        ("'bank'", "'city'"),
+        ("'bank'", "city: "),
         ("encoding='cp1252'", "table.csv"),
     ),
     Mistake(
@@ -115,14 +115,14 @@ DATA = [
     Mistake(
         "text for a number",
         lambda _: opened(AGES.assign(age=[SECRET, "31"]), AGE),
-        ("'bank'", "'age'"),
+        ("'bank'", "age: "),
         ("na_values",),
     ),
-    Mistake("empty cells", lambda _: opened(AGES.assign(age=[None, 31]), AGE), ("'bank'", "'age'"), ("missing=",)),
+    Mistake("empty cells", lambda _: opened(AGES.assign(age=[None, 31]), AGE), ("'bank'", "age: "), ("missing=",)),
     Mistake(
         "an unlisted level",
         lambda _: opened(pd.DataFrame({"person_id": [1], "city": [SECRET]}), CITY),
-        ("'bank'", "'city'"),
+        ("'bank'", "city: "),
         ("other=",),
     ),
     Mistake("a level twice", lambda _: cn.Category(["no", "no"]), ("levels",), ("once",)),

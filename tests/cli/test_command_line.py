@@ -108,7 +108,7 @@ def test_plain_lines_of_progress_can_be_asked_for(tmp_path: Path, monkeypatch: p
 
 
 def test_a_terminal_shows_one_line_with_the_time_and_takes_it_away_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colonnade.coordinator.progress import progress_line
+    from colonnade.coordinator.driver import progress_bar
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -118,7 +118,7 @@ def test_a_terminal_shows_one_line_with_the_time_and_takes_it_away_again(monkeyp
     monkeypatch.delenv("COLONNADE_PROGRESS", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen)
-    with progress_line("KMeans") as announce:
+    with progress_bar("KMeans") as announce:
         announce("agreeing")
     shown = screen.getvalue()
     assert "KMeans: agreeing" in shown

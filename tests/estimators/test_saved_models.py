@@ -57,6 +57,8 @@ def same(one, other):
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=plain)
     if isinstance(one, pd.Series):
         return one.equals(other) and one.index.equals(other.index) and one.index.names == other.index.names
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if hasattr(one, "__dataclass_fields__") and not isinstance(one, BaseEstimator):

@@ -2,19 +2,23 @@
 
 import io
 import json
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import colonnade as cn
+from colonnade.errors import BadInput
 from colonnade.event_log import Log
+from colonnade.party.refusals import RowsFailed
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount, GetDescription, NotKept, Refused
 from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
 from colonnade.transport.direct import Direct
 from tests import side_by_side as sides
+from tests.network.lines import until
 from tests.refusal_matrix import REQUESTS, TABLES
 
 REFUSED = codec.encode(Refused(code="policy-refusal", message="No.", remedy="Ask for less."))
@@ -53,16 +57,32 @@ def monitored(tmp_path, monkeypatch):
 
 def test_requests_at_once_are_all_counted(monitored, tmp_path):
     one, slow, _, stream = monitored
+    one.ready()
     slow.go.set()
     asked = [codec.encode(GetAccount()), codec.encode(GetDescription())] * 50
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one.handle, asked))
-    one.handle(asked[0])
-    found = json.loads((tmp_path / "guard.status").read_text())
-    assert (found["answered"], found["refused"]) == (100, 50)  # written as a request comes in
-    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    counted = {"answered": 100, "refused": 50}
+    until(lambda: counted.items() <= json.loads((tmp_path / "guard.status").read_text()).items(), what="the status")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()][1:]
     assert len(lines) == 50
     assert {(line["code"], line["request"]) for line in lines} == {("policy-refusal", "GetDescription")}
+
+
+def test_a_guard_that_has_stopped_goes_on_saying_why(monitored, tmp_path, monkeypatch):
+    """A request that comes in meanwhile does not write over it."""
+    one, slow, _, _ = monitored
+    one.ready()
+    slow.go.set()
+    slow.failure = RowsFailed()
+    slow.failure.__cause__ = BadInput("Of 300 ids, 3 are repeated.")
+    monkeypatch.setattr(processes.os, "kill", lambda *_: None)
+    monkeypatch.setattr(processes.time, "sleep", lambda _: sys.exit())
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            one.handle(codec.encode(GetAccount()))
+        one._write()
+        assert "3 are repeated" in json.loads((tmp_path / "guard.status").read_text())["stopped"]
 
 
 def test_a_guard_without_anything_to_do_ends_at_once(monitored):
@@ -107,7 +127,7 @@ class MonitoredSide(sides.Served):
     def _opened(self) -> cn.Federation:
         opened, self.stream = super()._opened(), io.StringIO()
         inner = opened.transport
-        bank = MonitoredEndpoint(inner.endpoint("bank"), Log(self.stream, "bank", "guard"), self.status)
+        bank = self.bank = MonitoredEndpoint(inner.endpoint("bank"), Log(self.stream, "bank", "guard"), self.status)
         line = Direct({name: bank if name == "bank" else inner.endpoint(name) for name in self._members})
         return cn.Federation(line, parties=opened.parties, compute_nodes=opened.compute_nodes, agreement=self._papers)
 
@@ -118,6 +138,7 @@ class MonitoredSide(sides.Served):
     def seen(self) -> tuple[list[dict], dict, list[str]]:
         """The log, the status file and the metrics, without times and process ids."""
         own = {"time", "pid"}
+        self.bank._write()
         log = [json.loads(line) for line in self.stream.getvalue().splitlines()]
         status = json.loads(self.status.read_text())
         metrics = [line for line in health.metrics(self.folder / "bank").splitlines() if "days_left" not in line]

@@ -141,6 +141,7 @@ def test_metrics_have_a_fixed_vocabulary_and_count_what_happened(site):
             cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1_000.0).fit(federation)
         spent = federation.budget().loc["bank", "spent"]
         until(lambda: asked(site, "/ready")[0] == 200, what="the bank being ready")
+        until(lambda: "budget-exceeded" in asked(site, "/metrics")[1], what="the refusal being counted")
         text = asked(site, "/metrics")[1]
     found = {}
     for line in text.splitlines():

@@ -174,7 +174,7 @@ def check(name: str, result: dict, truth: dict, paid: dict[str, list], *, is_fir
 
 
 @pytest.mark.full
-def test_studies_end_right_or_typed_and_paid_once_whatever_is_killed(disturbed, truth, request):
+def test_studies_end_right_or_typed_and_paid_once_whatever_is_killed(disturbed, truth, capsys):
     """COLONNADE_KILLS says how many; 200 by default."""
     generator, usual, ends = kit.generator("kills"), {}, collections.Counter()
     names, members = list(every_study.STUDIES), list(disturbed.site.members)
@@ -206,4 +206,5 @@ def test_studies_end_right_or_typed_and_paid_once_whatever_is_killed(disturbed, 
         if event["child"] in ("guard", "relay")
     }
     assert statuses <= {-signal.SIGKILL}
-    request.config.get_terminal_writer().line(f" {KILLS} kills {dict(disturbed.killed)}: {dict(ends)}")
+    with capsys.disabled():
+        sys.stdout.write(f"\n{KILLS} kills {dict(disturbed.killed)}: {dict(ends)}\n")

@@ -263,6 +263,16 @@ def test_rows_cut_off_the_end_are_noticed_by_a_process_that_has_the_ledger_open(
             ledger.verify()
 
 
+@pytest.mark.parametrize("change", ["label = 'other'", "written = written + 1", "hash = zeroblob(32)", "version = 7"])
+def test_a_last_row_that_is_changed_after_it_was_read_is_noticed(tmp_path, change):
+    path = make_varied(tmp_path / "ledger")
+    with SqliteLedger.open(path) as ledger:
+        ledger.spent()
+        tamper(path, f"UPDATE entries SET {change} WHERE sequence = (SELECT max(sequence) FROM entries)")
+        with pytest.raises(LedgerCorrupt):
+            ledger.spent()
+
+
 def test_damage_while_the_ledger_is_open_is_refused_where_it_is_read(tmp_path):
     path = make_varied(tmp_path / "ledger")
     with SqliteLedger.open(path) as ledger:

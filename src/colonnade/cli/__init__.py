@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from colonnade._version import __version__
-from colonnade.cli import analysts, backups, inspection, ledgers, members, studies
+from colonnade.cli import analysts, backups, decisions, inspection, ledgers, members, studies
 from colonnade.cli.screen import RefusingGroup
 
 __all__ = ["app"]
@@ -50,6 +50,10 @@ ledgers.ledger.command("backup")(backups.backup)
 ledgers.ledger.command("restore")(backups.restore)
 members.party.command("attest")(backups.attest)
 studies.coordinator.command("attest")(backups.attest_coordinator)
+ledgers.ledger.command("raise")(decisions.raise_cap)
+members.party.command("approve")(decisions.approve)
+members.party.command("refused")(decisions.refused)
+members.party.command("erase")(decisions.erase)
 members.federation.command("introduce")(analysts.introduce)
 members.federation.command("revoke")(analysts.revoke)
 app.add_typer(analysts.analyst, name="analyst")

@@ -20,7 +20,7 @@ from colonnade.errors import BadInput, LedgerCorrupt
 
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import Entry, SqliteLedger
-    from colonnade.party.ledger.words import Keys, RowInWords
+    from colonnade.party.ledger.words import RowInWords
     from colonnade.plan import Plan
 
 __all__ = ["explain", "export", "ledger", "opened", "show", "verify"]
@@ -41,7 +41,7 @@ LedgerPath = Annotated[
 @ledger.command()
 def show(path: LedgerPath) -> None:
     """Show what was asked, by whom and at what price, row by row; total, cap and what remains. Opening a ledger verifies it."""
-    from colonnade.party.ledger.words import read_rows
+    from colonnade.party.ledger.words import analysts_beside, read_rows
 
     for file in _files(path):
         screen.heading(file.name)
@@ -52,7 +52,7 @@ def show(path: LedgerPath) -> None:
 @ledger.command()
 def verify(path: LedgerPath) -> None:
     """Check every page, row, hash, answer and signature, and ask for a second opinion on the total."""
-    from colonnade.party.ledger.words import read_rows
+    from colonnade.party.ledger.words import analysts_beside, read_rows
 
     for file in _files(path):
         screen.heading(file.name)
@@ -67,7 +67,7 @@ def explain(
     path: LedgerPath, row: Annotated[int, typer.Argument(min=0, metavar="ROW", help="Its number in `ledger show`.")]
 ) -> None:
     """Say everything about one row: who asked, the columns of every party, steps and prices, and how it can be checked."""
-    from colonnade.party.ledger.words import plans_of, read_rows
+    from colonnade.party.ledger.words import analysts_beside, plans_of, read_rows
 
     files = _files(path)
     if len(files) > 1:
@@ -106,14 +106,6 @@ def export(
     screen.line(f"written: {out} ({len(rows)} rows)")
 
 
-def analysts_beside(file: Path) -> "Keys | None":
-    """Return the analysts of the papers in a party's folder; ``None`` where a ledger stands without papers."""
-    from colonnade.protocol.agreement import read_agreement
-
-    papers = file.parent / "federation.toml"
-    return read_agreement(papers).check().analyst_keys() if papers.is_file() else None
-
-
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
@@ -137,18 +129,9 @@ def _print_rows(found: "SqliteLedger", rows: "list[RowInWords]") -> None:
     from colonnade.service.checks import version_in_words
 
     budget, delta = found.budget, found.budget.delta
-    kept = {entry.sequence: _kept(entry) for entry in found.entries()}
-    shown = [
-        (
-            row.sequence,
-            f"{row.when:%Y-%m-%d %H:%M:%S}",
-            row.request,
-            "∞" if not row.is_private else "" if row.epsilon is None else screen.figure(row.epsilon),
-            kept[row.sequence],
-        )
-        for row in rows
-    ]
-    screen.print_table(["row", "written (UTC)", "what was asked", "epsilon", "answer"], shown)
+    for row, entry in zip(rows, found.entries(), strict=True):
+        answer = f" · {_kept(entry)}" if entry.request is not None else ""
+        screen.line(f"{row.sequence:>4}  {row.sentence()}{answer}")
     screen.line(f"party {found.party}; ledger {found.identity}{'; FOR TESTS ONLY' if found.test else ''}")
     screen.line(f"data      {version_in_words(found)}")
     screen.line(f"spent     ε={found.spent().epsilon(delta):.9g} at δ={delta:g}")
@@ -162,7 +145,7 @@ def _print_rows(found: "SqliteLedger", rows: "list[RowInWords]") -> None:
 
 
 def _kept(entry: "Entry") -> str:
-    return "" if entry.request is None else "kept" if entry.sealed else "not kept"
+    return "" if entry.request is None else "answer kept" if entry.sealed else "answer not kept"
 
 
 def _check_requesters(rows: "list[RowInWords]") -> None:
@@ -246,7 +229,7 @@ def _print_steps(plan: "Plan", party: str) -> None:
 def _exported(file: Path, *, whole: bool) -> list[dict[str, Any]]:
     import msgspec
 
-    from colonnade.party.ledger.words import plans_of, read_rows
+    from colonnade.party.ledger.words import analysts_beside, plans_of, read_rows
 
     with opened(file) as found:
         entries = found.entries()

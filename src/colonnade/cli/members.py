@@ -299,6 +299,25 @@ def status(
     if found.budget is not None:
         spent, cap, delta = found.budget
         screen.line(f"budget    ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}")
+    if found.role == "data" and (folder / "ledger.sqlite").exists():
+        _print_requests(folder)
+
+
+def _print_requests(folder: Path) -> None:
+    """Print the last release in words, and how many studies wait for an approval or were refused."""
+    from colonnade.errors import ColonnadeError
+    from colonnade.service import decisions
+
+    try:
+        last, waiting, refused = decisions.requests_in_words(folder)
+    except ColonnadeError as error:  # a status says what it can
+        screen.line(f"asked     not known: {error.message}")
+        return
+    screen.line(f"asked     {last or 'nothing was released yet'}")
+    if waiting:
+        screen.line(f"waiting   {waiting} for your approval: colonnade party approve {folder}")
+    if refused:
+        screen.line(f"refused   {refused} kept: colonnade party refused {folder}")
 
 
 def _key(text: str) -> bytes:

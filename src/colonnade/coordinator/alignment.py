@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from colonnade.conversations.agreements import list_hash, packed_list
-from colonnade.coordinator.driver import Progress
+from colonnade.coordinator.driver import Progress, progress_bar
 from colonnade.coordinator.findings import Findings
-from colonnade.coordinator.progress import progress_line
 from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, ProtocolError, ReleaseLost
 from colonnade.plan import RELATION, Parameter, Plan, Step
@@ -218,7 +217,7 @@ def align(
     progress: Progress | None,
 ) -> Alignment:
     """Have the parties fix an order of rows, put the federation on it, and return the record; see `Federation.align`."""
-    with progress_line("align") as shown:
+    with progress_bar("align") as shown:
         algorithm, plan, disclosed = alignment_plan(
             federation,
             federation.descriptions(),  # aligning again starts from the order that the parties were opened with

@@ -5,6 +5,8 @@ accounts (`colonnade.coordinator.accounts`). Threads may run studies side by sid
 time that it names.
 """
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -34,6 +36,7 @@ __all__ = [
     "StudyQueue",
     "agree",
     "ask",
+    "progress_bar",
     "run_study",
 ]
 
@@ -158,6 +161,23 @@ class ComputeMembers:
     def _accepts(self, judge: str, node: str) -> bool:
         accepted = self.parties[judge].compute_nodes if judge in self.parties else None
         return accepted is None or node == judge or node in accepted
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """Yield a function that announces steps in one line on a terminal, with the time (``COLONNADE_PROGRESS``: 0 or lines)."""
+    mode = os.environ.get("COLONNADE_PROGRESS", "auto")
+    if mode == "lines":
+        yield lambda step: print(f"{title}: {step}", file=sys.stderr, flush=True)  # noqa: T201  # this is its purpose
+    elif mode == "0" or not sys.stderr.isatty():
+        yield lambda _: None
+    else:
+        from rich import console, progress
+
+        shown = (progress.SpinnerColumn(), progress.TextColumn("{task.description}"), progress.TimeElapsedColumn())
+        with progress.Progress(*shown, console=console.Console(stderr=True), transient=True) as line:
+            task = line.add_task(title)
+            yield lambda step: line.update(task, description=f"{title}: {step}")
 
 
 @dataclass(frozen=True)

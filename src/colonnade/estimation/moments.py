@@ -268,11 +268,15 @@ def pca_from_moments(
     values, vectors = values[::-1][:n_components], _orient(vectors[:, ::-1][:, :n_components])
     people = max(moments.count - 1, 1)
     explained = _without_noise(values, operator_norm(variance)) / people
+    # The means are noisy too: a centred product is that of the column less its mean times the constant one.
+    directions = np.zeros((len(moments.features), n_components))
+    directions[places] = vectors / scales[:, None]
+    directions[0] = -means @ directions[places]
     return ComponentsFit(
         names=tuple(feature.name for feature in features),
         components=vectors.T,
         explained_variance=explained,
-        explained_variance_error=np.sqrt([quadratic_variance(variance, vector) for vector in vectors.T]) / people,
+        explained_variance_error=np.sqrt([quadratic_variance(moments.variance, one) for one in directions.T]) / people,
         means=to_own_units(means, features),
         coded_means=means,
         significant=int(np.sum(values > operator_norm(variance))),

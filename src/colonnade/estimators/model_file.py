@@ -29,6 +29,7 @@ import pandas as pd
 from colonnade._version import __version__
 from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimators.methods import clusters, coresets, counts, moments
 from colonnade.estimators.methods.method import Method
@@ -43,7 +44,7 @@ __all__ = ["STUDY_ATTRIBUTES", "read_model", "restored", "stored", "write_model"
 
 
 RECORDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Feature, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
+    kind.__name__: kind for kind in (Feature, Inference, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
 }
 """The classes that a file may name. Each is rebuilt by its own constructor, which checks its fields."""
 

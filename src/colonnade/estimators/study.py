@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, clone
 
 from colonnade.coding.columns import ColumnName
 from colonnade.constraints import Constraint, OneOf, checked_parameters
+from colonnade.coordinator.driver import progress_bar
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
-from colonnade.coordinator.progress import progress_line
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.scoring import EvaluationResult
@@ -165,7 +165,7 @@ class Study(BaseEstimator):
         algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
         asking = federation.asking(title=federation.words.title or _in_words(self))
-        with progress_line(type(self).__name__) as progress:
+        with progress_bar(type(self).__name__) as progress:
             findings = asking.study(
                 algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
@@ -237,7 +237,7 @@ class Study(BaseEstimator):
             repeat=repeat,
         )
         title = f"{type(self).__name__}.evaluate"
-        with progress_line(title) as progress:
+        with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
         measured: EvaluationResult = findings.value
         schema = _schema_of(plan, federation)
@@ -410,7 +410,7 @@ class Study(BaseEstimator):
             algorithm, task=STUDIES["predict"], method=self._listed_name(), price=None, unit="person", parameters={}
         )
         title = f"{type(self).__name__}, scores for {to}"
-        with progress_line(title) as progress:
+        with progress_bar(title) as progress:
             findings = federation.study(algorithm, plan, title=title, progress=progress)
         return Delivery(str(to), findings, federation, _schema_of(plan, federation))
 

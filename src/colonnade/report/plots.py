@@ -167,8 +167,11 @@ def coefficient_chart(
 
 
 def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array, *, zero: bool) -> None:
-    places = np.arange(len(labels))
-    axes.errorbar(values, places, xerr=reach, fmt="o", color=COLOURS[0], ecolor=COLOURS[0], capsize=3, ms=4.5, lw=1.4)
+    places, open_ended = np.arange(len(labels)), np.isinf(reach)
+    bars = np.where(open_ended, np.nan, reach)
+    axes.errorbar(values, places, xerr=bars, fmt="o", color=COLOURS[0], ecolor=COLOURS[0], capsize=3, ms=4.5, lw=1.4)
+    hollow = {"ls": "", "marker": "o", "ms": 4.5, "color": COLOURS[0], "mfc": "white"}  # any number is within the interval
+    axes.plot(values[open_ended], places[open_ended], **hollow)
     axes.set_yticks(places, [shortened(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
@@ -370,11 +373,12 @@ def _coefficients(study: Any) -> "Figure":
         for title, row, error in zip(titles, values, errors, strict=True)
     ]
     unit = "log-odds" if classes else f"units of {shortened(study.target, 30)}"
+    hollow = "; hollow: not determined" if np.isinf(errors[:, shown]).any() else ""
     return coefficient_chart(
         panels,
         names,
         title=f"{shortened(study.target, 40)}: effect of a column from its lower to its upper bound",
-        xlabel=f"{unit}; bars: 95 % intervals of the privacy noise",
+        xlabel=f"{unit}; bars: 95 % intervals of the privacy noise{hollow}",
     )
 
 

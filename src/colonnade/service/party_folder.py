@@ -87,6 +87,10 @@ alignments = ["cohort"]  # rows are put in the order of a public list. "intersec
                          # one that future lists fit into: a longer one is refused when it is loaded
 # compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
 # compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
+
+# approve_above = 0.5                          # studies that take their requester's total above this wait for `party approve`
+# requesters = {{ "analyst@telco" = 1.0 }}       # the most that each analyst's studies may cost; anybody else is refused
+# purposes = {{ "fraud prevention" = 1.0 }}      # the same for each purpose, by its exact words
 """
 
 
@@ -219,14 +223,16 @@ class PartyFolder:
 
     def check(self, files: Sequence[Path] = ()) -> "TableCheck":
         """Return what the owner should know about a table, by default the one that was loaded; for the owner alone."""
-        if not files:
-            with self.ledger() as ledger:
-                version = ledger.current_version()
-            if version is None:
-                raise BadInput("No table was loaded into this folder.", remedy="colonnade party check FOLDER FILE")
-            files = self._snapshots.files(version)
         terms = self._table_terms(self._papers_so_far())
-        return terms.party(files, 1).check(terms.id)
+        return terms.party(files or self.loaded()[1], 1).check(terms.id)
+
+    def loaded(self) -> "tuple[TableTerms, list[Path]]":
+        """Return how tables are opened, and the copy of the table of the current version; refuse if none was loaded."""
+        with self.ledger() as ledger:
+            version = ledger.current_version()
+        if version is None:
+            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+        return self._table_terms(self._papers_so_far()), self._snapshots.files(version)
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
@@ -242,7 +248,7 @@ class PartyFolder:
                 ledger.close()
                 raise BadInput(
                     "The ledger has another cap than policy.toml.",
-                    remedy="Correct [budget] in policy.toml, or record the new cap: colonnade party serve --change-cap.",
+                    remedy="Correct [budget] in policy.toml, or record the new cap: colonnade ledger raise FOLDER.",
                 )
             ledger.set_budget(budget)
         return ledger
@@ -388,7 +394,7 @@ class PartyFolder:
         terms = self._table_terms(self._papers_so_far())
         with self.ledger() as ledger:
             version = (ledger.current_version() or 0) + 1
-            with self._snapshots.adding(version, files) as copies:
+            with self._snapshots.adding(version, files, terms.copy) as copies:
                 people = terms.check(copies, version)
             ledger.declare_version(version)
             ledger.remember_head()

@@ -10,9 +10,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreGram, ScoreHistogramRelease, ScoreMoments
+from colonnade.coordinator.protocols.score_releases import (
+    ScoreCounts,
+    ScoreGram,
+    ScoreHistogramRelease,
+    ScoreMoments,
+    bins_for,
+)
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.scoring import EvaluationResult, Metric, bounded_metric, interval_reach, party_scores
+from colonnade.estimation.scoring import (
+    EvaluationResult,
+    Metric,
+    bounded_metric,
+    histogram_price,
+    interval_reach,
+    party_scores,
+)
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
@@ -55,6 +68,40 @@ class ClassifierEvaluation:
     classes: tuple[str, ...]
     price: Price
     level: float
+
+    @classmethod
+    def of_scores(
+        cls,
+        columns: Mapping[str, Column],
+        weights: Array,
+        intercepts: Array,
+        *,
+        target: str,
+        classes: tuple[str, ...],
+        price: Price,
+        level: float,
+        repeat: int,
+        people: int,
+    ) -> "ClassifierEvaluation":
+        """Return the evaluation of scores of coded columns: one row of weights per class, or one of log-odds for two."""
+        if len(weights) == 1:
+            weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
+        pairs = list(combinations(range(len(weights)), 2))
+        share = histogram_price(price, len(pairs))
+        histograms = tuple(
+            ScoreHistogramRelease(
+                f"{k}-{m}",
+                party_scores(columns, (weights[m] - weights[k])[None]),
+                float(intercepts[m] - intercepts[k]),
+                target,
+                (k, m),
+                share,
+                repeat,
+                bins_for(people),
+            )
+            for k, m in pairs
+        )
+        return cls(histograms, classes, Price(price.nano, price.delta if share.delta else 0.0), level)
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party and histogram."""
@@ -192,7 +239,7 @@ def _confusion(histogram: ScoreCounts, above: Array, classes: Sequence[str], lev
 
 def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
     """Return, for each tenth of predicted probability, the predicted and the observed share of the second class."""
-    edges = np.arange(CALIBRATION_BINS + 1) / CALIBRATION_BINS  # 0.3 and not 0.30000000000000004, as linspace has it
+    edges = np.linspace(0, 1, CALIBRATION_BINS + 1)
     cuts = [-math.inf, *(math.log(edge / (1 - edge)) for edge in edges[1:-1]), math.inf]
     chances = 1 / (1 + np.exp(-histogram.scores))
     rows = []
@@ -211,7 +258,8 @@ def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
         expected = float(np.sum(inside * chances * histogram.counts.sum(axis=1)))
         predicted = expected / people.value if people.value > 0 else math.nan
         rows.append((people.value, predicted, rate.value, rate.low, rate.high))
-    index = pd.IntervalIndex.from_breaks(edges, closed="left", name="probability")
+    shown = np.arange(CALIBRATION_BINS + 1) / CALIBRATION_BINS  # 0.3, and not 0.30000000000000004 as among the edges
+    index = pd.IntervalIndex.from_breaks(shown, closed="left", name="probability")
     return pd.DataFrame(rows, columns=["people", "predicted", "observed", "low", "high"], index=index)
 
 

@@ -89,6 +89,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
     """
 
     name = "coreset"
+    no_intervals = "it is not private, and its weighted rows are a sample of the people"
     does = "scikit-learn on a few thousand weighted rows that the parties draw together; no penalty, ridge, lasso, elastic net"
     unused = {**NO_PRICE, "ridge": "Use penalty='l2' and cn.methods.Coreset(alpha=...)."}
     constraints = {"gather": Boolean(), "alpha": Real(0, closed="left"), "l1_ratio": Real(0, 1)}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger.ledger import SqliteLedger
@@ -18,6 +19,7 @@ from colonnade.party.ledger.refused import RefusedStudy
 from colonnade.party.ledger.rows import Entry
 from colonnade.plan import About, Plan, Step, one_line
 from colonnade.protocol import codec
+from colonnade.protocol.agreement import read_agreement
 from colonnade.result import COORDINATOR
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.kind import Admission, StepKind, kind_of
@@ -29,6 +31,7 @@ __all__ = [
     "Requester",
     "RowInWords",
     "Standing",
+    "analysts_beside",
     "epsilon_in_words",
     "kind_in_words",
     "parse_plan",
@@ -244,18 +247,12 @@ class RowInWords:
         """Title, and what was released."""
         return f"{self.title}: {self.what}" if self.title else self.what
 
-    @property
-    def request(self) -> str:
-        """What was asked, by whom, what for and for whom, without time and price."""
+    def sentence(self) -> str:
+        """Return the row in one line: when, what, who asked, what for, at what price, to whom."""
         asked = "" if self.requester is None else self.requester.words()
         purpose = f"for: {self.purpose}" if self.purpose else ""
-        return " · ".join(part for part in (self.study, asked, purpose, self.readers) if part)
-
-    def sentence(self) -> str:
-        """Return the row in one line."""
-        asked = "" if self.requester is None else self.requester.words()
-        when = f"{self.when:%Y-%m-%d %H:%M}"
-        return " · ".join(part for part in (when, self.study, asked, self.price, self.readers) if part)
+        parts = (f"{self.when:%Y-%m-%d %H:%M}", self.study, asked, purpose, self.price, self.readers)
+        return " · ".join(part for part in parts if part)
 
 
 def read_rows(ledger: SqliteLedger, keys: Keys | None = None) -> list[RowInWords]:
@@ -271,6 +268,12 @@ def read_rows(ledger: SqliteLedger, keys: Keys | None = None) -> list[RowInWords
     entries = ledger.entries()
     reading = Reading(ledger.party, ledger.budget.delta, plans_of(ledger, entries), keys)
     return [reading.row(entry) for entry in entries]
+
+
+def analysts_beside(ledger: Path) -> Keys | None:
+    """Return the analysts of the papers in a party's folder; ``None`` where a ledger stands without papers."""
+    papers = ledger.parent / "federation.toml"
+    return read_agreement(papers).check().analyst_keys() if papers.is_file() else None
 
 
 def plans_of(ledger: SqliteLedger, entries: Sequence[Entry]) -> PlansByHash:

@@ -264,8 +264,8 @@ class TableCheck:
         if self.fits:
             return
         whose = "The table" if party is None else f"The table of party {party!r}"
-        found = "; ".join(f"{name!r}: {what}" for name, what, _ in self.faults)
-        remedies = dict.fromkeys(f"{name!r}: {remedy}." for name, _, remedy in self.faults)
+        found = "; ".join(f"{name}: {what}" for name, what, _ in self.faults)
+        remedies = dict.fromkeys(f"{name}: {remedy}." for name, _, remedy in self.faults)
         raise SchemaMismatch(
             f"{whose} does not fit its schema, so it was not opened. {found}.",
             remedy=" ".join([*self.doubts, *remedies, "party.check() and `colonnade party check` show it all."]),
