@@ -170,7 +170,13 @@ def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array,
     places, open_ended = np.arange(len(labels)), np.isinf(reach)
     bars = np.where(open_ended, np.nan, reach)
     axes.errorbar(values, places, xerr=bars, fmt="o", color=COLOURS[0], ecolor=COLOURS[0], capsize=3, ms=4.5, lw=1.4)
-    hollow = {"ls": "", "marker": "o", "ms": 4.5, "color": COLOURS[0], "mfc": "white"}  # any number is within the interval
+    hollow = {
+        "ls": "",
+        "marker": "o",
+        "ms": 4.5,
+        "color": COLOURS[0],
+        "mfc": "white",
+    }  # any number is within the interval
     axes.plot(values[open_ended], places[open_ended], **hollow)
     axes.set_yticks(places, [shortened(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
