@@ -57,6 +57,7 @@ KINDS = [
     "coreset-scores",
     "gradient",
     "gram",
+    "newton",
     "group-key",
     "matching",
     "pair-tables",
@@ -287,6 +288,20 @@ fits(
     ),
     LOWERED,
 )
+
+# Newton steps -------------------------------------------------------------------------------------------------------------
+
+for unit in ("person", "party"):
+    fits(
+        f"two steps, unit {unit}",
+        lambda unit=unit: cn.LogisticRegression(
+            "bank.default",
+            columns=["bank.age", "telco.bill", "insurer.drift"],
+            method=cn.methods.Newton(steps=2),
+            unit=unit,
+            **GAUSSIAN,
+        ),
+    )
 
 # Clusters -----------------------------------------------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ def start_weights(moments: Moments, target: Array, places: NDArray[np.intp]) -> 
         _discriminant(equations, solution.weights, solution.explained, share),
         _log_odds(equations, solution.weights, share),
     )
-    return np.mean(readings, axis=0)
+    return np.asarray(np.mean(readings, axis=0), dtype=np.float64)
 
 
 def _discriminant(equations: NormalEquations, weights: Array, explained: float, share: float) -> Array:
