@@ -42,9 +42,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-FIRST_SPREADS = np.exp(np.linspace(np.log(1e-6), np.log(1e3), 61))
+FIRST_SPREADS = np.exp(np.linspace(np.log(1e-6), 0.0, 41))
 """Candidates for the variance of the start's error. Coded columns lie in [−1, 1]."""
-LATER_SPREADS = np.exp(np.linspace(np.log(0.03), np.log(300.0), 31))
+LATER_SPREADS = np.exp(np.linspace(np.log(0.03), np.log(3.0), 21))
 """Candidates for the factor by which the belief's own variance is off."""
 CURVATURE_NOISE = 0.1
 """How much of the curvature's noise counts against a step. The rest is made good by the steps that follow."""
