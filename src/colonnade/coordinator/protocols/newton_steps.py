@@ -289,7 +289,7 @@ class _Reading:
         self._last: tuple[Array, Array, float] | None = None
 
     def weights(self) -> Array:
-        """Return the weights of the next round, in the order of the run's columns, as short numbers that any machine agrees on."""
+        """Return the weights of the next round, in the order of the run's columns: short numbers, alike on any machine."""
         found = np.round((self._start if self._search is None else self._search.weights) * FINEST) / FINEST
         ordered = np.empty_like(found)
         ordered[self._order] = found
