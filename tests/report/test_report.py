@@ -39,7 +39,7 @@ def studies(federation) -> dict[str, Any]:
         "sketch": cn.PCA(1, columns=["bank.age", "telco.bill"], method="sketch", **GAUSSIAN),
         "rows": cn.PCA(1, columns=["bank.age", "telco.bill"], method="local", **GAUSSIAN),
         "clusters": cn.KMeans(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
-        "logistic": cn.LogisticRegression("bank.default", columns=["telco.bill"], **GAUSSIAN),
+        "logistic": cn.LogisticRegression("bank.default", method="secure", columns=["telco.bill"], **GAUSSIAN),
     }
     return {name: study.fit(federation) for name, study in made.items()}
 
