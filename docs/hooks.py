@@ -1,4 +1,4 @@
-"""Pages that are written from the code itself, so that they cannot fall behind it: the command line, and every error code."""
+"""Pages that are written from the code itself, so that they cannot fall behind it: commands, error codes, keys of study files."""
 
 import inspect
 
@@ -8,11 +8,16 @@ from typer.testing import CliRunner
 
 from colonnade import NotFittedError, errors
 from colonnade.cli import app
+from colonnade.service.study_reference import reference_page
 
 
 def on_files(files, config):
     """Add the generated pages."""
-    pages = {"reference/command-line.md": command_line(), "reference/errors.md": every_error()}
+    pages = {
+        "reference/command-line.md": command_line(),
+        "reference/study-file.md": reference_page(),
+        "reference/errors.md": every_error(),
+    }
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files

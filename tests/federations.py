@@ -1,6 +1,7 @@
 """Small federations for tests."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,7 @@ def federation(
     ledger_dir: Path | None = None,
     policies: dict[str, cn.Policy] | None = None,
     parties: tuple[str, ...] = ("bank", "telco", "insurer"),
+    **more: Any,
 ) -> cn.Federation:
     tables = tables or frames(people)
     return cn.Federation.simulate(
@@ -63,6 +65,7 @@ def federation(
         test_key=test_key,
         ledger_dir=ledger_dir,
         policies=policies,
+        **more,
     )
 
 

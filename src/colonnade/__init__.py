@@ -18,10 +18,13 @@ from colonnade._version import __version__
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
+    from colonnade.coordinator.asking import Analyst
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.findings import MomentsRelease
+    from colonnade.coordinator.opening import TemporaryLedgers
     from colonnade.errors import (
         AlreadyRunning,
+        ApprovalNeeded,
         BadInput,
         BoundsRequired,
         BudgetExceeded,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
+    from colonnade.estimators.frames import named
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.second_moments import PCA
@@ -56,6 +60,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PCA",
     "AlreadyRunning",
+    "Analyst",
+    "ApprovalNeeded",
     "BadInput",
     "BoundsRequired",
     "Budget",
@@ -92,17 +98,22 @@ __all__ = [
     "Schema",
     "SchemaMismatch",
     "TableCheck",
+    "TemporaryLedgers",
     "__version__",
     "datasets",
     "load",
     "methods",
+    "named",
 ]
 
 _HOMES = {
+    "coordinator.asking": ("Analyst",),
     "coordinator.federation": ("Federation",),
     "coordinator.findings": ("MomentsRelease",),
+    "coordinator.opening": ("TemporaryLedgers",),
     "errors": (
         "AlreadyRunning",
+        "ApprovalNeeded",
         "BadInput",
         "BoundsRequired",
         "BudgetExceeded",
@@ -124,6 +135,7 @@ _HOMES = {
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
+    "estimators.frames": ("named",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.second_moments": ("PCA",),

@@ -7,7 +7,8 @@
     │   └── BoundsRequired       a column without public bounds
     ├── SchemaMismatch           data or a request that the public schema does not describe
     ├── PolicyRefusal            this party's own policy says no
-    │   └── NonPrivateRefused    a release without differential privacy, not consented to
+    │   ├── NonPrivateRefused    a release without differential privacy, not consented to
+    │   └── ApprovalNeeded       a study that waits until a party's owner has looked at it
     ├── BudgetExceeded           the release would take a ledger past its cap
     ├── PlanMismatch             a request outside the plan that was agreed
     ├── ProtocolError            bytes that are not a message of this protocol, or a message out of order
@@ -21,8 +22,9 @@
     ├── CertificateExpired       a certificate for the network whose time is over, or has not begun
     └── NotEnoughComputeNodes    a secure method with too few non-colluding nodes
 
-Each carries a stable ``code``, a ``remedy`` and ``spent``: what the failed call cost each party's ledger (a mapping from
-party to ε), or ``None`` when every ledger is unchanged. No message ever contains a value from a table.
+Each carries a stable ``code``, a ``remedy`` and a ``cost`` (`Cost`): what the failed call cost each party's ledger, by the
+party's own account, and whose account could not be read. ``spent`` is the figures alone, from party to ε, or ``None`` if no
+ledger is known to have changed. No message ever contains a value from a table.
 
 A model that is used before it is fitted raises a further `BadInput`, which is scikit-learn's error too and therefore lives where
 scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "not-fitted").
@@ -32,8 +34,11 @@ import errno
 from collections.abc import Mapping
 from typing import ClassVar
 
+from colonnade.cost import NOTHING_SPENT, Cost
+
 __all__ = [
     "AlreadyRunning",
+    "ApprovalNeeded",
     "BadInput",
     "BoundsRequired",
     "BudgetExceeded",
@@ -91,24 +96,23 @@ class ColonnadeError(Exception):
         super().__init__(message)
         self.message = message
         self.remedy = remedy or self.default_remedy
-        self.spent: Mapping[str, float] | None = dict(spent) if spent else None
+        self.cost = Cost(dict(spent)) if spent else NOTHING_SPENT
+
+    @property
+    def spent(self) -> Mapping[str, float] | None:
+        """What the failed call cost, by party, as ε; ``None`` when no ledger is known to have changed."""
+        return self.cost.spent or None
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.message} {self._account()} {self.remedy}"
-
-    def _account(self) -> str:
-        if not self.spent:
-            return "Nothing was spent."
-        return "Spent: " + ", ".join(f"{party} ε={epsilon:.6g}" for party, epsilon in self.spent.items()) + "."
+        account = "Nothing was spent." if self.cost == NOTHING_SPENT else f"Spent: {self.cost.words}."
+        return f"[{self.code}] {self.message} {account} {self.remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.remedy, self.spent)
+        return _rebuild, (type(self), self.message, self.remedy), vars(self)
 
 
-def _rebuild(
-    kind: type[ColonnadeError], message: str, remedy: str, spent: Mapping[str, float] | None
-) -> ColonnadeError:
-    return kind(message, remedy=remedy, spent=spent)
+def _rebuild(kind: type[ColonnadeError], message: str, remedy: str) -> ColonnadeError:
+    return kind(message, remedy=remedy)
 
 
 class BadInput(ColonnadeError, ValueError):
@@ -131,7 +135,9 @@ class SchemaMismatch(ColonnadeError):
     """Data, or a request, that the public schema does not describe."""
 
     code = "schema-mismatch"
-    default_remedy = "Name columns as federation.columns lists them, or correct the party's cn.Schema to fit its data."
+    default_remedy = (
+        "Name columns as federation.columns() lists them, or correct the party's cn.Schema to fit its data."
+    )
 
 
 class PolicyRefusal(ColonnadeError):
@@ -148,6 +154,13 @@ class NonPrivateRefused(PolicyRefusal):
 
     code = "nonprivate-refused"
     default_remedy = "Choose a private method, or pass allow_nonprivate=True where the parties' policies allow it."
+
+
+class ApprovalNeeded(PolicyRefusal):
+    """A study that waits until a party's owner has looked at it. Nothing was spent."""
+
+    code = "approval-needed"
+    default_remedy = "Have the party's operator approve it (colonnade party approve FOLDER), then call again."
 
 
 class BudgetExceeded(ColonnadeError):
@@ -209,9 +222,6 @@ class Busy(ProtocolError):
     ) -> None:
         super().__init__(message, remedy=remedy, spent=spent)
         self.retry_in = retry_in
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.remedy, self.spent), {"retry_in": self.retry_in}
 
 
 class ReleaseLost(ColonnadeError):

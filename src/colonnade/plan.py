@@ -3,14 +3,35 @@
 A plan is public, complete and immutable. Its canonical bytes have a hash (`colonnade.protocol.codec.digest`), every party
 checks that very plan against its own policy before it answers anything, and a request is identified by the plan's hash: the
 same plan asked again is the same question, and gets the same answer at no further price.
+
+*Who asks, and what for* (`About`). The coordinator is not a trust anchor, so what it says about a study is worth as much as the
+coordinator. An *analyst* has a key. A member of the federation introduces the analyst, and the public key then stands in the
+federation's papers. The analyst signs title, purpose and name together with the hash of the plan. Nobody else can put these
+words beside another plan, or other words beside this one. The public key is kept with the signature, so that a ledger can be
+checked years later by somebody who has nothing but the file; the papers say whose key it is.
 """
+
+import re
+from collections.abc import Mapping
 
 import msgspec
 
-from colonnade.errors import BadInput, PlanMismatch
+from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.privacy.accounting import Price, Unit
+from colonnade.secure.keys import Identity, PublicIdentity, frame
 
-__all__ = ["EVENT", "PLAN_VERSION", "RELATION", "About", "Parameter", "Plan", "Step", "Unit"]
+__all__ = [
+    "EVENT",
+    "PLAN_VERSION",
+    "RELATION",
+    "About",
+    "Parameter",
+    "Plan",
+    "Step",
+    "Unit",
+    "checked_analyst_name",
+    "one_line",
+]
 
 PLAN_VERSION = 2
 """The version of plans. 2 added the declared versions of the data, and calls a step's `kind` what 1 called `statistic`."""
@@ -54,6 +75,30 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 LONGEST_TITLE = 200
 LONGEST_PURPOSE = 1_000
 LONGEST_SIGNATURE = 1_024
+KEY_BYTES = 32
+_ANALYST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+
+
+def one_line(text: str, longest: int = LONGEST_TITLE) -> str:
+    r"""Return a text as it may be shown on a line: control characters written out, and cut to a length.
+
+    Examples
+    --------
+    >>> print(one_line("two\nlines"))
+    two\nlines
+    """
+    shown = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def checked_analyst_name(name: object) -> str:
+    """Return an analyst's name; refuse one that is not a plain word such as ``analyst@telco``."""
+    if not isinstance(name, str) or not _ANALYST.fullmatch(name):
+        raise BadInput(
+            "An analyst's name has letters, digits and the signs . _ @ + - only, and at most 100 of them.",
+            remedy="For example 'analyst@telco'.",
+        )
+    return name
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -64,7 +109,16 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     title, purpose, requester
         One line each; empty where nothing is said.
     signature
-        The requester's signature; empty where the words are the coordinator's own.
+        The requester's public key (32 bytes) and signature; empty where the words are the coordinator's own.
+
+    Examples
+    --------
+    >>> identity = Identity.from_seed(bytes(32))
+    >>> about = About(title="Churn", requester="analyst@telco").signed(bytes(32), identity)
+    >>> about.signer(bytes(32)) == PublicIdentity(identity.public)
+    True
+    >>> about.signer(bytes(31) + b"1") is None  # another plan
+    True
     """
 
     title: str = ""
@@ -81,7 +135,37 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 remedy="Shorten it, and leave out line breaks.",
             )
         if len(self.signature) > LONGEST_SIGNATURE:
-            raise BadInput(f"The signature under a study's purpose has at most {LONGEST_SIGNATURE:,} bytes.")
+            raise BadInput(
+                f"The signature under a study's purpose has at most {LONGEST_SIGNATURE:,} bytes.",
+                remedy="Sign with an analyst's key.",
+            )
+
+    def _message(self, plan: bytes) -> bytes:
+        return frame("colonnade study request v1", plan, self.title, self.purpose, self.requester)
+
+    def signed(self, plan: bytes, identity: Identity) -> "About":
+        """Return these words with the analyst's signature under them, for the plan of this hash (`codec.digest`)."""
+        return msgspec.structs.replace(self, signature=identity.public + identity.sign(self._message(plan)))
+
+    def signer(self, plan: bytes) -> PublicIdentity | None:
+        """Return the key that signed these words for the plan of this hash; ``None`` if nobody did."""
+        try:
+            key = PublicIdentity(self.signature[:KEY_BYTES])
+            key.verify(self._message(plan), self.signature[KEY_BYTES:])
+        except ColonnadeError:
+            return None
+        return key
+
+    def require_signed(self, plan: bytes, analysts: Mapping[str, PublicIdentity]) -> None:
+        """Refuse words with a signature that is not the named analyst's: changed words, or somebody who speaks for another."""
+        if not self.signature:
+            return
+        known = analysts.get(self.requester)
+        if known is None or self.signer(plan) != known:
+            raise ProtocolError(
+                "The signature under what is said about the study is not that of a requester in this party's papers.",
+                remedy="Ask with the key of an analyst in the federation's papers (colonnade federation check), or without one.",
+            )
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

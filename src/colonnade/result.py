@@ -2,21 +2,24 @@
 
 An *opening* is one value that became visible. A statement composes openings for any observer: the coordinator, a party, or a
 coalition of them, for either unit. Openings of one study use independent randomness, so their losses add.
+
+A `TrustPicture` says the same in two lines for somebody who is no specialist: who learns what, and what must not happen for it
+to hold. Previews, receipts and reports open with them.
 """
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
 
 import pandas as pd
 
 from colonnade.errors import BadInput
-from colonnade.plan import RELATION, Unit
-from colonnade.privacy.accounting import Loss, total
+from colonnade.plan import EVENT, RELATION, Unit
+from colonnade.privacy.accounting import NOTHING, Loss, total
 
-__all__ = ["COORDINATOR", "COORDINATOR_ALONE", "Opening", "PrivacyStatement"]
+__all__ = ["COORDINATOR", "COORDINATOR_ALONE", "Opening", "PrivacyStatement", "TrustPicture"]
 
 COORDINATOR = "coordinator"
 COORDINATOR_ALONE = "assumes the coordinator colludes with no party"
@@ -230,11 +233,24 @@ class PrivacyStatement:
         ]
         return pd.DataFrame(rows)
 
+    @property
+    def trust(self) -> "TrustPicture":
+        """Who learns what, and what must not happen for it to hold: two lines for somebody who is no specialist."""
+        return TrustPicture(self)
+
+    def __str__(self) -> str:
+        """Return the statement for reading: the trust picture, the table, and what it rests on."""
+        shown = self.table()[["observer", "unit", "epsilon", "delta", "epsilon_if_replaced"]]
+        figures = shown.to_string(index=False, na_rep="", float_format=figure)
+        rests = [f"- {words}" for words in (f"may pool: {self.pooling}", *self.assumptions)]
+        return "\n".join([*self.trust.lines, "", figures, "", *rests])
+
     def _repr_html_(self) -> str:
-        """For notebooks: the table, every string escaped."""
+        """For notebooks: the trust picture and the table, every string escaped."""
         shown = self.table().drop(columns=["assumption", "mechanism"])
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.trust.lines)
         words = "".join(f"<li>{html.escape(words)}</li>" for words in (self.pooling, *self.assumptions))
-        return f"{shown.to_html(index=False, escape=True, border=0)}<ul>{words}</ul>"
+        return f"{lines}{shown.to_html(index=False, escape=True, border=0)}<ul>{words}</ul>"
 
     def _losses(self, coalition: frozenset[str], unit: Unit, party: str | None) -> list[Loss] | None:
         """Return composed losses: one for a person, or one per party outside the coalition for the party unit."""
@@ -264,6 +280,171 @@ class PrivacyStatement:
                 remedy=f"Known here: {', '.join(sorted({COORDINATOR, *self.parties, *nodes}))}.",
             )
         return frozenset(names)
+
+
+MOST_COALITIONS = 2_000
+MOST_COMPOSED = 50
+"""How many coalitions a trust picture looks at, and for how many it composes losses."""
+
+
+class TrustPicture:
+    """A privacy statement in two lines, without a term that needs explaining.
+
+    Parameters
+    ----------
+    statement
+        What holds, towards whom.
+
+    Examples
+    --------
+    >>> noisy = Opening("a count", ("bank", "telco"), (Loss.of_pure(10**9),), nodes=("bank", "telco", "coordinator"), threshold=1)
+    >>> PrivacyStatement((noisy,), ("bank", "telco"), 0.0).trust.holds.split(": ")[1].split(".")[0]
+    'if the coordinator and bank, or the coordinator and telco, pooled what they saw, nothing is guaranteed'
+    """
+
+    def __init__(self, statement: PrivacyStatement) -> None:
+        self._statement = statement
+        self._observers = (COORDINATOR, *statement.parties)
+        broken = [one for one in self._observers if self._is_broken(frozenset({one}))]
+        self.key_holders = tuple(one for one in broken if self._only_by_key(one))
+        """Parties with a key that undoes the noise of what the coordinator received, if it showed them."""
+        self.exposed = tuple(one for one in broken if one not in self.key_holders)
+        """Observers that learn exact values, alone as they are."""
+
+    @property
+    def learns(self) -> str:
+        """Who learns what."""
+        return f"Who learns what: {self._learned()}"
+
+    @property
+    def holds(self) -> str:
+        """What must not happen for it to hold."""
+        return f"What must not happen: {self._conditions()}"
+
+    @property
+    def lines(self) -> tuple[str, str]:
+        """Both lines."""
+        return self.learns, self.holds
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    # Who learns what ----------------------------------------------------------------------------------------------------
+
+    def _learned(self) -> str:
+        bounded = [one for one in self._observers if one not in (*self.exposed, *self.key_holders)]
+        words = []
+        if bounded:
+            whom = "the coordinator and the parties" if len(bounded) == len(self._observers) else _listed(bounded)
+            verb = "learns" if len(bounded) == 1 else "learn"
+            words.append(self._bounded(f"{whom} {verb}", max(self._statement.epsilon(observer=one) for one in bounded)))
+        if self.exposed:
+            verb = "learns" if len(self.exposed) == 1 else "learn"
+            words.append(
+                f"{_listed(self.exposed)} {verb} exact values, and nothing limits what they tell about a person."
+            )
+        return " ".join([words[0], *(f"T{word[1:]}" if word.startswith("the ") else word for word in words[1:])])
+
+    def _bounded(self, whom: str, epsilon: float) -> str:
+        if epsilon == 0:
+            return f"{whom} nothing about any person."
+        delta = self._statement.study_delta
+        chance = f", except with a chance of 1 in {math.floor(1 / delta + 1e-6):,}" if delta else ""
+        of_what = (
+            "one step of the stated size in a person's value (the value itself is not hidden)"
+            if self._statement.relation == EVENT
+            else "one person"
+        )
+        return (
+            f"{whom} noisy figures only. They change the odds of any guess about {of_what} by a factor of at most "
+            f"{figure(math.exp(min(epsilon, 700.0)), 2)} (ε = {figure(epsilon)}){chance}."
+        )
+
+    # What must not happen -----------------------------------------------------------------------------------------------
+
+    def _conditions(self) -> str:
+        if COORDINATOR in self.exposed:
+            return "no condition helps. No noise protects anybody from the coordinator in this study."
+        broken, words = self._broken(), self._weaker()
+        if self.exposed:
+            words.append(f"if {_listed(self.exposed, 'or')} passed on what it learned, nothing is guaranteed")
+        if self.key_holders:
+            words.append(
+                f"if the coordinator showed what it received to {_listed(self.key_holders, 'or')}, nothing is guaranteed: "
+                "the noise rests on a key that they hold"
+            )
+        if broken:
+            words.append(f"if {_coalitions(broken, self._has_secret)} pooled what they saw, nothing is guaranteed")
+        joint = any(len(opening.scope) > 1 for opening in self._statement.openings)
+        rest = " Every party has to follow the protocol." if joint else ""
+        return f"{'; '.join(words) or 'nothing; it holds whoever pools what they saw'}.{rest}"
+
+    def _broken(self) -> list[frozenset[str]]:
+        """Return the smallest coalitions towards which nothing is guaranteed, though it is towards each member of them."""
+        nodes = [node for opening in self._statement.openings for node in opening.nodes]
+        left_out = (*self.exposed, *self.key_holders)
+        members = [one for one in dict.fromkeys((*self._observers, *nodes)) if one not in left_out]
+        for size in range(2, len(members) + 1):
+            every = map(frozenset, islice(combinations(members, size), MOST_COALITIONS))
+            found = [group for group in every if self._is_broken(group)]
+            if found:
+                return found
+        return []
+
+    def _weaker(self) -> list[str]:
+        """Return what holds towards the coordinator with one party too many, where that is less and not nothing."""
+        statement, count = self._statement, self._statement.collusion + 1
+        if count >= len(statement.parties):
+            return []
+        groups = islice(combinations(statement.parties, count), MOST_COMPOSED)
+        worst = max(statement.epsilon(observer=(COORDINATOR, *group)) for group in groups)
+        if math.isinf(worst) or worst <= statement.epsilon():
+            return []
+        parties = "any party" if count == 1 else f"any {count} parties"
+        return [f"if the coordinator and {parties} pooled what they saw, only ε = {figure(worst)} is guaranteed"]
+
+    def _is_broken(self, coalition: frozenset[str]) -> bool:
+        secret = [opening for opening in self._statement.openings if set(opening.scope) - coalition]
+        return any(opening.loss_to(coalition) is None for opening in secret)
+
+    def _only_by_key(self, one: str) -> bool:
+        """Return whether an observer is told nothing exact, and holds a key to the noise of what the coordinator received."""
+        alone = frozenset({one})
+        broken = [
+            opening
+            for opening in self._statement.openings
+            if set(opening.scope) - alone and opening.loss_to(alone) is None
+        ]
+        return all(one in opening.key_holders and opening.losses[0] not in (None, NOTHING) for opening in broken)
+
+    def _has_secret(self, coalition: frozenset[str]) -> bool:
+        return any(set(opening.scope) - coalition for opening in self._statement.openings)
+
+
+def _coalitions(broken: Sequence[frozenset[str]], has_secret: Callable[[frozenset[str]], bool]) -> str:
+    """Return coalitions in words: each by name, or "any two of" where they are many and all of a kind."""
+    size, members = len(broken[0]), list(dict.fromkeys(one for group in broken for one in _ordered(group)))
+    alike = {frozenset(group) for group in combinations(members, size) if has_secret(frozenset(group))}
+    if len(broken) > 3 and alike == set(broken):
+        return f"any {size} of {_listed(_ordered(members))}"
+    return _listed([_listed(_ordered(group)) for group in broken], ", or", last=",")
+
+
+def _ordered(group: Iterable[str]) -> list[str]:
+    return sorted(group, key=lambda one: (one != COORDINATOR, one))
+
+
+def _listed(names: Sequence[str], between: str = "and", *, last: str = "") -> str:
+    shown = [f"the {name}" if name == COORDINATOR else name for name in names]
+    if len(shown) == 1:
+        return shown[0]
+    gap = between if between.startswith(",") else f" {between}"
+    return f"{', '.join(shown[:-1])}{gap} {shown[-1]}{last}"
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """Return a figure of a statement as people read it; ∞ where nothing is guaranteed."""
+    return "∞" if math.isinf(value) else f"{value:.{digits}g}" if value < 1e4 else f"{value:.0e}"
 
 
 def _composed(groups: list[list[Loss | None]]) -> list[Loss] | None:

@@ -1,6 +1,8 @@
 """The command line as a whole: exit status, refusals, progress, start-up; and in a process of its own."""
 
+import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +58,7 @@ def test_a_wrong_call_is_a_matter_of_usage(arguments: tuple[str, ...]) -> None:
 
 
 def test_a_refusal_says_what_was_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise BudgetExceeded("It was too much.", spent={"bank": 0.5, "telco": 0.25})
 
     monkeypatch.setattr(running, "_fit_all", fails)
@@ -64,7 +66,7 @@ def test_a_refusal_says_what_was_spent(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_of_an_unforeseen_error_only_the_type_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise LookupError(f"could not convert {CANARY}")
 
     monkeypatch.setattr(running, "_fit_all", fails)
@@ -72,7 +74,7 @@ def test_of_an_unforeseen_error_only_the_type_is_shown(tmp_path: Path, monkeypat
 
 
 def test_a_traceback_is_shown_to_whoever_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise LookupError
 
     monkeypatch.setattr(running, "_fit_all", fails)
@@ -82,24 +84,47 @@ def test_a_traceback_is_shown_to_whoever_asks_for_it(tmp_path: Path, monkeypatch
 
 
 def test_an_interrupted_run_says_that_nothing_is_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stops(*_: object) -> None:
+    def stops(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "_fit_all", stops)
     assert "no further price" in refused(call("run", make(tmp_path)), "interrupted")
 
 
-def test_progress_is_plain_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_terminal_nothing_but_results_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("COLONNADE_PROGRESS", raising=False)
     result = call("run", make(tmp_path))
+    assert result.stderr == ""
+    assert "agreeing" not in result.stdout
+
+
+def test_plain_lines_of_progress_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
+    result = call("run", make(tmp_path))
     assert "PatternCount: agreeing\n" in result.stderr
-    assert "PatternCount: " not in result.stdout
-    assert "COLONNADE_PROGRESS" not in os.environ
+    assert "agreeing" not in result.stdout
 
 
-def test_a_choice_of_progress_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLONNADE_PROGRESS", "0")
-    assert call("run", make(tmp_path)).stderr == ""
+def test_a_terminal_shows_one_line_with_the_time_and_takes_it_away_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from colonnade.coordinator.driver import progress_bar
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.delenv("COLONNADE_PROGRESS", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress_bar("KMeans") as announce:
+        announce("agreeing")
+    shown = screen.getvalue()
+    assert "KMeans: agreeing" in shown
+    assert re.search(r"\d:\d\d:\d\d", shown)
+    assert shown.count("\n") <= 1
+    assert "\x1b[2K" in shown
 
 
 def test_a_study_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:

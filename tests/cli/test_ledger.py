@@ -28,8 +28,8 @@ def ledger_at(path: Path, *, delta: float = 1e-6, test: bool = False) -> Path:
 def test_show_prints_rows_total_cap_and_what_remains(tmp_path: Path) -> None:
     result = call("ledger", "show", ledger_at(tmp_path / "bank.sqlite"))
     assert result.exit_code == 0, result.output
-    assert re.search(r"study 1 +0\.5 +kept", result.output)
-    assert re.search(r"study 2 +0\.25 +not kept", result.output)
+    assert re.search(r"^ +1  \d{4}-\d\d-\d\d \d\d:\d\d · study 1 · ε 0\.5 · answer kept$", result.output, re.MULTILINE)
+    assert re.search(r"^ +2  .* · study 2 · ε 0\.25 · answer not kept$", result.output, re.MULTILINE)
     assert re.search(r"spent +ε=0\.75 at δ=1e-06", result.output)
     assert re.search(r"cap +ε=2 at δ=1e-06", result.output)
     assert re.search(r"remaining ε=1\.25", result.output)

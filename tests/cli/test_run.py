@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import colonnade as cn
 from colonnade.party.ledger.ledger import SqliteLedger
 from tests.cli.studies import (
     CANARY,
@@ -29,7 +30,8 @@ def test_a_study_runs_and_prints_its_result_and_receipt(tmp_path: Path) -> None:
     result = call("run", make(tmp_path))
     assert result.exit_code == 0, result.output
     assert "Segments and plans" in result.output
-    assert "receipt: PatternCount(method='response'): ε=1, δ=0 per person" in result.output
+    assert "receipt: Who learns what: " in result.output
+    assert "PatternCount(method='response'): ε=1, δ=0 per person" in result.output
     assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 2, "telco": 2}
 
 
@@ -69,7 +71,7 @@ def test_the_output_file_holds_counts_errors_statement_and_receipt(tmp_path: Pat
     assert sum(row["count"] for row in study["results"]["counts_"]) == pytest.approx(PEOPLE)
     assert all(row["stderr"] > 0 for row in study["results"]["stderr_"])
     assert {"observer": "coordinator", "unit": "person", "epsilon": 1.0}.items() <= study["privacy"][0].items()
-    assert study["receipt"].startswith("PatternCount")
+    assert study["receipt"].splitlines()[2].startswith("PatternCount")
     assert CANARY not in output.read_text(encoding="utf-8")
 
 
@@ -108,16 +110,72 @@ def test_a_preview_after_a_run_shows_what_is_left_and_moves_no_ledger(tmp_path: 
     assert heads(tmp_path) == before
 
 
-def test_a_budget_exhausted_half_way_keeps_what_was_paid_for(tmp_path: Path) -> None:
+def test_studies_that_do_not_fit_the_budget_together_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
     study, output = make(tmp_path, STUDY + SECOND), tmp_path / "results.json"
     printed = refused(call("run", study, "--output", output), "budget-exceeded")
-    assert "Segments and plans" in printed
+    assert "'bank'" in printed
+    assert "ε=2.25" in printed
+    assert "(Segments and plans, Another)" in printed
+    assert not output.exists()
+    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
+
+
+def test_a_study_that_fails_half_way_keeps_what_was_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, output = make(tmp_path, STUDY + SECOND.replace("1.75", "1.0")), tmp_path / "results.json"
+    fit = cn.PatternCount.fit
+
+    def fails(self: cn.PatternCount, *given: object, **more: object) -> object:
+        if self.columns == ["bank.segment"]:
+            raise cn.PartyAway("The party 'bank' did not answer in time.")
+        return fit(self, *given, **more)
+
+    monkeypatch.setattr(cn.PatternCount, "fit", fails)
+    printed = refused(call("run", study, "--output", output), "party-away")
     assert "receipt" in printed
     document = json.loads(output.read_text(encoding="utf-8"))
     assert [entry["title"] for entry in document["studies"]] == ["Segments and plans"]
-    assert document["failure"]["code"] == "budget-exceeded"
-    assert document["failure"]["spent"] is None  # the study that failed cost nothing; the receipt has the other's price
+    assert document["failure"]["code"] == "party-away"
     assert {sequence for sequence, _ in heads(tmp_path).values()} == {2}
+
+
+def test_a_preview_adds_up_the_whole_file_party_by_party(tmp_path: Path) -> None:
+    study = make(tmp_path, STUDY + SECOND.replace("1.75", "1.0"))
+    result = call("preview", study)
+    assert "All 2 studies together would cost" in result.output
+    document = json.loads(call("preview", study, "--json").stdout)
+    assert [one["title"] for one in document["studies"]] == ["Segments and plans", "Another"]
+    total = {row["party"]: row for row in document["total"]}
+    assert total["bank"] == {"party": "bank", "spent": 0.0, "this file": 1.5, "would remain": 0.5, "cap": 2.0}
+    assert total["telco"]["would remain"] == 1.5
+    assert not (tmp_path / "ledgers").exists()
+
+
+def test_a_preview_of_a_file_that_does_not_fit_shows_where_and_is_no_error(tmp_path: Path) -> None:
+    document = json.loads(call("preview", make(tmp_path, STUDY + SECOND), "--json").stdout)
+    assert document["total"][0]["this file"] == 2.25
+    assert document["total"][0]["would remain"] == "nan"
+
+
+def test_a_study_that_the_file_has_twice_is_counted_once(tmp_path: Path) -> None:
+    twice = STUDY + STUDY[STUDY.index("[[study]]") :]
+    document = json.loads(call("preview", make(tmp_path, twice), "--json").stdout)
+    assert [row["this file"] for row in document["total"]] == [0.5, 0.5]
+
+
+def test_json_is_all_that_is_printed_and_is_what_output_writes(tmp_path: Path) -> None:
+    study, output = make(tmp_path), tmp_path / "results.json"
+    result = call("run", study, "--json", "--output", output)
+    assert result.stderr == ""
+    assert json.loads(result.stdout) == json.loads(output.read_text(encoding="utf-8"))
+
+
+def test_title_and_purpose_reach_the_ledgers_and_change_no_price(tmp_path: Path) -> None:
+    study = make(tmp_path, edited(("[[study]]", '[[study]]\npurpose = "Plan the shops of 2027"')))
+    assert call("run", study).exit_code == 0
+    before = heads(tmp_path)
+    rewrite(tmp_path, edited(("Segments and plans", "Another title")))
+    assert "already paid, nothing spent" in call("run", study).output
+    assert heads(tmp_path) == before
 
 
 def test_a_mistake_in_the_last_study_does_not_cost_the_price_of_the_first(tmp_path: Path) -> None:
@@ -128,7 +186,7 @@ def test_a_mistake_in_the_last_study_does_not_cost_the_price_of_the_first(tmp_pa
 
 def test_a_study_above_the_cap_is_refused_and_moves_no_ledger(tmp_path: Path) -> None:
     study = make(tmp_path, edited(("\nepsilon = 1.0", "\nepsilon = 8.0")))
-    assert "nothing; every ledger is as it was" in refused(call("run", study), "budget-exceeded")
+    assert "spent  nothing" in refused(call("run", study), "budget-exceeded")
     assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
 
 
@@ -136,7 +194,7 @@ def test_a_study_above_the_cap_is_refused_and_moves_no_ledger(tmp_path: Path) ->
 def test_an_epsilon_that_cannot_be_meant_is_refused(tmp_path: Path, epsilon: str) -> None:
     study = make(tmp_path, edited(("\nepsilon = 1.0", f"\nepsilon = {epsilon}")))
     for verb in ("preview", "run"):
-        assert "nothing; every ledger is as it was" in refused(call(verb, study), "bad-input")
+        assert "spent  nothing" in refused(call(verb, study), "bad-input")
     assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 
@@ -170,7 +228,7 @@ def test_the_default_method_refuses_and_names_one_that_works(tmp_path: Path) -> 
 )
 def test_bad_input_is_a_typed_refusal_that_spends_nothing(tmp_path: Path, change: tuple[str, str], code: str) -> None:
     study = make(tmp_path, edited(change))
-    assert "nothing; every ledger is as it was" in refused(call("run", study), code)
+    assert "spent  nothing" in refused(call("run", study), code)
     assert all(sequence == 1 for sequence, _ in heads(tmp_path).values())
 
 

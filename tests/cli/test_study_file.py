@@ -6,7 +6,7 @@ import pytest
 
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.schema import Category, Numeric
-from colonnade.service import study_file
+from colonnade.service import study_keys
 from colonnade.service.study_file import read
 from tests.cli.studies import STUDY, edited, rewrite
 
@@ -51,7 +51,7 @@ def test_a_method_may_be_a_table_with_its_own_options(tmp_path: Path, monkeypatc
         def __init__(self, columns: list[str], *, method: object = "response", epsilon: float) -> None:
             self.columns, self.method, self.epsilon = columns, method, epsilon
 
-    monkeypatch.setattr(study_file, "_estimators", lambda: {"PatternCount": Taking})
+    monkeypatch.setattr(study_keys, "estimators", lambda: {"PatternCount": Taking})
     text = edited(('method = "response"', 'method = {name = "gradient", steps = 500, rate = 0.01}'))
     (asked,) = read(rewrite(tmp_path, text)).studies
     assert asked.estimator.method == {"name": "gradient", "steps": 500, "rate": 0.01}
@@ -145,9 +145,8 @@ def test_a_misspelt_estimator_is_suggested(tmp_path: Path) -> None:
 
 def test_every_public_estimator_can_be_named_in_a_study_file() -> None:
     import colonnade as cn
-    from colonnade.service.study_file import _estimators
 
-    assert _estimators()["PatternCount"] is cn.PatternCount
+    assert study_keys.estimators()["PatternCount"] is cn.PatternCount
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ MODELS = {
     ),
     "k-means, coreset": lambda: cn.KMeans(2, method="coreset", size=50, allow_nonprivate=True),
     "coreset": lambda: cn.Coreset(30, target="telco.bill", allow_nonprivate=True),
-    "logistic": lambda: cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-5),
-    "logistic, three classes": lambda: cn.LogisticRegression("bank.segment", epsilon=1.0, delta=1e-5),
+    "logistic": lambda: cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5),
+    "logistic, three classes": lambda: cn.LogisticRegression("bank.segment", method="secure", epsilon=1.0, delta=1e-5),
     "pca": lambda: cn.PCA(2, epsilon=1.0, delta=1e-5),
     "pca, local": lambda: cn.PCA(2, method="local", epsilon=1.0, delta=1e-5),
     "k-means": lambda: cn.KMeans(3, epsilon=2.0, delta=1e-5),
@@ -57,6 +57,8 @@ def same(one, other):
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=plain)
     if isinstance(one, pd.Series):
         return one.equals(other) and one.index.equals(other.index) and one.index.names == other.index.names
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if hasattr(one, "__dataclass_fields__") and not isinstance(one, BaseEstimator):

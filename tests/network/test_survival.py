@@ -11,8 +11,10 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import studies as coordinator_command
+from colonnade.cost import Cost
 from colonnade.errors import ColonnadeError, PartyAway, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Post
 from tests.network.lines import Started, until
@@ -91,12 +93,42 @@ def check_once(site: Site, federation: cn.Federation, repeat: int, before) -> No
         assert counts["opening"] <= 1
         assert after[party] - before[party] <= EPSILON * (1 + 1e-6)
     try:
-        again = [study().fit(federation, repeat=repeat).counts_ for _ in range(2)]
+        again = [fit_and_say(site, federation, repeat).counts_ for _ in range(2)]
     except ReleaseLost:
         return
     np.testing.assert_array_equal(again[0], again[1])
     assert federation.budget().spent.equals(after)
     assert all(rows(site, party, plan) == {"reserve": 1, "opening": 1} for party in site.parties)
+
+
+def paid(site: Site, plan: bytes) -> dict[str, float]:
+    """What the parties' ledgers themselves have been charged for one plan, at the δ of their caps."""
+    found = {}
+    for party in site.parties:
+        with SqliteLedger.open(site.members[party].path / "ledger.sqlite") as ledger:
+            rows = [entry for entry in ledger.entries() if entry.plan == plan and entry.loss is not None]
+            if rows:
+                found[party] = total(row.loss for row in rows).epsilon(ledger.budget.delta)
+    return found
+
+
+def fit_and_say(site: Site, federation: cn.Federation, repeat: int) -> cn.PatternCount:
+    """Fit a study. Whether it ends or fails, the cost in its words is what the ledgers have been charged since."""
+    plan = codec.digest(study()._prepare(federation, repeat)[1])
+    before = paid(site, plan)
+    failure = None
+    try:
+        fitted = study().fit(federation, repeat=repeat)
+    except ColonnadeError as error:
+        failure = error
+    unknown = () if failure is None else failure.cost.unknown
+    after = {party: spent for party, spent in paid(site, plan).items() if party not in (*before, *unknown)}
+    cost = Cost(after, unknown)
+    if failure is not None:
+        assert (f"Spent: {cost.words}." if cost != Cost() else "Nothing was spent.") in str(failure)
+        raise failure
+    assert (f"paid: {cost.words}" if after else "already paid, nothing spent") in fitted.receipt_
+    return fitted
 
 
 def matrix(turns, slice_):
@@ -107,13 +139,17 @@ def matrix(turns, slice_):
 @pytest.mark.parametrize("process", ["guard", "relay"])
 @pytest.mark.parametrize("turn", matrix(range(TURNS), (1,)))
 @pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_a_party_whose_process_is_killed_comes_back_and_the_study_is_paid_once(site, process, turn, after, repeat):
+@pytest.mark.parametrize("party", ["bank", pytest.param("telco", marks=pytest.mark.full)])
+def test_a_party_whose_process_is_killed_comes_back_and_the_study_is_paid_once(
+    site, process, turn, after, party, repeat
+):
+    """Its cost is in the words of the receipt or of the error, as the ledgers have it; asking again says the rest."""
     with site.connect() as federation:
         before = federation.budget().spent
-        federation.transport = At(federation.transport, turn, lambda: site.kill("bank", process), after=after)
+        federation.transport = At(federation.transport, turn, lambda: site.kill(party, process), after=after)
         start = time.monotonic()
         try:
-            study().fit(federation, repeat=repeat)
+            fit_and_say(site, federation, repeat)
         except (ReleaseLost, ProtocolError):
             if process == "relay":
                 raise
@@ -140,10 +176,10 @@ def test_a_guard_killed_between_the_others_openings_and_its_own_aborts_and_says_
 
         federation.transport = Staggered()
         with pytest.raises(ColonnadeError) as failure:
-            study().fit(federation, repeat=repeat)
+            fit_and_say(site, federation, repeat)
         assert failure.value.code == "release-lost"
         assert failure.value.spent is not None
-        assert set(failure.value.spent) >= {"bank", "telco", "insurer"}
+        assert set(failure.value.spent) == {"bank", "telco", "insurer"}
         federation.transport = inner
         check_once(site, federation, repeat, before)
 
@@ -230,11 +266,12 @@ def test_a_party_that_stays_away_ends_the_study_in_time_and_the_study_is_taken_u
         start = time.monotonic()
         try:
             with pytest.raises(PartyAway) as failure:
-                study().fit(federation, repeat=repeat)
+                fit_and_say(site, federation, repeat)
         finally:
             os.kill(relay, signal.SIGCONT)
         assert time.monotonic() - start < WITHIN
-        assert failure.value.spent is not None
+        assert failure.value.cost.unknown == ("telco",)
+        assert set(failure.value.cost.spent) == {"bank", "insurer"}
         federation.transport = inner
-        study().fit(federation, repeat=repeat)
+        fit_and_say(site, federation, repeat)
         check_once(site, federation, repeat, before)

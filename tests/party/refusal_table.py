@@ -35,17 +35,24 @@ OWNERS = (
     "colonnade.party.guard:Guard.replace",
     "colonnade.party.guard:read_delivery",
     "colonnade.party.ledger.file:LedgerFile.make",
+    "colonnade.party.ledger.decisions",
+    "colonnade.party.ledger.ledger:SqliteLedger._decide",
     "colonnade.party.ledger.ledger:SqliteLedger.create",
+    "colonnade.party.ledger.ledger:SqliteLedger.decide",
     "colonnade.party.ledger.ledger:SqliteLedger.declare_version",
     "colonnade.party.ledger.ledger:SqliteLedger.open",
     "colonnade.party.ledger.ledger:SqliteLedger.set_budget",
+    "colonnade.party.ledger.refused",
     "colonnade.party.ledger.rows:Ceiling",
     "colonnade.party.policy:Policy.__post_init__",
     "colonnade.party.policy:Policy._check_alignment_rules",
     "colonnade.party.policy:Policy._check_prediction_rules",
+    "colonnade.party.policy:Policy._check_requester_rules",
     "colonnade.party.policy:check_names",
     "colonnade.party.refusals:RowsFailed.for_the_owner",
+    "colonnade.plan:checked_analyst_name",
     "colonnade.protocol.agreement",
+    "colonnade.protocol.introductions",
     "colonnade.protocol.messages:released",
     "colonnade.secure.keys:Identity",
 )
@@ -61,6 +68,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
     "colonnade.party.ledger": (LEDGER,),
+    "colonnade.party.permission": (PLAN, POLICY, LEDGER, MESSAGE),
     "colonnade.party.policy": (PLAN, POLICY, DECLARED),
     "colonnade.party.refusals": (CONSTANT,),
     "colonnade.party.steps": (PLAN, MESSAGE, LEDGER),
@@ -86,6 +94,9 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.ledger", "self.party"): DECLARED,
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
+    ("colonnade.party.permission", "of"): CONSTANT,
+    ("colonnade.steps.newton", "', '.join(map(str, LINKS))"): CONSTANT,
+    ("colonnade.party.permission", "self.party"): DECLARED,
     ("colonnade.party.policy", "plan.data_versions[self.party]"): PLAN,
     ("colonnade.party.policy", "self.max_delta"): POLICY,
     ("colonnade.party.policy", "self.max_epsilon"): POLICY,
@@ -117,7 +128,11 @@ FILLED_IN: dict[tuple[str, str], str] = {
 }
 """What is filled into words, by module and expression, and the public fact that it is. Constants in capitals need no line."""
 
-KINDS = {name: getattr(errors, name) for name in errors.__all__ if name[0].isupper()}
+KINDS = {
+    name: kind
+    for name in errors.__all__
+    if isinstance(kind := getattr(errors, name), type) and issubclass(kind, Exception)
+}
 
 
 class UnknownWordsError(Exception):

@@ -109,7 +109,7 @@ def test_a_new_title_is_the_same_question_and_gets_the_same_bytes():
         plan = a_plan(f)
         asked = [
             Ask(plan=plan, step="reports", about=about)
-            for about in (About(title="one"), None, About(title="two", purpose="why", requester="who", signature=b"s"))
+            for about in (About(title="one"), None, About(title="two", purpose="why", requester="who"))
         ]
         assert len({guards(f)["bank"].handle(codec.encode(one)) for one in asked}) == 1
         assert spent(f) == pytest.approx(0.5)

@@ -36,13 +36,13 @@ def refused_or_identical(path: Path, data: bytes, before: tuple) -> bool:
     return False
 
 
-@pytest.mark.parametrize("share", [60, pytest.param(1, marks=pytest.mark.full)], ids=["slice", "every-position"])
+@pytest.mark.parametrize("share", [200, pytest.param(1, marks=pytest.mark.full)], ids=["slice", "every-position"])
 def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path, share):
     base = make_varied(tmp_path / "base")
     with SqliteLedger.open(base) as ledger:
         before = view(ledger)
     data = base.read_bytes()
-    positions = [*range(100), *range(100, len(data), share)]
+    positions = [*range(0, 100, min(share, 4)), *range(100, len(data), share)]
     refused = [
         refused_or_identical(tmp_path / "copy", flipped(data, at, 0xFF if at % 2 else 1 << at % 8), before)
         for at in positions

@@ -166,7 +166,9 @@ def test_a_party_sees_what_it_spent_on_what(client, sources):
     assert view.spent + view.remaining == pytest.approx(view.cap, abs=1e-6)
     assert sum(view.studies.values()) == pytest.approx(view.spent)
     text = client.get("/party/bank").text
-    assert "pattern-count/response" in text
+    assert "Pattern count: randomised response, of 2 columns (1 of yours)" in text
+    assert "bank.segment, telco.plan" in text
+    assert "asked by somebody unnamed, according to the coordinator" in text
     assert "budget-exceeded" in text
     assert "a peer&#39;s ledger has gone back" in text
 

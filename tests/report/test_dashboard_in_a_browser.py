@@ -60,7 +60,7 @@ def test_what_is_spent_while_somebody_looks_shows_without_a_reload_and_a_dead_pr
             page.goto(f"{address}/party/bank")
             assert "Nothing was released yet" in page.content()
             cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0).fit(f)
-            page.wait_for_selector("td:has-text('pattern-count/independent')", timeout=15_000)
+            page.wait_for_selector("td:has-text('Pattern count: histogram')", timeout=15_000)
             assert not page.locator("#stale").is_visible()
         page.wait_for_selector("#stale", state="visible", timeout=15_000)
         assert "out of date" in page.locator("#stale").inner_text()

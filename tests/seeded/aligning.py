@@ -12,9 +12,10 @@ from colonnade.conversations import matching as matching_run
 from colonnade.conversations import union as union_run
 from colonnade.errors import ProtocolError
 from colonnade.party import party as opening
-from colonnade.party.gate import AdmittedStep, OrderRecords
+from colonnade.party.gate import AdmittedStep
 from colonnade.party.handles import Attempt, Reservation
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.order_records import OrderRecords
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.party.table import row_order as identifiers

@@ -186,7 +186,10 @@ class _Tables(NamedTuple):
             for side in (first, second)
         ]
         if len(sides[0]) != len(sides[1]) or len(sides[0]) < 4:
-            raise BadInput("An audit needs the same number of samples on both sides, at least four.")
+            raise BadInput(
+                "An audit needs the same number of samples on both sides, at least four.",
+                remedy="For example --samples 100000.",
+            )
         half = len(sides[0]) // 2
         one, other = _outcomes(sides[0].reshape(len(sides[0]), -1), sides[1].reshape(len(sides[1]), -1), half)
         cells = int(max(one.max(), other.max())) + 1
@@ -377,7 +380,7 @@ def loss_bounds(paper: PaperSketches, *, others: int = 0) -> LossBounds:
         The number of other people in the victim's cluster at each party. Nobody is in both.
     """
     if others < 0:
-        raise BadInput(f"others must be at least 0, not {others}.")
+        raise BadInput(f"others must be at least 0, not {others}.", remedy="For example others=2.")
     floor, step = least_floor(paper.epsilon_each, paper.gamma), math.log1p(paper.gamma)
     elements = others + least_phantoms(paper.epsilon_each)
     function = -np.expm1(-step * np.arange(floor, floor + math.ceil(45 / step)))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from colonnade._version import __version__
-from colonnade.cli import backups, inspection, members, studies
+from colonnade.cli import analysts, backups, decisions, inspection, ledgers, members, studies
 from colonnade.cli.screen import RefusingGroup
 
 __all__ = ["app"]
@@ -43,13 +43,21 @@ def _options(
 app.command("demo")(studies.demo)
 app.command("run")(studies.run)
 app.command("preview")(studies.preview)
+app.command("schema")(studies.schema)
 app.command("evaluate")(studies.evaluate)
 app.command("predict")(studies.predict)
-inspection.ledger.command("backup")(backups.backup)
-inspection.ledger.command("restore")(backups.restore)
+ledgers.ledger.command("backup")(backups.backup)
+ledgers.ledger.command("restore")(backups.restore)
 members.party.command("attest")(backups.attest)
 studies.coordinator.command("attest")(backups.attest_coordinator)
-app.add_typer(inspection.ledger, name="ledger")
+ledgers.ledger.command("raise")(decisions.raise_cap)
+members.party.command("approve")(decisions.approve)
+members.party.command("refused")(decisions.refused)
+members.party.command("erase")(decisions.erase)
+members.federation.command("introduce")(analysts.introduce)
+members.federation.command("revoke")(analysts.revoke)
+app.add_typer(analysts.analyst, name="analyst")
+app.add_typer(ledgers.ledger, name="ledger")
 app.add_typer(members.party, name="party")
 app.add_typer(members.federation, name="federation")
 app.add_typer(studies.coordinator, name="coordinator")

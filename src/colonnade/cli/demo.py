@@ -25,8 +25,7 @@ ROUND_TRIP_COLUMNS = ["bank.age", "bank.income", "telco.late_payments", "insurer
 def show_demo(people: int, report: Path | None) -> None:
     """Run every study, and print each result beside the true answer."""
     start = time.perf_counter()
-    with screen.progress():
-        _demo(people, report)
+    _demo(people, report)
     screen.line(f"\n{time.perf_counter() - start:.1f} s, no network.")
 
 

@@ -1,114 +1,24 @@
-"""Commands that inspect and spend nothing: `ledger`, `dashboard`, `doctor`, `bench` and `audit`."""
+"""Commands that inspect and spend nothing: `dashboard`, `doctor`, `bench` and `audit`."""
 
 import difflib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from colonnade.cli import screen
-from colonnade.errors import BadInput, LedgerCorrupt
+from colonnade.cli.ledgers import opened
+from colonnade.errors import BadInput
 
-if TYPE_CHECKING:
-    from colonnade.party.ledger.ledger import SqliteLedger
-
-__all__ = ["audit", "bench", "dashboard", "doctor", "ledger", "show", "verify"]
-
-ledger = typer.Typer(
-    help="Read, check, copy and put back a party's ledger. Only `restore --forfeit` charges it.",
-    no_args_is_help=True,
-)
-
-LedgerPath = Annotated[
-    Path, typer.Argument(metavar="PATH", exists=True, help="A ledger, or a folder of them (study.toml's ledger_dir).")
-]
-
-
-@ledger.command()
-def show(path: LedgerPath) -> None:
-    """Show rows, total, cap and what remains; answers are never shown. Opening a ledger verifies all of it."""
-    for file in _files(path):
-        screen.heading(file.name)
-        with _opened(file) as opened:
-            _print_rows(opened)
-
-
-@ledger.command()
-def verify(path: LedgerPath) -> None:
-    """Check every page, row, hash and answer, and ask for a second opinion on the total."""
-    for file in _files(path):
-        screen.heading(file.name)
-        with _opened(file) as opened:
-            opened.verify()
-            _second_opinion(opened)
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(path.glob("*.sqlite"))
-    if not files:
-        raise BadInput(f"There is no ledger in {path}.", remedy="Name a file, or a folder with *.sqlite files.")
-    return files
-
-
-@contextmanager
-def _opened(file: Path) -> "Iterator[SqliteLedger]":
-    from colonnade.party.ledger.ledger import SqliteLedger
-
-    with SqliteLedger.open(file) as opened:
-        yield opened
-
-
-def _print_rows(opened: "SqliteLedger") -> None:
-    from colonnade.service.checks import version_in_words
-
-    budget, delta = opened.budget, opened.budget.delta
-    rows = [
-        (
-            entry.sequence,
-            f"{entry.when:%Y-%m-%d %H:%M:%S}",
-            entry.kind,
-            entry.label,
-            "" if entry.loss is None else screen.figure(entry.loss.epsilon(delta)),
-            "" if entry.request is None else "kept" if entry.sealed else "not kept",
-        )
-        for entry in opened.entries()
-    ]
-    screen.print_table(["row", "written (UTC)", "kind", "what", "epsilon", "answer"], rows)
-    screen.line(f"party {opened.party}; ledger {opened.identity}{'; FOR TESTS ONLY' if opened.test else ''}")
-    screen.line(f"data      {version_in_words(opened)}")
-    screen.line(f"spent     ε={opened.spent().epsilon(delta):.9g} at δ={delta:g}")
-    screen.line(f"cap       ε={budget.epsilon:.9g} at δ={delta:g}")
-    screen.line(f"remaining ε={opened.remaining():.9g}")
-
-
-def _second_opinion(opened: "SqliteLedger") -> None:
-    """Print the total twice; refuse a ledger that shows less than was released."""
-    from colonnade.audit.second_opinion import SLACK, distribution_epsilon
-
-    delta = opened.budget.delta
-    losses = [entry.loss for entry in opened.entries() if entry.loss is not None]
-    recorded = opened.spent().epsilon(delta)
-    screen.line(f"chain     {opened.head().sequence + 1} rows check: pages, schema, hashes, answers, cap")
-    screen.line(f"ledger    ε={recorded:.6g} at δ={delta:g}, Rényi curves and pure sums")
-    other = distribution_epsilon(losses, delta)
-    if other is None:
-        screen.line("opinion   none: it needs a row, a positive δ, and rows that are pure or zCDP")
-        return
-    screen.line(f"opinion   ε={other:.6g} at δ={delta:g}, privacy loss distributions (dp-accounting)")
-    if not other <= recorded * (1 + SLACK):
-        raise LedgerCorrupt("The ledger shows less than its rows cost by a second method; nothing was released.")
+__all__ = ["audit", "bench", "dashboard", "doctor"]
 
 
 def dashboard(
-    ledgers: Annotated[list[Path] | None, typer.Argument(help="Ledger files, one per party.")] = None,
+    ledgers: Annotated[list[Path] | None, typer.Argument(help="Ledgers, or parties' folders.")] = None,
     log: Annotated[list[str] | None, typer.Option(help="A party's log, as NAME=PATH; may be repeated.")] = None,
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's log.")] = None,
     reports: Annotated[Path | None, typer.Option(help="A folder of privacy reports to list.")] = None,
@@ -120,9 +30,10 @@ def dashboard(
     from colonnade.report.dashboard import app as pages
 
     found: dict[str, Path] = {}
-    for path in ledgers or []:
-        with _opened(path) as opened:
-            found[opened.party] = path
+    for given in ledgers or []:
+        path = given / "ledger.sqlite" if given.is_dir() else given
+        with opened(path) as ledger:
+            found[ledger.party] = path
     logs = dict(_named(one) for one in log or [])
     if not set(logs) <= set(found):
         raise BadInput(

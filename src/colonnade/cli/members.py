@@ -299,6 +299,25 @@ def status(
     if found.budget is not None:
         spent, cap, delta = found.budget
         screen.line(f"budget    ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}")
+    if found.role == "data" and (folder / "ledger.sqlite").exists():
+        _print_requests(folder)
+
+
+def _print_requests(folder: Path) -> None:
+    """Print the last release in words, and how many studies wait for an approval or were refused."""
+    from colonnade.errors import ColonnadeError
+    from colonnade.service import decisions
+
+    try:
+        last, waiting, refused = decisions.requests_in_words(folder)
+    except ColonnadeError as error:  # a status says what it can
+        screen.line(f"asked     not known: {error.message}")
+        return
+    screen.line(f"asked     {last or 'nothing was released yet'}")
+    if waiting:
+        screen.line(f"waiting   {waiting} for your approval: colonnade party approve {folder}")
+    if refused:
+        screen.line(f"refused   {refused} kept: colonnade party refused {folder}")
 
 
 def _key(text: str) -> bytes:
@@ -389,8 +408,13 @@ def check(papers: PapersPath) -> None:
     rows = [
         (name, member.role, "yes" if member.computes else "no", pinned[name].key.hex()[:16], member.schema[:16])
         for name, member in found.members.items()
+        if name in pinned
     ]
     screen.print_table(["member", "role", "computes", "identity", "schema"], rows)
+    for name, key in found.analyst_keys().items():
+        screen.line(f"analyst {name}, introduced by {found.analysts[name].member}: {key.key.hex()[:16]}")
+    for name, revocation in found.revocations.items():
+        screen.line(f"OUT     {name}, by {revocation.member}")
     screen.line(f"federation {found.identity}")
     screen.line(f"signed by all {len(found.members)} members; collusion {found.collusion}, threshold {found.threshold}")
 

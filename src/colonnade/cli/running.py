@@ -1,91 +1,124 @@
-"""What the commands about studies do: open the parties of a study file, run or price its studies, print and write results.
+"""What the commands about studies do: open the parties of a study file, run or price its studies, print and write results."""
 
-Results are taken from fitted attributes only, and no fitted attribute is a function of raw rows.
-"""
-
-import json
-import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 import colonnade as cn
-from colonnade.cli import screen
+from colonnade.cli import results, screen
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimators.study import Study
-from colonnade.protocol import codec
 from colonnade.report import document
 from colonnade.service import study_file
+from colonnade.service.file_preview import preview_studies
+from colonnade.service.study_reference import json_schema
 
 __all__ = [
     "deliver_scores",
     "evaluate_model",
     "preview_file",
     "print_progress",
+    "print_schema",
     "resume_files",
     "run_file",
     "run_over_network",
     "write_report",
 ]
 
-ROWS = 20
-"""How many rows of a result are printed."""
-
 READINGS = ("predict", "predict_proba", "transform")
 """What a model can be asked to open to one party."""
-
-_SHOWN_ELSEWHERE = ("privacy_", "transcript_", "receipt_", "plan_")
 
 
 # Study files with all parties on this machine --------------------------------------------------------------------------------
 
 
-def preview_file(path: Path) -> None:
-    """Print what each study of a file would cost and how exact it would be."""
+def preview_file(path: Path, *, as_json: bool) -> None:
+    """Print what each study of a file would cost and how exact it would be, and what all of them would cost together."""
     file = study_file.read(path)
     with file.federation(spend=False) as federation:
-        for entry in file.studies:
-            screen.heading(entry.title)
-            screen.line(str(entry.estimator.preview(federation)))
-            if entry.repeat > 1:
-                screen.line(f"  ! draw {entry.repeat} is charged anew; the charges shown are those of draw 1")
+        fit_on, _ = file.parts(federation)
+        found = preview_studies(file.studies, fit_on)
+    if as_json:
+        results.print_json(results.preview_as_json(found))
+        return
+    results.print_preview(found)
+    if file.split is not None:
+        screen.line(
+            f"Fitted on {fit_on.people:,} of {federation.people:,} people; a first run divides them by its own key."
+        )
 
 
-def run_file(path: Path, *, output: Path | None, change_cap: bool, models: Path | None) -> None:
+def run_file(path: Path, *, output: Path | None, change_cap: bool, models: Path | None, as_json: bool) -> None:
     """Run the studies of a file on the people that it does not hold out."""
     file = study_file.read(path)
     with file.federation(spend=True, change_cap=change_cap) as federation:
         fit_on, _ = file.parts(federation)
-        _run_all(file.studies, fit_on, output, models)
+        _run_all(file.studies, fit_on, output=output, models=models, as_json=as_json)
 
 
-def write_report(source: Path, target: Path) -> None:
+def write_report(source: Path, target: Path, *, as_json: bool) -> None:
     """Write a privacy report on a saved model, or on the finished studies of a file, which cost nothing to return."""
-    title = f"Privacy report: {source.name}"
+    left_out: dict[str, str] = {}
     if source.suffix != ".toml":
-        written = document.write([cn.load(source)], target, title=title)
+        written = document.write([cn.load(source)], target, title=f"Privacy report: {source.name}")
     else:
         file = study_file.read(source)
-        with file.federation(spend=False) as federation, screen.progress():
-            file.require_finished(federation)
-            for entry in file.studies:
-                entry.estimator.fit(federation, repeat=entry.repeat)
-            studies = [entry.estimator for entry in file.studies]
-            written = document.write(studies, target, federation=federation, title=title)
+        with file.federation(spend=False) as federation:
+            fit_on, _ = file.parts(federation)
+            finished, left_out = _fitted_again(file.studies, fit_on)
+            title = f"Privacy report: {file.title or source.name}"
+            written = document.write(finished, target, federation=federation, title=title, left_out=left_out)
+    if as_json:
+        results.print_json({"written": str(written), "left_out": left_out})
+        return
     screen.line(f"written: {written}")
+    for title, reason in left_out.items():
+        screen.line(f"left out: {title}: {reason}")
 
 
-def evaluate_model(model: Path, study: Path, part: str, *, epsilon: float, delta: float, repeat: int) -> None:
+def _fitted_again(
+    studies: Sequence[study_file.StudyEntry], federation: cn.Federation
+) -> tuple[list[Any], dict[str, str]]:
+    """Return the studies that were run, fitted again at no price; and why the others are left out."""
+    finished: list[Any] = []
+    left_out: dict[str, str] = {}
+    for entry in studies:
+        quote = federation.quote(entry.estimator._prepare(federation, entry.repeat)[1])  # noqa: SLF001  # without running it
+        if any(quote.disclosed.values()):  # asking again would let exact values leave again
+            left_out[entry.title] = "it is not private, and would run again; report on the model that --models saved"
+        elif any(quote.unpaid.values()):
+            left_out[entry.title] = "it has not been run"
+        else:
+            finished.append(entry.estimator.fit(entry.asked_of(federation), repeat=entry.repeat))
+    if not finished:
+        raise BadInput(
+            f"There is nothing to report: {'; '.join(f'{title}: {reason}' for title, reason in left_out.items())}.",
+            remedy="Run the file first: colonnade run STUDY.",
+        )
+    return finished, left_out
+
+
+def evaluate_model(
+    model: Path, study: Path, part: str, *, epsilon: float, delta: float, repeat: int, as_json: bool
+) -> None:
     """Print private figures on how good a saved model is."""
     fitted = cn.load(model)
-    with _opened(study, part) as federation, screen.progress():
+    with _opened(study, part) as federation:
         found = fitted.evaluate(federation, epsilon=epsilon, delta=delta, repeat=repeat)
+        if as_json:
+            results.print_json(
+                {
+                    "estimator": type(fitted).__name__,
+                    "people": federation.people,
+                    "metrics": found.table().reset_index(),
+                    "tables": {name: table.reset_index() for name, table in found.tables.items()},
+                    "privacy": found.privacy_.table(),
+                    "receipt": found.receipt_,
+                    "budget": federation.budget().reset_index(),
+                }
+            )
+            return
         screen.heading(f"{type(fitted).__name__} on {federation.people:,} people")
         screen.print_frame(found.table())
         for name, table in found.tables.items():
@@ -95,17 +128,38 @@ def evaluate_model(model: Path, study: Path, part: str, *, epsilon: float, delta
         screen.print_budget(federation)
 
 
-def deliver_scores(model: Path, study: Path, part: str, *, to: str, what: str) -> None:
+def deliver_scores(model: Path, study: Path, part: str, *, to: str, what: str, as_json: bool) -> None:
     """Open a saved model's scores to one party, and print where its operator finds them."""
     fitted = cn.load(model)
     if what not in READINGS or not hasattr(fitted, what):
-        raise BadInput(f"This model has no {what!r}.", remedy=f"Use one of {', '.join(READINGS)} that it has.")
-    with _opened(study, part) as federation, screen.progress():
+        known = [reading for reading in READINGS if hasattr(fitted, reading)]
+        raise BadInput(
+            f"A {type(fitted).__name__} has no {what!r} to open.",
+            remedy=f"Use --what {' or --what '.join(known)}." if known else "It does not score people.",
+        )
+    with _opened(study, part) as federation:
         delivery = getattr(fitted, what)(federation, to=to)
+        if as_json:
+            results.print_json(
+                {
+                    "to": to,
+                    "what": what,
+                    "people": federation.people,
+                    "kept": delivery.place(),
+                    "receipt": delivery.receipt_,
+                    "budget": federation.budget().reset_index(),
+                }
+            )
+            return
         screen.heading(f"{federation.people:,} people scored for {to}")
         screen.line(f"kept for the operator of {to}: {delivery.place()}")
         screen.line(f"receipt: {delivery.receipt_}")
         screen.print_budget(federation)
+
+
+def print_schema() -> None:
+    """Print the JSON schema of study files."""
+    results.print_json(json_schema())
 
 
 @contextmanager
@@ -119,40 +173,57 @@ def _opened(path: Path, part: str) -> Iterator[cn.Federation]:
 # Federations of separate machines --------------------------------------------------------------------------------------------
 
 
-def run_over_network(path: Path, text: str, output: Path | None, patience: float | None) -> None:
+def run_over_network(path: Path, text: str, output: Path | None, patience: float | None, *, as_json: bool) -> None:
     """Run the studies of a coordinator's file, and keep the file in the journal until all of them are finished."""
     file = study_file.read_for_coordinator(path, text)
     with cn.Federation.connect(
-        file.federation, kit=file.kit, state=file.state, patience=patience, listen=file.listen
+        file.federation,
+        kit=file.kit,
+        state=file.state,
+        patience=patience,
+        listen=file.listen,
+        analyst=file.analyst,
     ) as federation:
         journal = federation.journal
         assert isinstance(journal, StudyJournal)
         journal.begin_file(str(path), text)
         if file.align is not None:
-            screen.line(federation.align(**file.align).aligned_.receipt)  # type: ignore[union-attr]
-        _run_all(file.studies, federation, output)
+            receipt = federation.align(**file.align).aligned_.receipt  # type: ignore[union-attr]
+            if not as_json:
+                screen.line(receipt)
+        fit_on = federation if file.split is None else federation.split(**file.split)[0]
+        _run_all(file.studies, fit_on, output=output, models=None, as_json=as_json)
         journal.finish_file(str(path))
 
 
-def resume_files(state: Path, output: Path | None, patience: float | None) -> None:
+def resume_files(state: Path, output: Path | None, patience: float | None, *, as_json: bool) -> None:
     """Continue the study files that the coordinator's journal has as unfinished."""
     journal = StudyJournal(state / "studies.sqlite")
     files = journal.unfinished_files()
     journal.close()
-    if not files:
+    if not files and not as_json:
         screen.line("nothing to resume: every study file that was begun is finished")
     for name, text in files:
-        screen.line(f"resuming {Path(name).name}")
-        run_over_network(Path(name), text, output, patience)
+        if not as_json:
+            screen.line(f"resuming {Path(name).name}")
+        run_over_network(Path(name), text, output, patience, as_json=as_json)
 
 
-def print_progress(state: Path, connected: list[str] | None) -> None:
-    """Print who is connected to the coordinator (``None``: it is not running), and where its studies are."""
+def print_progress(state: Path, connected: list[str] | None, certificates: dict[str, str], *, as_json: bool) -> None:
+    """Print who is connected to the coordinator (``None``: it is not running), where its studies are, and certificates."""
     journal = StudyJournal(state / "studies.sqlite")
-    rows = [(one.plan[:12], one.task, one.method, one.status, one.step, one.turn) for one in journal.studies()]
+    studies = journal.studies()
     journal.close()
+    names = ["study", "task", "method", "status", "step", "turn"]
+    rows = [(one.plan[:12], one.task, one.method, one.status, one.step, one.turn) for one in studies]
+    if as_json:
+        listed = [dict(zip(names, row, strict=True)) for row in rows]
+        results.print_json({"connected": connected, "studies": listed, "certificates": certificates})
+        return
     screen.line(f"connected {'not running' if connected is None else ', '.join(connected) or 'nobody yet'}")
-    screen.print_table(["study", "task", "method", "status", "step", "turn"], rows)
+    screen.print_table(names, rows)
+    for site, words in certificates.items():
+        screen.line(f"certificate of {site}: {words}")
 
 
 # Running, and what came out --------------------------------------------------------------------------------------------------
@@ -161,122 +232,47 @@ def print_progress(state: Path, connected: list[str] | None) -> None:
 def _run_all(
     studies: Sequence[study_file.StudyEntry],
     federation: cn.Federation,
+    *,
     output: Path | None,
-    models: Path | None = None,
+    models: Path | None,
+    as_json: bool,
 ) -> None:
-    """Preview all studies, run them in order, print and write what they found. Raise the error that stopped them, if any."""
-    with screen.progress():
-        for entry in studies:
-            entry.estimator.preview(federation)
-        finished, failure = _fit_all(studies, federation)
+    """Preview all studies together, run them in order, print and write what they found. Raise the error that stopped them."""
+    preview_studies(studies, federation).require_room()
+    finished, failure = _fit_all(studies, federation, quiet=as_json)
+    content = results.results(finished, failure)
+    if as_json:
+        results.print_json(content)
+    else:
         screen.heading("Budget")
         screen.print_budget(federation)
     if output is not None:
-        _write_results(output, finished, failure)
+        results.write_results(output, content)
+        if not as_json:
+            screen.line(f"written: {output}")
     if models is not None:
-        _save_models(finished, models)
+        _save_models(finished, models, quiet=as_json)
     if failure is not None:
         raise failure
 
 
 def _fit_all(
-    studies: Sequence[study_file.StudyEntry], federation: cn.Federation
+    studies: Sequence[study_file.StudyEntry], federation: cn.Federation, *, quiet: bool
 ) -> tuple[list[study_file.StudyEntry], ColonnadeError | None]:
     """Run studies in order until one fails; what the earlier ones paid for is kept."""
     finished: list[study_file.StudyEntry] = []
     for entry in studies:
         try:
-            entry.estimator.fit(federation, repeat=entry.repeat)
+            entry.estimator.fit(entry.asked_of(federation), repeat=entry.repeat)
         except ColonnadeError as error:
             return finished, error
         finished.append(entry)
-        _print_result(entry)
+        if not quiet:
+            results.print_result(entry)
     return finished, None
 
 
-def _print_result(entry: study_file.StudyEntry) -> None:
-    screen.heading(entry.title)
-    frame = _as_table(entry.estimator)
-    screen.print_frame(frame.head(ROWS))
-    if len(frame) > ROWS:
-        screen.line(f"… and {len(frame) - ROWS:,} more rows; --output writes all of them.")
-    screen.line(f"receipt: {entry.estimator.receipt_}")
-
-
-def _learned(estimator: Study) -> dict[str, Any]:
-    """Return what an estimator learned, by attribute."""
-    return {
-        name: value
-        for name, value in vars(estimator).items()
-        if name.endswith("_") and not name.startswith("_") and name not in _SHOWN_ELSEWHERE
-    }
-
-
-def _as_table(estimator: Study) -> pd.DataFrame:
-    """Return the result as a table: columns with one index side by side, largest first; else one row per attribute."""
-    attributes = _learned(estimator)
-    series = {name: value for name, value in attributes.items() if isinstance(value, pd.Series)}
-    if not series:
-        rows = [(name, str(value)) for name, value in attributes.items()]
-        return pd.DataFrame(rows, columns=["attribute", "value"]).set_index("attribute")
-    first = next(iter(series))
-    frame = pd.DataFrame({name.rstrip("_"): value for name, value in series.items()})
-    return frame.sort_values(first.rstrip("_"), ascending=False, kind="stable")
-
-
-def _write_results(path: Path, finished: list[study_file.StudyEntry], failure: ColonnadeError | None) -> None:
-    """Write results as JSON in one step, so that a reader never meets half of them."""
-    content = {
-        "studies": [_as_json(entry) for entry in finished],
-        "failure": None if failure is None else screen.describe(failure),
-    }
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError:
-        raise BadInput(
-            f"The results cannot be written to {path}.",
-            remedy="Correct --output and run again: what was released is returned at no further price.",
-        ) from None
-    screen.line(f"written: {path}")
-
-
-def _as_json(entry: study_file.StudyEntry) -> dict[str, Any]:
-    """Return one finished study as plain JSON values."""
-    estimator = entry.estimator
-    transcript = estimator.transcript_
-    return {
-        "title": entry.title,
-        "estimator": type(estimator).__name__,
-        "parameters": _plain(estimator.get_params()),
-        "repeat": entry.repeat,
-        "plan": codec.digest(estimator.plan_).hex(),
-        "results": {name: _plain(value) for name, value in _learned(estimator).items()},
-        "privacy": _plain(estimator.privacy_.table()),
-        "transcript": {"rounds": transcript.rounds, "messages": transcript.messages, "bytes": transcript.bytes},
-        "receipt": estimator.receipt_,
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON knows it; an infinity or a NaN becomes text, because JSON has neither."""
-    if isinstance(value, pd.Series):
-        value = value.reset_index()
-    if isinstance(value, pd.DataFrame):
-        value = value.to_dict(orient="records")
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    finite = isinstance(value, float) and math.isfinite(value)
-    return value if finite or value is None or isinstance(value, str | bool | int) else str(value)
-
-
-def _save_models(finished: list[study_file.StudyEntry], folder: Path) -> None:
+def _save_models(finished: list[study_file.StudyEntry], folder: Path, *, quiet: bool) -> None:
     """Save every fitted model of a study file, by its number and estimator."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -287,4 +283,5 @@ def _save_models(finished: list[study_file.StudyEntry], folder: Path) -> None:
     for number, entry in enumerate(finished, start=1):
         path = folder / f"{number}-{type(entry.estimator).__name__}.json"
         entry.estimator.save(path)
-        screen.line(f"model: {path}")
+        if not quiet:
+            screen.line(f"model: {path}")

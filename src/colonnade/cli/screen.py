@@ -8,8 +8,7 @@ who may see the data.
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -31,7 +30,6 @@ __all__ = [
     "print_budget",
     "print_frame",
     "print_table",
-    "progress",
     "report",
 ]
 
@@ -45,13 +43,14 @@ def describe(error: ColonnadeError) -> dict[str, Any]:
         "code": error.code,
         "message": error.message,
         "spent": None if error.spent is None else dict(error.spent),
+        "unknown": list(error.cost.unknown),
         "remedy": error.remedy,
     }
 
 
 def report(error: ColonnadeError) -> None:
     """Print an error's four parts."""
-    _print(error.code, error.message, _account(error.spent), error.remedy)
+    _print(error.code, error.message, error.cost.words, error.remedy)
 
 
 class RefusingGroup(TyperGroup):
@@ -95,12 +94,6 @@ def _unexpected(error: Exception) -> None:
     )
 
 
-def _account(spent: Mapping[str, float] | None) -> str:
-    if not spent:
-        return "nothing; every ledger is as it was"
-    return ", ".join(f"{party} ε={epsilon:.6g}" for party, epsilon in spent.items())
-
-
 def _print(code: str, message: str, account: str, remedy: str) -> None:
     typer.echo(f"refused  [{code}]", err=True)
     for label, words in (("what", message), ("spent", account), ("do", remedy)):
@@ -121,7 +114,9 @@ def heading(text: str) -> None:
 
 
 def figure(value: float) -> str:
-    """Return a number as a person reads it: whole numbers whole, others to four significant digits."""
+    """Return a number as a person reads it: whole numbers whole, others to four significant digits, a dash for none."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
     if abs(value) < 1e15 and value == int(value):
         return f"{int(value):,}"
     return f"{value:,.1f}" if 100 <= abs(value) < 1e15 else f"{value:.4g}"
@@ -148,8 +143,10 @@ def _column(values: list[object]) -> tuple[bool, list[str]]:
     numbers = [value for value in values if isinstance(value, float | int) and not isinstance(value, bool)]
     if not values or len(numbers) != len(values):
         return False, [str(value) for value in values]
-    if max(map(abs, numbers)) >= 100 and any(value != round(value) for value in numbers if math.isfinite(value)):
-        return True, [f"{value:,.1f}" for value in numbers]
+    finite = [value for value in numbers if math.isfinite(value)]
+    large = max(map(abs, finite), default=0) >= 100 and min(abs(value) for value in finite if value) >= 0.1
+    if large and any(value != round(value) for value in finite):
+        return True, [f"{value:,.1f}" if math.isfinite(value) else figure(value) for value in numbers]
     return True, [figure(value) for value in numbers]
 
 
@@ -162,16 +159,3 @@ def print_frame(frame: "pd.DataFrame") -> None:
 def print_budget(federation: "Federation") -> None:
     """Print what each ledger has spent, what remains, and its cap."""
     print_frame(federation.budget().rename(columns={"epsilon": "cap epsilon", "delta": "cap delta"}))
-
-
-@contextmanager
-def progress() -> Iterator[None]:
-    """Show the steps of studies as a spinner on a terminal, as plain lines anywhere else; an explicit choice stands."""
-    chosen = os.environ.get("COLONNADE_PROGRESS")
-    if chosen is None:
-        os.environ["COLONNADE_PROGRESS"] = "auto" if sys.stderr.isatty() else "lines"
-    try:
-        yield
-    finally:
-        if chosen is None:
-            os.environ.pop("COLONNADE_PROGRESS", None)

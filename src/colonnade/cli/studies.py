@@ -20,6 +20,7 @@ __all__ = [
     "resume",
     "run",
     "run_connected",
+    "schema",
     "status",
 ]
 
@@ -40,6 +41,7 @@ Output = Annotated[
 Patience = Annotated[
     float | None, typer.Option("--patience", min=1.0, help="Seconds that a party may be out of reach; 45 by default.")
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Part = Annotated[
     str, typer.Option("--part", help="Which people: all, or a part of the file's [split] (train or test).")
 ]
@@ -58,11 +60,18 @@ def demo(
     show_demo(people, report)
 
 
-def preview(study: StudyPath) -> None:
-    """Show what a study file would cost and how exact it would be. Spends nothing."""
+def preview(study: StudyPath, json: AsJson = False) -> None:
+    """Show what a study file would cost, study by study and together, and how exact it would be. Spends nothing."""
     from colonnade.cli import running
 
-    running.preview_file(study)
+    running.preview_file(study, as_json=json)
+
+
+def schema() -> None:
+    """Print the JSON schema of study files, with which editors check and complete them."""
+    from colonnade.cli import running
+
+    running.print_schema()
 
 
 def run(
@@ -74,14 +83,15 @@ def run(
     models: Annotated[
         Path | None, typer.Option("--models", file_okay=False, help="Also save every fitted model in this folder.")
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Run every study of a file and print results and receipts. What was paid for before is returned free.
 
-    All of them are previewed first, so that a mistake in the last does not cost the price of the first.
+    All of them are previewed first: a file with a mistake, or whose studies do not fit the budgets together, spends nothing.
     """
     from colonnade.cli import running
 
-    running.run_file(study, output=output, change_cap=change_cap, models=models)
+    running.run_file(study, output=output, change_cap=change_cap, models=models, as_json=json)
 
 
 def evaluate(
@@ -93,11 +103,12 @@ def evaluate(
     ] = 0.0,
     part: Part = "test",
     repeat: Annotated[int, typer.Option("--repeat", help="A higher number is a new draw at a new price.")] = 1,
+    json: AsJson = False,
 ) -> None:
     """Measure privately how good a model is. Each party's ledger pays for the figures, which come with intervals."""
     from colonnade.cli import running
 
-    running.evaluate_model(model, study, part, epsilon=epsilon, delta=delta, repeat=repeat)
+    running.evaluate_model(model, study, part, epsilon=epsilon, delta=delta, repeat=repeat, as_json=json)
 
 
 def predict(
@@ -106,11 +117,12 @@ def predict(
     to: Annotated[str, typer.Option("--to", help="The one party that is told; every policy must allow it by name.")],
     what: Annotated[str, typer.Option("--what", help="One of predict, predict_proba, transform.")] = "predict",
     part: Part = "all",
+    json: AsJson = False,
 ) -> None:
     """Score everybody and open the scores to one party alone. Not differentially private: an individual-level output."""
     from colonnade.cli import running
 
-    running.deliver_scores(model, study, part, to=to, what=what)
+    running.deliver_scores(model, study, part, to=to, what=what, as_json=json)
 
 
 def report(
@@ -121,19 +133,20 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Where to; by default beside the source.")
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML file to read, print and sign: who could see what, at what price, and the ledgers."""
     from colonnade.cli import running
 
-    running.write_report(source, source.with_suffix(".html") if output is None else output)
+    running.write_report(source, source.with_suffix(".html") if output is None else output, as_json=json)
 
 
 @coordinator.command("run")
-def run_connected(study: StudyPath, output: Output = None, patience: Patience = None) -> None:
+def run_connected(study: StudyPath, output: Output = None, patience: Patience = None, json: AsJson = False) -> None:
     """Run every study of a file over its federation. What was paid for before is returned free."""
     from colonnade.cli import running
 
-    running.run_over_network(study.resolve(), study.read_text(encoding="utf-8"), output, patience)
+    running.run_over_network(study.resolve(), study.read_text(encoding="utf-8"), output, patience, as_json=json)
 
 
 @coordinator.command()
@@ -165,11 +178,11 @@ def install(
 
 
 @coordinator.command()
-def resume(state: StatePath, output: Output = None, patience: Patience = None) -> None:
+def resume(state: StatePath, output: Output = None, patience: Patience = None, json: AsJson = False) -> None:
     """Continue every study file that was begun and not finished. No noise is drawn for what was released before."""
     from colonnade.cli import running
 
-    running.resume_files(state, output, patience)
+    running.resume_files(state, output, patience, as_json=json)
 
 
 @coordinator.command()
@@ -178,6 +191,7 @@ def status(
     check: Annotated[
         bool, typer.Option("--check", help="Print nothing; exit 1 unless a coordinator is running.")
     ] = False,
+    json: AsJson = False,
 ) -> None:
     """Show who is connected, and which step every study has reached."""
     from colonnade.service.health import connected_to_coordinator, known_certificates
@@ -187,6 +201,5 @@ def status(
         raise typer.Exit(0 if connected is not None else 1)
     from colonnade.cli import running
 
-    running.print_progress(state, connected)
-    for site, certificate in known_certificates(state).items():
-        screen.line(f"certificate of {site}: {certificate.words(time.time())}")
+    certificates = {site: one.words(time.time()) for site, one in known_certificates(state).items()}
+    running.print_progress(state, connected, certificates, as_json=json)

@@ -22,7 +22,9 @@ from colonnade.errors import BadInput
 from colonnade.schema import Category, Column, Indicator, Number, Numeric
 
 __all__ = [
+    "CODINGS",
     "INTERCEPT",
+    "Coding",
     "ColumnName",
     "Feature",
     "centres",
@@ -33,7 +35,9 @@ __all__ = [
     "columns_at",
     "consecutive_places",
     "features_of",
+    "free_coefficients",
     "half_widths",
+    "id_column",
     "indicated",
     "parties_of",
     "places_beside_constant",
@@ -44,6 +48,7 @@ __all__ = [
     "to_own_units",
     "to_unit_range",
     "with_indicators",
+    "written_levels",
 ]
 
 
@@ -95,6 +100,23 @@ def plain_name(name: object) -> str:
     """
     if not isinstance(name, str):
         raise BadInput("Columns are named 'party.column'.", remedy="For example 'bank.age'.")
+    return str(name)
+
+
+def id_column(id: object, party: str) -> str:  # noqa: A002  # as in `Federation.simulate`
+    """Return the name of a party's id column, from one name for all parties or a mapping of party to name.
+
+    Examples
+    --------
+    >>> id_column("person_id", "bank"), id_column({"bank": "person_id", "telco": "msisdn"}, "telco")
+    ('person_id', 'msisdn')
+    """
+    name = id.get(party) if isinstance(id, Mapping) else id
+    if not isinstance(name, str) or not name:
+        raise BadInput(
+            f"id names no column for the party {party!r}.",
+            remedy=f'Name one for all parties, id="person_id", or one per party: id={{"{party}": "person_id", ...}}.',
+        )
     return str(name)
 
 
@@ -371,3 +393,63 @@ def coefficients_to_own_units(features: Sequence[Feature]) -> tuple[tuple[str, .
         into[row, place] = factor
     into[-1] = shift
     return tuple(names), into
+
+
+Coding = Literal["full", "reference", "sum"]
+"""How the levels of a category are written in coefficients.
+
+All levels beside an intercept have no unique coefficients: a number can be added to every level and taken off the intercept.
+``"full"`` shows the levels as they were fitted. ``"reference"`` shows the difference from the category's first level, and 0 for
+that level. ``"sum"`` shows the difference from the average of the levels. A person without a level counts as the reference, or
+as the average.
+"""
+
+CODINGS: tuple[Coding, ...] = ("full", "reference", "sum")
+
+
+def free_coefficients(features: Sequence[Feature]) -> Array:
+    """Return the map from coefficients that can be told apart to all coded weights and the intercept.
+
+    The first level of each category is left out: with an intercept it adds nothing. The last row and column are the intercept's.
+
+    Examples
+    --------
+    >>> free_coefficients(features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})[1:])
+    array([[1., 0., 0.],
+           [0., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    first = {feature.column: place for place, feature in reversed(list(enumerate(features))) if feature.kind == "level"}
+    kept = [place for place in range(len(features) + 1) if place not in set(first.values())]
+    return np.asarray(np.eye(len(features) + 1)[:, kept])
+
+
+def written_levels(features: Sequence[Feature], coding: Coding) -> Array:
+    """Return the linear map from coefficients of all levels, and the intercept, to the same model in another coding.
+
+    Rows and columns are the names that `coefficients_to_own_units` returns, then the intercept.
+
+    Examples
+    --------
+    >>> features = features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})[1:]
+    >>> written_levels(features, "reference") @ [0.1, 3.0, 5.0, 7.0]
+    array([ 0.1,  0. ,  2. , 10. ])
+    >>> written_levels(features, "sum") @ [0.1, 3.0, 5.0, 7.0]
+    array([ 0.1, -1. ,  1. , 11. ])
+    """
+    columns = [feature.column for feature in features for _ in range(2 if feature.kind == "sign" else 1)]
+    levels = [
+        feature.kind in ("level", "sign") for feature in features for _ in range(2 if feature.kind == "sign" else 1)
+    ]
+    written: Array = np.eye(len(columns) + 1)
+    if coding == "full":
+        return written
+    for column in dict.fromkeys(name for name, level in zip(columns, levels, strict=True) if level):
+        places = [place for place, name in enumerate(columns) if name == column]
+        compared = places[:1] if coding == "reference" else places
+        share = np.zeros(len(columns) + 1)
+        share[compared] = 1 / len(compared)
+        written[places] -= share
+        written[-1] += share
+    return written

@@ -345,6 +345,9 @@ def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
     try:
         kind, array = cells.pandas_kind(dense, look=False), cells.pandas_reader(dense)(0, len(dense))
     except (pa.ArrowException, TypeError, ValueError):
-        raise SchemaMismatch(f"Column {name!r} of the frame cannot be read.") from None
+        raise SchemaMismatch(
+            f"Column {name!r} of the frame cannot be read.",
+            remedy="Give numbers, texts, booleans or dates: no lists and no objects of other kinds.",
+        ) from None
     require_type(name, column, kind)
     return encoder_for(column)(array)

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import msgspec
 import numpy as np
 from cryptography.hazmat.primitives import constant_time
 from numpy.typing import NDArray
@@ -25,8 +26,8 @@ from colonnade.conversations.memory import LedgerHeads, Openings, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Blob, Greeted, Reply
-from colonnade.secure.keys import Identity, PublicIdentity, digest, subseed
+from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Reply
+from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import NONCE_BYTES, Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import ShareProduct, check_repetitions, entry_pairs, expand
@@ -40,6 +41,7 @@ __all__ = [
     "Meeting",
     "Member",
     "challenge",
+    "check_account",
     "check_link",
     "commitments",
     "members_of",
@@ -67,6 +69,22 @@ class Member:
             return b"", b""
         context = codec.digest(plan)
         return self.heads.signed(self.name, self.identity, context, nonce), self.heads.issue(context)
+
+    def signed(self, account: Accounted, nonce: bytes) -> Accounted:
+        """Return our account with our signature over it and over the coordinator's nonce; as it is where no nonce came."""
+        if not nonce:
+            return account
+        return msgspec.structs.replace(account, signature=self.identity.sign(_account_words(account, nonce)))
+
+
+def check_account(account: Accounted, nonce: bytes, identity: PublicIdentity) -> None:
+    """Return if this is the account that its party signed over our nonce; raise `ProtocolError` otherwise."""
+    identity.verify(_account_words(account, nonce), account.signature)
+
+
+def _account_words(account: Accounted, nonce: bytes) -> bytes:
+    bare = msgspec.structs.replace(account, signature=b"")
+    return frame("colonnade account v1", nonce, codec.digest(bare))
 
 
 class Conversation(Protocol):

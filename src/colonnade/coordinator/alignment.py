@@ -193,11 +193,13 @@ class Alignment:
 
     @property
     def receipt(self) -> str:
-        """A one-line summary."""
+        """The trust picture in two lines, and one line with the figures."""
         plan, transcript = self.findings.plan, self.findings.transcript
         price = f"ε={plan.price.epsilon:.4g}" if plan.price is not None else "no budget"
         return (
-            f"align(mode={self.mode!r}): {self.people:,} places, size {self.size}, {price}; {len(plan.parties)} parties, "
+            f"{self.findings.privacy.trust}\n"
+            f"align(mode={self.mode!r}): {self.people:,} places, size {self.size}, {price}; "
+            f"spent: {self.findings.cost.words}; {len(plan.parties)} parties, "
             f"{transcript.rounds} rounds, {transcript.bytes:,} bytes, {transcript.wall_time:.2f} s"
         )
 
@@ -257,11 +259,17 @@ def alignment_plan(
     algorithm: MatchingAlgorithm | CohortAlgorithm
     if mode == "cohort":
         if epsilon is not None or size is not None or capacity is not None:
-            raise BadInput("A cohort is public: it takes no epsilon, size or capacity.")
+            raise BadInput(
+                "A cohort is public: it takes no epsilon, size or capacity.",
+                remedy='Leave them out: federation.align(mode="cohort", ids=[...]).',
+            )
         algorithm, disclosed = CohortAlgorithm(federation.parties, _listed(cohort), rules), "public"
     else:
         if cohort is not None:
-            raise BadInput('ids are given for mode="cohort" only: in the other modes they stay with the parties.')
+            raise BadInput(
+                'ids are given for mode="cohort" only: in the other modes they stay with the parties.',
+                remedy='Leave out ids=, or align to a public list: mode="cohort".',
+            )
         disclosed = (
             _union_size_disclosure(size, epsilon) if mode == "union" else _size_disclosure(size, epsilon, first.people)
         )
@@ -297,7 +305,10 @@ def _size_disclosure(size: Size | None, epsilon: float | None, people: int) -> s
             remedy='epsilon= for a noisy number, size="hidden" for none, size="public" for the number itself.',
         )
     if size not in ("declared", "public", "noisy", "hidden") or (size == "noisy") != (epsilon is not None):
-        raise BadInput('size is "public", "noisy" (with epsilon=) or "hidden".')
+        raise BadInput(
+            'size is "public", "noisy" (with epsilon=) or "hidden".',
+            remedy='For example epsilon=0.5 alone, or size="hidden" without epsilon.',
+        )
     if size == "declared" and not people:
         raise BadInput("No number of people has been declared public.", remedy='Use epsilon=, "public" or "hidden".')
     return size
@@ -316,8 +327,12 @@ def _capacities(
     parties: Sequence[str], capacity: int | Mapping[str, int] | None, described: Mapping[str, Described]
 ) -> dict[str, int]:
     given = capacity if isinstance(capacity, Mapping) else dict.fromkeys(parties, capacity)
-    if set(given) - set(parties):
-        raise BadInput("capacity names a party that is not in this federation.")
+    strangers = sorted(set(given) - set(parties))
+    if strangers:
+        raise BadInput(
+            f"capacity names {strangers[0]!r}, which is not a party here.",
+            remedy=f"The parties are {', '.join(parties)}.",
+        )
     silent = [party for party in parties if not described[party].capacity]
     if silent:
         raise BadInput(
@@ -326,15 +341,21 @@ def _capacities(
         )
     found = {party: given.get(party) or described[party].capacity for party in parties}
     if any(type(value) is not int or not 1 <= value <= LARGEST_CAPACITY for value in found.values()):
-        raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}, or one for each party.")
+        raise BadInput(
+            f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}, or one for each party.",
+            remedy='For example capacity=100_000, or capacity={"bank": 100_000}.',
+        )
     return found
 
 
 def _listed(cohort: Sequence[object] | None) -> list[str]:
     if cohort is None or isinstance(cohort, str | bytes):
-        raise BadInput('mode="cohort" takes ids=, the public list.')
+        raise BadInput(
+            'mode="cohort" takes ids=, the public list.',
+            remedy='For example federation.align(mode="cohort", ids=["a1", "a2"]).',
+        )
     listed = [str(int(one)) if isinstance(one, numbers.Integral) else one for one in cohort]
     texts = [one for one in listed if isinstance(one, str)]
     if len(texts) != len(listed) or not texts:
-        raise BadInput("ids is a list of text or whole numbers, and not empty.")
+        raise BadInput("ids is a list of text or whole numbers, and not empty.", remedy='For example ids=["a1", "a2"].')
     return texts

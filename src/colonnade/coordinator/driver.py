@@ -1,7 +1,8 @@
 """The driver of a study: it runs an algorithm's rounds over a transport.
 
-It first has every party agree, then asks for releases, and says what a failure cost. Threads may run studies side by side; a
-member that is busy is asked again after the time that it names.
+It first has every party agree, then asks for releases. What the study has cost, finished or failed, is read from the parties'
+accounts (`colonnade.coordinator.accounts`). Threads may run studies side by side; a member that is busy is asked again after the
+time that it names.
 """
 
 import os
@@ -10,11 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
 
 import msgspec
 
+from colonnade.coordinator.accounts import Auditor, CostOfCall
+from colonnade.cost import NOTHING_SPENT, Cost
 from colonnade.errors import Busy, ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
@@ -47,7 +50,7 @@ Requests = Mapping[str, messages.Request]
 Replies = Mapping[str, messages.Reply]
 
 
-class Journal(Protocol):
+class Journal(Auditor, Protocol):
     """The record of studies that the driver reports to."""
 
     attempts: int
@@ -86,6 +89,13 @@ class NoJournal:
 
     def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, messages.Agreed]) -> None:
         """Keep nothing."""
+
+    def account_nonce(self) -> bytes:
+        """Return no nonce: nothing is signed in one process."""
+        return b""
+
+    def check_account(self, party: str, nonce: bytes, account: messages.Accounted) -> None:
+        """Check nothing."""
 
     def sending(self, plan: Plan, requests: Requests) -> None:
         """Keep nothing."""
@@ -155,32 +165,33 @@ class ComputeMembers:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress]:
-    """Yield a function that announces the current step on a terminal. Elsewhere nothing is written.
-
-    ``COLONNADE_PROGRESS=0`` silences it, ``=lines`` forces plain lines.
-    """
+    """Yield a function that announces steps in one line on a terminal, with the time (``COLONNADE_PROGRESS``: 0 or lines)."""
     mode = os.environ.get("COLONNADE_PROGRESS", "auto")
     if mode == "lines":
         yield lambda step: print(f"{title}: {step}", file=sys.stderr, flush=True)  # noqa: T201  # this is its purpose
     elif mode == "0" or not sys.stderr.isatty():
         yield lambda _: None
     else:
-        from rich.console import Console
+        from rich import console, progress
 
-        with Console(stderr=True).status(title) as status:
-            yield lambda step: status.update(f"{title}: {step}")
+        shown = (progress.SpinnerColumn(), progress.TextColumn("{task.description}"), progress.TimeElapsedColumn())
+        with progress.Progress(*shown, console=console.Console(stderr=True), transient=True) as line:
+            task = line.add_task(title)
+            yield lambda step: line.update(task, description=f"{title}: {step}")
 
 
 @dataclass(frozen=True)
 class Quote:
     """What a plan costs each party, by the party's own computation, and which steps are not yet paid for.
 
-    ``disclosed`` names the steps that a party answers without differential privacy. ``nonces`` are the members', for each other.
+    ``disclosed`` names the steps that a party answers without differential privacy. ``sequences`` are the last rows of the
+    parties' ledgers. ``nonces`` are the members', for each other.
     """
 
     losses: Mapping[str, Mapping[str, Loss]]
     unpaid: Mapping[str, frozenset[str]]
     disclosed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    sequences: Mapping[str, int] = field(default_factory=dict)
     nonces: Mapping[str, bytes] = field(default_factory=dict)
 
     def charge(self, party: str) -> Loss:
@@ -197,58 +208,7 @@ class Outcome:
     quote: Quote
     mechanisms: Mapping[str, str]
     transcript: Transcript
-
-
-@dataclass
-class _CostSoFar:
-    """What each party has released so far: the cost of a study that fails half-way.
-
-    A step that was asked for and whose reply never came counts as paid: the party may have debited it before the reply was lost.
-    """
-
-    plan: Plan
-    quote: Quote
-    paid: dict[str, set[str]] = field(default_factory=dict)
-    pending: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, float] = field(default_factory=dict)
-    mechanisms: dict[str, str] = field(default_factory=dict)
-
-    def ask(self, requests: Requests) -> None:
-        self.pending = {
-            party: request.step
-            for party, request in requests.items()
-            if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn > 0)
-        }
-
-    def note(self, requests: Requests, replies: Replies) -> None:
-        self.pending = {}
-        for party, reply in replies.items():
-            request = requests[party]
-            if isinstance(reply, messages.Released):
-                self.mechanisms[reply.step] = reply.mechanism
-                self._pay(party, reply.step)
-            elif (
-                isinstance(request, messages.Post)
-                and request.turn > 0
-                and isinstance(reply, messages.Posted | messages.Opened)
-            ):
-                self._pay(party, request.step)
-            elif isinstance(reply, messages.Refused) and reply.spent:
-                self.refused[party] = reply.spent
-
-    def spent(self) -> dict[str, float]:
-        for party, step in self.pending.items():
-            self._pay(party, step)
-        delta = self.plan.price.delta if self.plan.price is not None else 0.0
-        spent = {
-            party: total(self.quote.losses[party][step] for step in steps).epsilon(delta)
-            for party, steps in self.paid.items()
-        }
-        return {party: spent.get(party, 0.0) + self.refused.get(party, 0.0) for party in {**spent, **self.refused}}
-
-    def _pay(self, party: str, step: str) -> None:
-        if step in self.quote.unpaid.get(party, frozenset()):
-            self.paid.setdefault(party, set()).add(step)
+    cost: Cost = NOTHING_SPENT
 
 
 class StudyQueue:
@@ -330,36 +290,31 @@ def run_study(
     waits in line while there are many under way, and while another one of the same plan is.
     """
     journal = journal or NoJournal()
-    spent: dict[str, float] = {}
+    cost = CostOfCall(plan, transport, journal)
     failures, waited = 0, 0.0
     while True:
-        try:
-            with QUEUE.turn((id(transport), codec.digest(plan))):
-                outcome = _run_once(algorithm, plan, transport, progress, journal, about)
-        except ColonnadeError as error:
-            spent = _added(spent, error.spent or {})
-            if isinstance(error, Busy) and waited < PATIENCE:
-                waited += error.retry_in
-                progress("waiting")
-                pause(error.retry_in)
-                continue
-            failures += 1
-            if failures == journal.attempts or not _may_pass(error):
-                error.spent = spent or None
-                journal.finish(plan, error)
-                raise
-        else:
-            journal.finish(plan, None)
-            return outcome
+        with QUEUE.turn((id(transport), codec.digest(plan))):  # held until the cost is read: the same plan adds to it
+            try:
+                outcome = _run_once(algorithm, plan, transport, progress, journal, about, cost)
+            except ColonnadeError as error:
+                busy = error.retry_in if isinstance(error, Busy) and waited < PATIENCE else None
+                failures += busy is None
+                if busy is None and (failures == journal.attempts or not _may_pass(error)):
+                    error.cost = cost.read(failed=True)
+                    journal.finish(plan, error)
+                    raise
+            else:
+                journal.finish(plan, None)
+                return replace(outcome, cost=cost.read())
+        if busy is not None:
+            waited += busy
+            progress("waiting")
+            pause(busy)
 
 
 def _may_pass(error: ColonnadeError) -> bool:
     """Return whether another attempt may succeed: nobody refused, and nobody was waited for in vain."""
     return isinstance(error, ProtocolError) and not isinstance(error, PartyAway | Busy)
-
-
-def _added(spent: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
-    return {party: spent.get(party, 0.0) + more.get(party, 0.0) for party in {**spent, **more}}
 
 
 def _run_once(
@@ -369,11 +324,14 @@ def _run_once(
     progress: Progress,
     journal: Journal,
     about: About | None,
+    cost: CostOfCall,
 ) -> Outcome:
     recorded = Recorded(transport)
     journal.begin(plan)
     progress("agreeing")
-    cost = _CostSoFar(plan, agree(plan, recorded, journal, about))
+    quote = agree(plan, recorded, journal, about)
+    cost.agreed(quote)
+    mechanisms: dict[str, str] = {}
     rounds = algorithm.rounds(plan)
     try:
         requests = next(rounds)
@@ -381,19 +339,17 @@ def _run_once(
             if recorded.step != _step_name(requests):
                 recorded.step = _step_name(requests)
                 progress(recorded.step)
-            cost.ask(requests)
             journal.sending(plan, requests)
-            replies = _exchange(_with_nonces(_with_description(requests, about), cost.quote.nonces), recorded)
+            replies = _exchange(_with_nonces(_with_description(requests, about), quote.nonces), recorded)
             replies |= _send_missed(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
-            cost.note(requests, replies)
+            mechanisms |= {
+                reply.step: reply.mechanism for reply in replies.values() if isinstance(reply, messages.Released)
+            }
             _raise_refusal(replies)
             requests = rounds.send(replies)
     except StopIteration as finished:
-        return Outcome(finished.value, plan, cost.quote, cost.mechanisms, recorded.transcript)
-    except ColonnadeError as error:
-        error.spent = cost.spent() or None  # every failure says what it cost
-        raise
+        return Outcome(finished.value, plan, quote, mechanisms, recorded.transcript)
 
 
 def _send_missed(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
@@ -441,6 +397,7 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}
+    sequences: dict[str, int] = {}
     nonces: dict[str, bytes] = {}
     for party, reply in replies.items():
         if not isinstance(reply, messages.Agreed) or reply.plan_hash != codec.digest(plan):
@@ -448,10 +405,11 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
+        sequences[party] = reply.sequence
         if reply.nonce:
             nonces[party] = reply.nonce
     journal.agreed(plan, nonce, cast("Mapping[str, messages.Agreed]", replies))
-    return Quote(losses, unpaid, disclosed, nonces)
+    return Quote(losses, unpaid, disclosed, sequences, nonces)
 
 
 def ask(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:

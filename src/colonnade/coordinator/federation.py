@@ -8,25 +8,24 @@ from typing import Literal, Self, TypeVar, cast, overload
 
 import pandas as pd
 
-from colonnade.coding.columns import ColumnName, plain_names, with_indicators
+from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
+from colonnade.coordinator.accounts import every_account
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
-from colonnade.coordinator.findings import Findings, MomentsRelease, account_row, findings_of, person_row
+from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
+from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
+from colonnade.coordinator.moments import release_moments
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
-from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
-from colonnade.plan import RELATION, About, Parameter, Plan, Unit
+from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.accounting import Budget, Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.protocol.messages import Accounted, Algorithm, Described, GetAccount, GetDescription, Reply, Request
+from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
 from colonnade.schema import Column, Schema
-from colonnade.secure.shamir import default_threshold
 from colonnade.steps.alignment import IdRules
-from colonnade.steps.kind import require_known, uses_compute_nodes
-from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Direct, Transport
 
 __all__ = ["Federation"]
@@ -58,6 +57,8 @@ class Federation:
         The signed agreement of a federation of separate machines; its hash is then the federation's name in every plan.
     journal
         Where studies are recorded, so that one that was cut short is taken up again; by default nowhere.
+    analyst
+        Who asks, and signs every study; by default nobody, and the parties record what the coordinator says.
 
     Examples
     --------
@@ -79,9 +80,10 @@ class Federation:
         alignment: str = "",
         agreement: FederationAgreement | None = None,
         journal: driver.Journal | None = None,
+        analyst: Analyst | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
-            raise BadInput("collusion must be a whole number, zero or more.")
+            raise BadInput("collusion must be a whole number, zero or more.", remedy="For example collusion=1.")
         self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
         self.compute_nodes = tuple(map(str, compute_nodes))
@@ -95,6 +97,8 @@ class Federation:
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
+        self.words = StudyWords(analyst=analyst)
+        self.origin: Federation | None = None  # the federation that `asking` was called on
         if agreement is not None:
             check_schemas(agreement, self.schemas)
 
@@ -103,7 +107,7 @@ class Federation:
         cls,
         parties: Mapping[str, SimulatedParty[_Policy]],
         *,
-        id: str,  # noqa: A002  # the public name is part of the contract
+        id: str | Mapping[str, str],  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         compute_nodes: Sequence[str] = (),
         collusion: int = 1,
@@ -111,6 +115,7 @@ class Federation:
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
         aligned: bool = True,
+        analyst: Analyst | str | Path | None = None,
     ) -> "Federation":
         """Open every party in this process.
 
@@ -119,7 +124,7 @@ class Federation:
         parties
             `Party` objects by name; columns are then named ``"party.column"``.
         id
-            The column that all tables share. People present in every table take part; who they are is thereby public.
+            The column that all tables share, or one name per party. People in every table take part; that is thereby public.
         budget
             Each party's cap, enforced by its own ledger.
         compute_nodes
@@ -131,13 +136,16 @@ class Federation:
         policies
             A `Policy` by party name, where the default (answer anything private within the cap) will not do.
         ledger_dir
-            Where ledgers are kept; by default a temporary directory that ends with the process.
+            Where ledgers are kept; by default a temporary directory that ends with the process (`TemporaryLedgers` says so).
         test_key
             For tests only: all noise becomes a function of this key and protects nobody. The ledgers are marked as test ledgers.
         aligned
             ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
+        analyst
+            Who asks: an `Analyst`, or the file of their key. The parties know their public key, as if their papers named it.
         """
-        nodes = simulated_nodes(parties, compute_nodes)
+        asks = Analyst.of(analyst)
+        nodes = simulated_nodes(parties, compute_nodes, ledger_dir)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
         guards = type(next(iter(parties.values()))).assemble(
             parties,
@@ -149,8 +157,9 @@ class Federation:
             ledger_dir=ledger_dir,
             test_key=test_key,
             aligned=aligned,
+            analysts={} if asks is None else {asks.name: asks.public},
         )
-        return cls(Direct(guards), parties=tuple(parties), compute_nodes=nodes, collusion=collusion)
+        return cls(Direct(guards), parties=tuple(parties), compute_nodes=nodes, collusion=collusion, analyst=asks)
 
     @classmethod
     def connect(
@@ -161,6 +170,7 @@ class Federation:
         state: str | Path | None = None,
         patience: float | None = None,
         listen: str | None = None,
+        analyst: Analyst | str | Path | None = None,
     ) -> "Federation":
         """Be the coordinator of a federation of separate machines, over NVIDIA FLARE's messaging (``colonnade[network]``).
 
@@ -176,7 +186,10 @@ class Federation:
             Seconds that a party may be out of reach before a call fails; by default 45.
         listen
             The address of this machine to listen on, where it is not the host name in the agreement; ``"0.0.0.0"`` for all.
+        analyst
+            Who asks: an `Analyst` whom the agreement names, or the file of their key.
         """
+        asks = Analyst.of(analyst)
         connection = open_connection(path, kit=kit, state=state, patience=patience, listen=listen)
         agreement = connection.agreement
         try:
@@ -187,6 +200,7 @@ class Federation:
                 collusion=agreement.collusion,
                 agreement=agreement,
                 journal=connection.journal,
+                analyst=asks,
             )
         except BaseException:
             connection.transport.close()
@@ -224,7 +238,7 @@ class Federation:
     @overload
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.Series: ...
     def budget(self, party: str | None = None, *, unit: Unit = "party") -> pd.DataFrame | pd.Series:
-        """Return what each ledger has spent and what remains.
+        """Return what each ledger has spent (``spent_if_replaced``: towards replaced records, not removed ones) and what remains.
 
         Parameters
         ----------
@@ -233,23 +247,15 @@ class Federation:
         unit
             ``"person"`` adds up what all parties have released about one person: a figure that no single ledger caps.
         """
-        accounts = self.accounts()
-        if unit == "person":
-            return person_row(accounts.values())
-        rows = pd.DataFrame([account_row(reply) for reply in accounts.values()]).set_index("party")
-        if party is None:
-            return rows
-        if party not in rows.index:
-            raise BadInput(f"There is no party {party!r}.", remedy=f"The parties are {', '.join(self.parties)}.")
-        return rows.loc[party]
+        return budget_table(self.accounts(), party, unit)
 
     def descriptions(self, alignment: str = "") -> dict[str, Described]:
         """Ask every party what is public about its columns and about an order of rows; by default the one it was opened with."""
         return self._everyone(GetDescription(alignment=alignment), Described)
 
-    def accounts(self) -> dict[str, Accounted]:
+    def accounts(self, *, in_words: bool = False) -> dict[str, Accounted]:
         """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
-        return self._everyone(GetAccount(), Accounted)
+        return every_account(self.parties, self.transport, self.journal or driver.NoJournal(), in_words=in_words)
 
     # Rows -------------------------------------------------------------------------------------------------------------------
 
@@ -357,43 +363,42 @@ class Federation:
         relation: str = RELATION,
     ) -> Plan:
         """Return the plan of a study. The same arguments give the same plan, and the same plan is the same request."""
-        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-            raise BadInput("repeat must be a positive whole number.")
-        if unit not in ("person", "party"):
-            raise BadInput("unit must be 'person' or 'party'.")
-        steps = algorithm.steps()
-        asked = tuple(name for name in self.parties if name in {step.party for step in steps})
-        secure = uses_compute_nodes(steps)
-        nodes = self._computing.choose(asked, self.threshold) if secure else ()
-        plan = Plan(
+        return complete_plan(
+            self,
+            self._computing,
+            algorithm.steps(),
             task=task,
             method=method,
-            parameters=dict(parameters),
-            unit=unit,
             price=price,
-            relation=relation,
-            federation=self.identity,
-            alignment=self.alignment,
-            people=self.people,
-            parties=asked,
-            compute_nodes=nodes,
-            threshold=default_threshold(len(nodes)) if secure else 0,
-            collusion=min(self.collusion, len(asked) - 1) if secure else 0,
-            steps=steps,
+            unit=unit,
+            parameters=parameters,
             repeat=repeat,
-            data_versions={name: self.data_versions[name] for name in asked},
+            relation=relation,
         )
-        require_known(plan)
-        return plan
+
+    def asking(self, *, title: str | None = None, purpose: str | None = None) -> Self:
+        """Return the same federation, saying to the parties what its studies are called and what they are for.
+
+        The parties keep it with the study. It is no part of the request: the same study under another title is the same release.
+
+        Parameters
+        ----------
+        title, purpose
+            One line each; ``None`` keeps what was said before.
+        """
+        other = copy.copy(self)
+        other.words, other.origin = self.words.saying(title, purpose), self.origin or self
+        return other
 
     def quote(self, plan: Plan) -> driver.Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
-        return driver.agree(plan, self.transport, self.journal)
+        return driver.agree(plan, self.transport, self.journal, self.words.about(plan, plan.task))
 
     def run(
-        self, algorithm: Algorithm, plan: Plan, progress: driver.Progress | None = None, *, about: About | None = None
+        self, algorithm: Algorithm, plan: Plan, progress: driver.Progress | None = None, *, title: str = ""
     ) -> driver.Outcome:
-        """Run a study. ``about`` is what the parties are told about it besides the plan."""
+        """Run a study. ``title`` is what it is called where nobody has said anything else (`asking`)."""
+        about = self.words.about(plan, title or plan.task)
         return driver.run_study(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
 
     def study(
@@ -406,7 +411,7 @@ class Federation:
         progress: driver.Progress | None = None,
     ) -> Findings:
         """Run a study, and return its result and record."""
-        outcome = self.run(algorithm, plan, progress, about=About(title=title))
+        outcome = self.run(algorithm, plan, progress, title=title)
         return findings_of(outcome, self.schemas, title=title, local=local)
 
     def moments(
@@ -441,20 +446,17 @@ class Federation:
         repeat
             A higher number is a new draw at a new price.
         """
-        described = self.describe(with_indicators(columns, self.describe()))
-        kind = UnionRelease if self.union else GramRelease
-        algorithm = kind(described, Price.of(epsilon, delta), tuple(signed), noise, scale, row_norms)
-        plan = self.plan(
-            algorithm,
-            task=STUDIES["PCA"],
-            method="secure",
-            price=algorithm.price,
+        return release_moments(
+            self,
+            columns,
+            Price.of(epsilon, delta),
             unit=unit,
-            parameters={},  # equal releases are one release, whatever is then made of them
+            signed=signed,
+            noise=noise,
+            scale=scale,
+            row_norms=row_norms,
             repeat=repeat,
         )
-        findings = self.study(algorithm, plan, title="moments(method='secure')")
-        return MomentsRelease(findings.value, described, findings)
 
     def delivered(self, party: str, plan: Plan, step: str) -> pd.DataFrame:
         """Return what a study opened to one party alone, where that party is in this process; refused elsewhere.

@@ -1,4 +1,4 @@
-"""The record of a study besides its result: privacy statement, traffic, the parties' accounts, and a one-line receipt."""
+"""The record of a study besides its result: privacy statement, traffic, the parties' accounts, and a receipt of three lines."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 
 from colonnade.coordinator.driver import Outcome, Quote
-from colonnade.errors import ColonnadeError
+from colonnade.cost import NOTHING_SPENT, Cost
+from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.moments import Moments
-from colonnade.plan import EVENT, Plan
+from colonnade.plan import EVENT, Plan, Unit
 from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
 from colonnade.protocol import codec, messages
 from colonnade.result import Opening, PrivacyStatement
@@ -24,6 +25,7 @@ __all__ = [
     "StudyRecord",
     "Traffic",
     "account_row",
+    "budget_table",
     "findings_of",
     "forecast_traffic",
     "person_row",
@@ -153,6 +155,7 @@ def account_row(reply: messages.Accounted) -> dict[str, object]:
         "delta": reply.cap_delta,
         "releases": sum(entry.loss is not None for entry in reply.entries),
         "nonprivate": sum(entry.loss is None for entry in reply.entries),
+        "spent_if_replaced": spent.epsilon_if_replaced(reply.cap_delta),
     }
 
 
@@ -163,6 +166,18 @@ def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if (spent + Loss.of_pure(middle)).fits(cap_nano, delta) else (low, middle - 1)
     return low / NANO
+
+
+def budget_table(accounts: Mapping[str, messages.Accounted], party: str | None, unit: Unit) -> pd.DataFrame | pd.Series:
+    """Return the parties' accounts as a table, one party's row of it, or one person's total; see `Federation.budget`."""
+    if unit == "person":
+        return person_row(accounts.values())
+    rows = pd.DataFrame([account_row(reply) for reply in accounts.values()]).set_index("party")
+    if party is None:
+        return rows
+    if party not in rows.index:
+        raise BadInput(f"There is no party {party!r}.", remedy=f"The parties are {', '.join(accounts)}.")
+    return rows.loc[party]
 
 
 def person_row(accounts: Iterable[messages.Accounted]) -> pd.Series:
@@ -199,7 +214,9 @@ class Findings:
     plan, privacy, transcript
         The plan that was run, its privacy statement, and the log of its messages.
     receipt
-        A one-line summary.
+        The trust picture in two lines, and one line with the figures.
+    cost
+        What the call cost, by the parties' own accounts.
     """
 
     value: Any
@@ -207,6 +224,7 @@ class Findings:
     privacy: PrivacyStatement
     transcript: Transcript
     receipt: str
+    cost: Cost = NOTHING_SPENT
 
 
 class StudyRecord:
@@ -226,7 +244,7 @@ class StudyRecord:
 
     @property
     def receipt_(self) -> str:
-        """A one-line summary."""
+        """The trust picture in two lines, and one line with the figures."""
         return self.findings.receipt
 
     @property
@@ -240,16 +258,29 @@ def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, 
     plan = outcome.plan
     statement = statement_of(plan, outcome.quote, outcome.mechanisms, schemas, local=local)
     epsilon, delta = statement.epsilon(unit=plan.unit), statement.delta(unit=plan.unit)
-    paid = "paid" if any(outcome.quote.unpaid.values()) else "already paid, nothing spent"
-    if plan.price is None and any(outcome.quote.disclosed.values()):
-        paid = "not differentially private, allowed by name, not covered by the budget"
+    replaced = statement.epsilon_if_replaced() if plan.unit == "person" else math.inf
     receipt = (
-        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} per {plan.unit} towards the coordinator; "
-        f"may pool: {statement.pooling}; {paid}; "
-        f"{plan.people:,} people, {len(plan.parties)} parties, {outcome.transcript.rounds} rounds, "
-        f"{outcome.transcript.bytes:,} bytes, {outcome.transcript.wall_time:.2f} s"
+        f"{statement.trust}\n"
+        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} per {plan.unit} towards the coordinator"
+        f"{f' (ε={_figure(replaced)} if a record is replaced by another)' if math.isfinite(replaced) and replaced else ''}; "
+        f"may pool: {statement.pooling}; {_paid(outcome)}; "
+        f"{plan.people:,} people, {len(plan.parties)} {'party' if len(plan.parties) == 1 else 'parties'}, "
+        f"{outcome.transcript.rounds} rounds, {outcome.transcript.bytes:,} bytes, {outcome.transcript.wall_time:.2f} s"
     )
-    return Findings(outcome.value, plan, statement, outcome.transcript, receipt)
+    return Findings(outcome.value, plan, statement, outcome.transcript, receipt, outcome.cost)
+
+
+def _paid(outcome: Outcome) -> str:
+    """Return what the call cost in words, by the parties' own accounts."""
+    cost = outcome.cost
+    if outcome.plan.price is None and any(outcome.quote.disclosed.values()):
+        unread = f"; {Cost(unknown=cost.unknown).words}" if cost.unknown else ""
+        return f"not differentially private, allowed by name, not covered by the budget{unread}"
+    if outcome.plan.price is None:
+        return "nothing to pay for"
+    if cost == NOTHING_SPENT:
+        return "already paid, nothing spent"
+    return f"paid: {cost.words}{' (at the δ of each cap)' if outcome.plan.price.delta else ''}"
 
 
 def _figure(value: float) -> str:

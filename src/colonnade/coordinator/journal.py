@@ -6,6 +6,7 @@ others had not. They are kept, durably, before they are sent, and told to the ot
 second run in their place would be refused by the members that have opened.
 """
 
+import os
 import sqlite3
 import threading
 import time
@@ -13,13 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from colonnade.conversations.conversation import check_account
 from colonnade.conversations.memory import LedgerHeads
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.protocol.messages import Agreed, Ask, NotKept, Post, Recall, Reply, Request
+from colonnade.protocol.messages import Accounted, Agreed, Ask, NotKept, Post, Recall, Reply, Request
+from colonnade.secure.mail import NONCE_BYTES
 
 __all__ = ["StudyJournal", "StudyStatus"]
 
@@ -90,8 +93,10 @@ class StudyJournal:
         self._clock = clock
         self._lock = threading.Lock()
         self._pinned = {} if agreement is None else agreement.pinned()
-        ledgers = {} if agreement is None else {name: agreement.members[name].ledger for name in agreement.parties}
-        self._heads = LedgerHeads(ledgers, path.with_suffix(".heads"))
+        self._ledgers = (
+            {} if agreement is None else {name: agreement.members[name].ledger for name in agreement.parties}
+        )
+        self._heads = LedgerHeads(self._ledgers, path.with_suffix(".heads"))
         try:
             self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._file.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _LAYOUT)
@@ -120,6 +125,20 @@ class StudyJournal:
             if party not in self._pinned:
                 raise ProtocolError(f"{party!r} is not a member in the federation's agreement.")
             self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), nonce, reply.head)
+
+    def account_nonce(self) -> bytes:
+        """Return a fresh nonce, over which a party signs its account."""
+        return os.urandom(NONCE_BYTES) if self._pinned else b""
+
+    def check_account(self, party: str, nonce: bytes, account: Accounted) -> None:
+        """Refuse an account that is not signed by this party, or is of another ledger than the one in the papers."""
+        if not self._pinned:
+            return
+        if party not in self._ledgers or account.ledger != self._ledgers[party]:
+            raise ProtocolError(
+                f"The account of {party!r} is of another ledger than the one in the federation's papers."
+            )
+        check_account(account, nonce, self._pinned[party])
 
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
         """Keep the letters of a round that is small enough to be a last one, and note where the study stands."""

@@ -1,6 +1,8 @@
 """How a federation is brought up: all parties in this process, or a connection to parties on other machines."""
 
 import os
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +20,21 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
 
-__all__ = ["Connection", "SimulatedParty", "check_schemas", "one_order", "open_connection", "simulated_nodes"]
+__all__ = [
+    "Connection",
+    "SimulatedParty",
+    "TemporaryLedgers",
+    "check_schemas",
+    "one_order",
+    "open_connection",
+    "simulated_nodes",
+]
 
 Policy_contra = TypeVar("Policy_contra", contravariant=True)
 
@@ -37,7 +47,7 @@ class SimulatedParty(Protocol[Policy_contra]):
         cls,
         parties: Mapping[str, Self],
         *,
-        id: str,  # noqa: A002  # as in `Federation.simulate`
+        id: str | Mapping[str, str],  # noqa: A002  # as in `Federation.simulate`
         budget: Budget,
         policies: Mapping[str, Policy_contra] | None,
         compute_nodes: Sequence[str],
@@ -45,23 +55,54 @@ class SimulatedParty(Protocol[Policy_contra]):
         ledger_dir: str | Path | None,
         test_key: bytes | None,
         aligned: bool,
+        analysts: Mapping[str, PublicIdentity],
     ) -> Mapping[str, Endpoint]:
         """Open several parties, and nodes without data, on the ids that all of them have."""
         ...
 
 
-def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str]) -> tuple[str, ...]:
+class TemporaryLedgers(UserWarning):
+    """Ledgers that end with the process: what this script spends, the next run of it does not know.
+
+    Examples
+    --------
+    >>> import warnings, colonnade as cn
+    >>> warnings.simplefilter("ignore", cn.TemporaryLedgers)  # for a script whose people are invented
+    """
+
+
+def _tell_of_temporary_ledgers() -> None:
+    """Say, once for each place in a script, that its simulation keeps no ledgers. The library's own people are invented."""
+    caller = sys._getframe(3).f_globals.get("__name__", "")  # noqa: SLF001  # who called `Federation.simulate`
+    if caller.partition(".")[0] != __name__.partition(".")[0]:
+        warnings.warn(
+            "This simulation keeps its ledgers in a temporary folder: the budget starts anew each time the script runs. "
+            'With real data keep them: Federation.simulate(..., ledger_dir="ledgers").',
+            TemporaryLedgers,
+            stacklevel=4,
+        )
+
+
+def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str], ledger_dir: object) -> tuple[str, ...]:
     """Check what `Federation.simulate` was given, and return who computes on shares besides the parties.
 
     The coordinator joins in where there would be fewer than three nodes.
     """
     if not isinstance(parties, Mapping) or not parties:
-        raise BadInput("simulate takes a mapping from party names to cn.Party objects, at least one.")
+        raise BadInput(
+            "simulate takes a mapping from party names to cn.Party objects, at least one.",
+            remedy='For example {"bank": cn.Party(frame, schema=...)}.',
+        )
     kinds = {type(party) for party in parties.values()}
     if len(kinds) != 1 or not hasattr(next(iter(kinds)), "assemble"):
         raise BadInput("simulate takes cn.Party objects.", remedy="Wrap each table: cn.Party(frame, schema=...).")
     if isinstance(compute_nodes, str) or COORDINATOR in compute_nodes:
-        raise BadInput("compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.")
+        raise BadInput(
+            "compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.",
+            remedy='For example compute_nodes=["auditor"].',
+        )
+    if ledger_dir is None:
+        _tell_of_temporary_ledgers()
     joins = len(parties) + len(compute_nodes) < FEWEST_NODES
     return (*map(str, compute_nodes), *([COORDINATOR] if joins else []))
 

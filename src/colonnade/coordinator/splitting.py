@@ -81,7 +81,7 @@ def split(federation: "Federation", test: float, repeat: int) -> tuple[str, str]
     plan = federation.plan(
         algorithm, task=STUDIES["split"], method="keyed-hash", price=None, unit="person", parameters={}, repeat=repeat
     )
-    federation.run(algorithm, plan)
+    federation.run(algorithm, plan, title=f"split(test={test:g})")
     first, second = (part_identity(plan, part) for part in PARTS)
     return first, second
 

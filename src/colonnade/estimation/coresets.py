@@ -190,7 +190,7 @@ def _size(
 ) -> int:
     for name, value in (("error", error), ("outliers", outliers), ("failure", failure)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-            raise BadInput(f"{name} is a number between 0 and 1.")
+            raise BadInput(f"{name} is a number between 0 and 1.", remedy=f"For example {name}=0.1.")
     gap = 2 * sensitivities / (outliers * parties)
     return math.ceil((gap * totals / error) ** 2 * (dimension + math.log(1 / failure)))
 

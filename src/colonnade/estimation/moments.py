@@ -108,6 +108,11 @@ class Moments:
             self.matrix[block], self.variance[block], self.count, tuple(self.features[place] for place in places)
         )
 
+    def divided(self, scales: Array) -> "Moments":
+        """Return the moments of the same columns, each divided by a number; the intercept stays as it is."""
+        factors = np.outer(*[np.concatenate([[1.0], 1 / scales])] * 2)
+        return Moments(self.matrix * factors, self.variance * factors**2, self.count, self.features)
+
 
 def _square(values: object, size: int) -> Array:
     array = np.array(values, dtype=np.float64)
@@ -190,6 +195,8 @@ def _possible(moments: Moments) -> Moments:
     return Moments(matrix, moments.variance, moments.count, moments.features)
 
 
+SMALLEST_SPREAD = 1e-12
+"""The smallest variance that a column is divided by: a column that is constant, and exactly known, stays near 0."""
 TIE = 1e-8
 """Entries that differ by less than this part of the largest count as equal."""
 
@@ -214,6 +221,10 @@ class ComponentsFit:
         How many of the components stand out from the noise: an eigenvalue above the noise's operator norm.
     noise_floor
         That norm as a variance: below it noise alone explains a component.
+    scales
+        What each coded column was divided by: its standard deviation, or 1.
+    total_variance
+        The variance of all columns together, after that division.
     """
 
     names: tuple[str, ...]
@@ -223,11 +234,15 @@ class ComponentsFit:
     means: Array
     coded_means: Array
     significant: int
-    noise_floor: float = 0.0
+    noise_floor: float
+    scales: Array
+    total_variance: float
 
 
-def pca_from_moments(moments: Moments, n_components: int, *, columns: Sequence[str] | None = None) -> ComponentsFit:
-    """Return the leading components of some columns (all by default).
+def pca_from_moments(
+    moments: Moments, n_components: int, *, columns: Sequence[str] | None = None, standardise: bool = False
+) -> ComponentsFit:
+    """Return the leading components of some columns (all by default), each divided by its standard deviation if asked to.
 
     Secure PCA, Algorithm 1, on columns mapped to [−1, 1]. Centring is part of the release (the column sums are one more Gram
     column), never data-dependent preprocessing. Eigenvalues of a noisy matrix are biased upwards: one of true size l appears
@@ -240,22 +255,45 @@ def pca_from_moments(moments: Moments, n_components: int, *, columns: Sequence[s
             "Components need categories coded as levels.", remedy="Release the moments without signed columns."
         )
     if isinstance(n_components, bool) or not isinstance(n_components, int) or not 1 <= n_components <= len(places):
-        raise BadInput(f"n_components must be a whole number from 1 to {len(places)}.")
+        raise BadInput(
+            f"n_components must be a whole number from 1 to {len(places)}.",
+            remedy="A category counts as one column per level.",
+        )
     means = moments.matrix[0, places] / moments.count
     centred = moments.matrix[np.ix_(places, places)] - moments.count * np.outer(means, means)
+    variance = moments.variance[np.ix_(places, places)]
+    scales = _deviations(centred, variance, moments.count) if standardise else np.ones(len(places))
+    centred, variance = centred / np.outer(scales, scales), variance / np.outer(scales, scales) ** 2
     values, vectors = np.linalg.eigh(centred)
     values, vectors = values[::-1][:n_components], _orient(vectors[:, ::-1][:, :n_components])
-    variance = moments.variance[np.ix_(places, places)]
     people = max(moments.count - 1, 1)
+    explained = _without_noise(values, operator_norm(variance)) / people
+    # The means are noisy too: a centred product is that of the column less its mean times the constant one.
+    directions = np.zeros((len(moments.features), n_components))
+    directions[places] = vectors / scales[:, None]
+    directions[0] = -means @ directions[places]
     return ComponentsFit(
         names=tuple(feature.name for feature in features),
         components=vectors.T,
-        explained_variance=_without_noise(values, operator_norm(variance)) / people,
-        explained_variance_error=np.sqrt([quadratic_variance(variance, vector) for vector in vectors.T]) / people,
+        explained_variance=explained,
+        explained_variance_error=np.sqrt([quadratic_variance(moments.variance, one) for one in directions.T]) / people,
         means=to_own_units(means, features),
         coded_means=means,
         significant=int(np.sum(values > operator_norm(variance))),
         noise_floor=operator_norm(variance) / people,
+        scales=scales,
+        total_variance=max(float(np.trace(centred)) / people, float(explained.sum())),
+    )
+
+
+def _deviations(centred: Array, variance: Array, count: int) -> Array:
+    """Return the columns' standard deviations, as the noisy moments have them.
+
+    A column that varies less than the noise does is divided by what the noise alone may be: otherwise noise would be blown up.
+    """
+    least = 2 * np.sqrt(np.diag(variance))
+    return np.asarray(
+        np.sqrt(np.maximum(np.maximum(np.diag(centred), least), SMALLEST_SPREAD * count) / max(count - 1, 1))
     )
 
 

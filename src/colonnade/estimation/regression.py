@@ -22,9 +22,13 @@ __all__ = [
     "LogisticFit",
     "NormalEquations",
     "Solution",
+    "classes_and_targets",
+    "feature_places",
     "linear_from_moments",
     "logistic_from_moments",
+    "numeric_place",
     "ridge_path",
+    "second_share",
 ]
 
 
@@ -118,7 +122,7 @@ class NormalEquations:
             A penalty on the squared coded weights (not the intercept), in sums over people, as in scikit-learn.
         """
         if not 0 <= ridge < np.inf:
-            raise BadInput("A ridge penalty must be finite and at least 0.")
+            raise BadInput("A ridge penalty must be finite and at least 0.", remedy="For example ridge=1.0.")
         products = self.moments.matrix @ target
         centred = products[self.places] - self.means * products[0]
         rotated = self.eigenvectors.T @ centred
@@ -245,7 +249,7 @@ def ridge_path(
     moments: Moments, target: str, ridges: Sequence[float], *, columns: Sequence[str] | None = None
 ) -> tuple[LinearFit, ...]:
     """Fit one target at several penalties; the matrix is decomposed once."""
-    place = _numeric(moments, target)
+    place = numeric_place(moments, target)
     equations = NormalEquations.of(moments, feature_places(moments, target, columns))
     weights = np.zeros(len(moments.features))
     weights[place] = 1.0
@@ -260,7 +264,8 @@ def feature_places(moments: Moments, target: str, columns: Sequence[str] | None)
     return moments.places(wanted)
 
 
-def _numeric(moments: Moments, target: str) -> int:
+def numeric_place(moments: Moments, target: str) -> int:
+    """Return the place of a numeric target. Refuse a category."""
     (place, *others) = moments.places([target])
     if others or moments.features[place].kind != "numeric":
         raise BadInput(f"The target {target!r} is a category.", remedy="Use LogisticRegression for categories.")
@@ -350,7 +355,7 @@ def logistic_from_moments(
     ridge
         Penalty on the squared coded weights of the least-squares step.
     """
-    classes, targets = _targets(moments, target)
+    classes, targets = classes_and_targets(moments, target)
     equations = NormalEquations.of(moments, feature_places(moments, target, columns))
     solutions = [equations.solve(weights, ridge=ridge) for weights in targets]
     if len(classes) == 2:
@@ -358,7 +363,7 @@ def logistic_from_moments(
     return _several(equations, classes, targets, solutions, ridge)
 
 
-def _targets(moments: Moments, target: str) -> tuple[tuple[str, ...], list[Array]]:
+def classes_and_targets(moments: Moments, target: str) -> tuple[tuple[str, ...], list[Array]]:
     """Return the classes and each regression's target over all columns; two classes need one, from −1 to 1."""
     places = moments.places([target])
     features = [moments.features[place] for place in places]
@@ -376,10 +381,7 @@ def _binary(
 ) -> LogisticFit:
     """Scale the ±1 least-squares score to log-odds: two Gaussian classes with one variance."""
     count = equations.moments.count
-    half = target / 2
-    ones = np.zeros_like(half)
-    ones[0] = 0.5
-    share = float(_shares(equations.moments, np.array([ones - half, ones + half]))[1])
+    share = second_share(equations.moments, target)
     spread = 4 * share * (1 - share)
     explained = float(np.clip(solution.explained / count / spread, 0.0, LARGEST_EXPLAINED))
     slope = 2 / (spread * (1 - explained))
@@ -393,6 +395,14 @@ def _binary(
     errors = standard_errors(response, equations.covariance(solution, ridge=ridge))
     shares = np.array([1 - share, share])
     return LogisticFit(classes, names, values[None, :-1], values[-1:], errors[None, :], shares)
+
+
+def second_share(moments: Moments, target: Array) -> float:
+    """Return the share of the second of two classes, from a target of −1 and 1."""
+    half = target / 2
+    ones = np.zeros_like(half)
+    ones[0] = 0.5
+    return float(_shares(moments, np.array([ones - half, ones + half]))[1])
 
 
 def _several(

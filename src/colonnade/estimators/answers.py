@@ -6,22 +6,25 @@ The checks that fitted models make before they are used are here too.
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite, isinf
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 from sklearn import exceptions
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, StudyRecord, Traffic
+from colonnade.coordinator.findings import Findings, StudyRecord, Traffic, account_row
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.scoring import Metric
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Unit
-from colonnade.privacy.accounting import Loss
-from colonnade.result import PrivacyStatement
+from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.protocol.messages import Accounted
+from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.schema import Column
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ __all__ = [
     "EvaluationTerms",
     "NotFittedError",
     "Preview",
+    "budget_after",
     "general_warnings",
     "refuse_recipient",
     "require_fitted",
@@ -60,8 +64,10 @@ class Preview:
         The guarantee that the study would have.
     charges
         The loss that each party's ledger would be debited. Zero if the release is already paid for.
-    budget
-        The parties' accounts now.
+    unpaid
+        The same, release by release: for each party, the losses by which its ledger knows them.
+    budget, after
+        The parties' accounts now, and after the study.
     expected
         What to expect: names of figures, and what to say about them.
     warnings
@@ -87,7 +93,9 @@ class Preview:
     title: str
     statement: PrivacyStatement
     charges: Mapping[str, Loss]
+    unpaid: Mapping[str, Mapping[bytes, Loss]]
     budget: pd.DataFrame
+    after: pd.DataFrame
     expected: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     errors: tuple[ExpectedError, ...] = ()
@@ -101,10 +109,14 @@ class Preview:
         return self.errors[0].value if self.errors else None
 
     def table(self) -> pd.DataFrame:
-        """Return one row per party: the charge, and the budget that remains before it."""
+        """Return one row per party: the charge, the budget that remains now, and what would remain after it."""
         delta = self.statement.study_delta
         rows = {
-            party: {"charge": loss.epsilon(delta), "remaining": self.budget.loc[party, "remaining"]}
+            party: {
+                "charge": loss.epsilon(delta),
+                "remaining": self.budget.loc[party, "remaining"],
+                "would remain": self.after.loc[party, "remaining"],
+            }
             for party, loss in self.charges.items()
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("party")
@@ -117,14 +129,17 @@ class Preview:
         return presenter().preview_html(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.title}: a preview; nothing is spent."]
+        lines = [f"{self.title}: a preview; nothing is spent.", *(f"  {line}" for line in self.statement.trust.lines)]
         whole, part = self.statement.epsilon(unit="person"), self.statement.epsilon(unit="party")
         lines.append(
             f"  ε towards the coordinator: {whole:.4g} per person, {part:.4g} per party (δ = {self.statement.delta():.3g})"
         )
         lines.append(f"  may pool: {self.statement.pooling}")
         for party, row in self.table().iterrows():
-            lines.append(f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}")
+            lines.append(
+                f"  {party}: charge ε={row['charge']:.4g}, remaining ε={row['remaining']:.4g}, "
+                f"would then remain ε={row['would remain']:.4g}"
+            )
         lines += [f"  {name}: {words}" for name, words in self.expected.items()]
         for error in self.errors:
             lines += [f"  expected error of {error!r}", *([f"    assuming {error.assumes}"] if error.depends else [])]
@@ -139,9 +154,27 @@ class Preview:
     __repr__ = __str__
 
 
-def general_warnings(plan: Plan) -> list[str]:
-    """Return warnings that apply to any study: few people, or an unusual ε or δ."""
+def budget_after(accounts: Mapping[str, Accounted], charges: Mapping[str, Loss]) -> pd.DataFrame:
+    """Return the parties' budgets as `Federation.budget` shows them, after further losses to some of them."""
+    rows = []
+    for party, reply in accounts.items():
+        spent = Loss.from_bytes(reply.spent) + charges.get(party, NOTHING)
+        rows.append(account_row(msgspec.structs.replace(reply, spent=spent.to_bytes())))
+    return pd.DataFrame(rows).set_index("party")
+
+
+COORDINATOR_COMPUTES = (
+    "The coordinator is itself a compute node. If it pooled what it saw with {parties}, nothing would be guaranteed. Name a node "
+    "without data in its place: compute_nodes=[...], or a compute node in the papers."
+)
+
+
+def general_warnings(plan: Plan, statement: PrivacyStatement) -> list[str]:
+    """Return warnings that apply to any study: a coordinator that computes, few people, or an unusual ε or δ."""
     warnings = []
+    breaking = [party for party in plan.parties if isinf(statement.epsilon(observer=(COORDINATOR, party)))]
+    if statement.coordinator_computes and breaking and isfinite(statement.epsilon()):
+        warnings.append(COORDINATOR_COMPUTES.format(parties=" or with ".join(breaking)))
     if plan.people < FEW_PEOPLE:
         warnings.append(f"{plan.people} people are few: noise that hides one of them also hides much of the result.")
     if plan.price is None:
@@ -235,7 +268,7 @@ class Delivery(StudyRecord):
 
     @property
     def receipt_(self) -> str:
-        """One-line receipt."""
+        """The receipt: the trust picture in two lines, and one line with the figures."""
         return (
             f"{self.findings.receipt}; individual scores opened to {self.to}, outside the differential-privacy promise"
         )
@@ -351,7 +384,7 @@ class Evaluation(StudyRecord):
             for m in self.metrics
         ]
         lines.append(f"  intervals at {self.level:.0%}, for noise and rounding, on the same people")
-        lines.append(f"  {self.receipt_}")
+        lines += [f"  {line}" for line in self.receipt_.splitlines()]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -365,5 +398,5 @@ class Evaluation(StudyRecord):
         return (
             f"<p><b>{html.escape(self.title)}</b>, evaluated on {self.plan_.people:,} people</p>"
             f"<table><tr><th>metric</th><th>value</th><th>{self.level:.0%} interval</th><th>kind</th></tr>{rows}</table>"
-            f"<p>{html.escape(self.receipt_)}</p>"
+            + "".join(f"<p>{html.escape(line)}</p>" for line in self.receipt_.splitlines())
         )

@@ -19,6 +19,7 @@ from colonnade.errors import BadInput
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import design_matrix, nearest_pipeline
+from colonnade.estimators.frames import GivesScores
 from colonnade.estimators.methods import clusters, coresets
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
@@ -37,7 +38,7 @@ Guesser = tuple[str, Array, NDArray[np.intp], float]
 """The party that guesses, its points after scaling, the centre of each point, and where the loss lies between its bounds."""
 
 
-class ClusteringStudy(Study):
+class ClusteringStudy(GivesScores, Study):
     """The base of `KMeans` and `KMedian`."""
 
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (
@@ -115,12 +116,71 @@ class ClusteringStudy(Study):
             return self._deliver(X, to, "clusters")
         refuse_recipient(to)
         require_fitted(self)
+        return self._distances(X).argmin(axis=1)
+
+    def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the distance of every row to every centre, after scaling each column to [−1, 1].
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names.
+        to
+            For scores of a federation's people, which k-means does not have: ``predict`` tells one party the nearest centres.
+
+        Returns
+        -------
+        array of shape (n_rows, n_clusters)
+            Or a frame, after ``set_output``.
+        """
+        require_fitted(self)
+        if isinstance(X, Federation):
+            raise BadInput(
+                f"{type(self).__name__} does not open distances of a federation's people.",
+                remedy="Use predict(federation, to=...): it opens the nearest centre of each person to one party.",
+            )
+        refuse_recipient(to)
+        return self._as_output(self._distances(X), X)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002  # as scikit-learn's
+        """Return the names of the distances that ``transform`` gives."""
+        require_fitted(self)
+        return np.array(
+            [f"{type(self).__name__.lower()}{place}" for place in range(len(self._coded_centres))], dtype=object
+        )
+
+    def _distances(self, X: pd.DataFrame) -> Array:
         coded = design_matrix(X, self._coded, self._columns, coded=True)
-        labels = np.empty(len(coded), dtype=np.intp)
-        for start in range(0, len(coded), 4_096):
-            gaps = np.linalg.norm(coded[start : start + 4_096, None] - self._coded_centres, axis=2)
-            labels[start : start + 4_096] = gaps.argmin(axis=1)
-        return labels
+        distances = np.empty((len(coded), len(self._coded_centres)))
+        for start in range(
+            0, len(coded), 4_096
+        ):  # by blocks: the differences take n_clusters × n_features numbers per row
+            gaps = coded[start : start + 4_096, None] - self._coded_centres
+            distances[start : start + 4_096] = np.linalg.norm(gaps, axis=2)
+        return distances
+
+    def _table(self) -> pd.DataFrame:
+        """Return one row per centre, as ``predict`` numbers them: how many are nearest to it, if the fit tells, and its place."""
+        centres = pd.DataFrame(self.cluster_centers_, columns=list(self.feature_names_in_))
+        people = self._people()
+        if people is not None:
+            centres.insert(0, "people", people)
+        return centres.rename_axis("cluster")
+
+    def _people(self) -> Array | None:
+        """Return about how many people are nearest to each centre, by the weighted grid of local centres."""
+        local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
+        if not local or weights is None:
+            return None
+        places = consecutive_places(coded_widths(self._coded))
+        own = {party: to_coded_units(local[party], [self._coded[place] for place in places[party]]) for party in places}
+        levels = [
+            weights.index.get_level_values(level).to_numpy(dtype=np.intp) for level in range(weights.index.nlevels)
+        ]
+        grid = np.concatenate([own[party][level] for party, level in zip(own, levels, strict=True)], axis=1)
+        nearest = np.linalg.norm(grid[:, None] - self._coded_centres, axis=2).argmin(axis=1)
+        people = np.bincount(nearest, weights=weights.to_numpy(dtype=float), minlength=len(self._coded_centres))
+        return np.asarray(people, dtype=np.float64)
 
     def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
         """Score every centre c but the first, a: c is nearer than a where x·(c − a) > (‖c‖² − ‖a‖²)/2."""

@@ -55,12 +55,15 @@ def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping
     if not isinstance(X, pd.DataFrame):
         raise BadInput(
             "Predictions take a pandas frame, not a value of another type.",
-            remedy="Give a frame with the federation's column names, 'party.column'.",
+            remedy="Give a frame with columns named 'party.column'; cn.named(bank=frame, telco=frame) makes one.",
         )
     stored = {name: stored_name(name, column) for name, column in columns.items()}
     missing = [name for name in stored.values() if name not in X.columns]
     if missing:
-        raise SchemaMismatch(f"The frame lacks the column {missing[0]!r}.", remedy="Name columns 'party.column'.")
+        raise SchemaMismatch(
+            f"The frame lacks the column {missing[0]!r}.",
+            remedy="Columns are named 'party.column'; cn.named(bank=frame, telco=frame) names them so.",
+        )
     doubled = [name for name in stored.values() if isinstance(X[name], pd.DataFrame)]
     if doubled:
         raise SchemaMismatch(f"The frame has more than one column {doubled[0]!r}.", remedy="Keep one of them.")
@@ -130,14 +133,17 @@ def logistic_pipeline(
 
 
 def components_pipeline(
-    columns: Mapping[str, Column], components: Vector, means: Vector, variances: Vector
+    columns: Mapping[str, Column], components: Vector, means: Vector, variances: Vector, scales: Vector
 ) -> Pipeline:
-    """Return principal components of columns mapped to [−1, 1]."""
+    """Return principal components of columns mapped to [−1, 1], each then divided by its scale."""
     coding = _coding(columns, coded=True)
     model = decomposition.PCA(n_components=len(components))
-    model.components_, model.mean_, model.explained_variance_ = components.copy(), means.copy(), variances.copy()
+    model.components_, model.mean_, model.explained_variance_ = components.copy(), means / scales, variances.copy()
     model.n_components_, model.n_features_in_ = len(components), components.shape[1]
-    return Pipeline([("coding", coding), ("model", model)])
+    scaling = StandardScaler(with_mean=False)
+    scaling.scale_, scaling.var_, scaling.mean_ = scales.copy(), scales**2, None
+    scaling.n_features_in_ = len(scales)
+    return Pipeline([("coding", coding), ("scaling", scaling), ("model", model)])
 
 
 def nearest_pipeline(columns: Mapping[str, Column], centres: Vector) -> Pipeline:

@@ -29,6 +29,7 @@ import pandas as pd
 from colonnade._version import __version__
 from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimators.methods import clusters, coresets, counts, moments
 from colonnade.estimators.methods.method import Method
@@ -43,7 +44,7 @@ __all__ = ["STUDY_ATTRIBUTES", "read_model", "restored", "stored", "write_model"
 
 
 RECORDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Feature, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
+    kind.__name__: kind for kind in (Feature, Inference, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
 }
 """The classes that a file may name. Each is rebuilt by its own constructor, which checks its fields."""
 
@@ -82,7 +83,10 @@ def _stored_object(value: object) -> Json:
             return store(value)
     if RECORDS.get(type(value).__name__) is type(value):
         return {"kind": "record", "type": type(value).__name__, "fields": _fields(value)}
-    raise BadInput(f"A model file cannot hold a value of type {type(value).__name__}.")
+    raise BadInput(
+        f"A model file cannot hold a value of type {type(value).__name__}.",
+        remedy="Set parameters to numbers, texts, lists or mappings of these, then save again.",
+    )
 
 
 def _fields(value: Any) -> dict[str, Json]:
@@ -94,7 +98,10 @@ def _fields(value: Any) -> dict[str, Json]:
 def _stored_array(array: np.ndarray[Any, Any]) -> Json:
     kind = str(array.dtype)
     if kind != "object" and kind not in NUMBERS:
-        raise BadInput(f"A model file cannot hold an array of {kind}: only of numbers and of text.")
+        raise BadInput(
+            f"A model file cannot hold an array of {kind}: only of numbers and of text.",
+            remedy="Set parameters to numbers and texts, then save again.",
+        )
     values = [stored(entry) for entry in array.ravel().tolist()]
     return {"kind": "array", "dtype": kind, "shape": list(array.shape), "values": values}
 
@@ -132,11 +139,17 @@ def restored(value: Json) -> Any:
         return [restored(entry) for entry in value]
     rebuild = _REBUILD.get(str(value.get("kind"))) if isinstance(value, dict) else None
     if rebuild is None:
-        raise BadInput("The file holds a value of a kind that is not known here.")
+        raise BadInput(
+            "The file holds a value of a kind that is not known here.",
+            remedy="Use the version of colonnade that wrote the file, or save the model again.",
+        )
     try:
         return rebuild(value)
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError):
-        raise BadInput("The file holds a value that is not well formed.") from None
+        raise BadInput(
+            "The file holds a value that is not well formed.",
+            remedy="The file is damaged or was edited: save the model again.",
+        ) from None
 
 
 def _array(value: Json) -> np.ndarray[Any, Any]:
@@ -182,6 +195,7 @@ _REBUILD: Mapping[str, Callable[[Json], Any]] = {
 FORMAT = "colonnade model"
 VERSION = 2
 """The version of the format. 2 leaves out c, which is counted on the losses of a statement."""
+WRITE_ONE = "Write one with est.save(...)."
 LARGEST_FILE = 1 << 30
 STUDY_ATTRIBUTES = ("schema_", "plan_", "privacy_", "transcript_", "receipt_")
 """The attributes of every fitted estimator besides what it learned: how and on what it was fitted."""
@@ -223,7 +237,7 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
         parameters = {name: restored(value) for name, value in document["parameters"].items()}
         learned = {name: restored(value) for name, value in document["learned"].items()}
     except AttributeError:
-        raise BadInput("The file is not a well-formed model.", remedy="Write one with est.save(...).") from None
+        raise BadInput(f"The file {Path(path).name} is not a well-formed model.", remedy=WRITE_ONE) from None
     attributes = {name: restored(document[name]) for name in STUDY_ATTRIBUTES}
     _check_study_attributes(attributes, document["plan_hash"])
     return str(document["estimator"]), parameters, {**learned, **attributes}
@@ -232,14 +246,19 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
 def _document(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise BadInput(f"The file is larger than {LARGEST_FILE:,} bytes, the limit for a model.")
+            raise BadInput(
+                f"The file {path.name} is larger than {LARGEST_FILE:,} bytes, the limit for a model.",
+                remedy="Check that it is a file that est.save(...) wrote.",
+            )
         document = msgspec.json.decode(path.read_bytes())
     except OSError:
-        raise BadInput("The model file cannot be read.", remedy="Check the path and its permissions.") from None
+        raise BadInput(
+            f"The model file {path.name} cannot be read.", remedy="Check the path and its permissions."
+        ) from None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        raise BadInput("The file is not a model of this library.", remedy="Write one with est.save(...).") from None
+        raise BadInput(f"The file {path.name} is not a model of this library.", remedy=WRITE_ONE) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BadInput("The file is not a model of this library.", remedy="Write one with est.save(...).")
+        raise BadInput(f"The file {path.name} is not a model of this library.", remedy=WRITE_ONE)
     if document.get("version") != VERSION:
         raise BadInput(
             "The model was written in another version of the format.",
@@ -260,7 +279,10 @@ def _check_study_attributes(attributes: Mapping[str, Any], plan_hash: object) ->
     described = isinstance(schema, dict) and all(isinstance(column, Number | Category) for column in schema.values())
     entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
     if not described or not entering >= set(schema) or not schema:
-        raise SchemaMismatch("The model's schema does not describe the columns of its plan.")
+        raise SchemaMismatch(
+            "The model's schema does not describe the columns of its plan.",
+            remedy="The file is damaged or was edited: save the model again.",
+        )
     if not isinstance(attributes["privacy_"], PrivacyStatement) or attributes["privacy_"].parties != plan.parties:
         raise PlanMismatch("The model's statement belongs to another plan.")
 

@@ -3,6 +3,10 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.estimators.methods import coresets, counts
 from colonnade.estimators.methods.method import GivenMethod
@@ -41,7 +45,8 @@ class PatternCount(Study):
         Non-negative counts, one per combination of levels. The last column varies fastest. They add up to the number of people;
         where a column leaves people out, to an estimate of how many have a value in every column.
     stderr_ : pandas.Series
-        The standard error of each unbiased estimate that the noise causes.
+        The standard error of each unbiased estimate that the noise causes. The error of a fit to pairs, and of assuming
+        independence, comes on top.
     unbiased_ : pandas.Series
         The estimates before they were made non-negative and consistent.
     privacy_, transcript_, receipt_
@@ -151,6 +156,9 @@ class Moment(Study):
     (True, 'event')
     """
 
+    value_: float
+    stderr_: float
+
     task: ClassVar[str] = STUDIES["Moment"]
     offers = (counts.LocalPowers, counts.SketchedPowers)
     constraints = {
@@ -180,6 +188,10 @@ class Moment(Study):
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
+
+    def _table(self) -> pd.DataFrame:
+        name = f"sum of ({' + '.join(self.columns)})^{self.p:g}"
+        return pd.DataFrame({"value": [self.value_], "stderr": [self.stderr_]}, index=pd.Index([name], name="moment"))
 
 
 LARGEST_CLUSTERS = 4_096
@@ -256,6 +268,10 @@ class Coreset(Study):
     (500, inf)
     """
 
+    rows_: NDArray[np.int64]
+    weights_: NDArray[np.float64]
+    counts_: NDArray[np.int64]
+
     task: ClassVar[str] = STUDIES["Coreset"]  # the user's task= is set on the instance
     offers = (coresets.Importance, coresets.Uniform)
     constraints = {
@@ -301,3 +317,13 @@ class Coreset(Study):
         self.failure = failure
         self.allow_nonprivate = allow_nonprivate
         self.random_state = random_state
+
+    def _table(self) -> pd.DataFrame:
+        """Return the sample in a few figures. ``rows_`` and ``weights_`` have the rows themselves."""
+        figures = {
+            "rows drawn": int(self.counts_.sum()),
+            "different rows": len(self.rows_),
+            "people they stand for": float(self.weights_.sum()),
+            "largest weight": float(self.weights_.max()),
+        }
+        return pd.DataFrame({"value": figures}).rename_axis("coreset")

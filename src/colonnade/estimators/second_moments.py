@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import features_of, indicated, shares_of_present, with_indicators
-from colonnade.constraints import ColumnList, Optional, Whole, checked
+from colonnade.coding.columns import features_of, indicated, shares_of_present, to_own_units, with_indicators
+from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
@@ -25,6 +25,7 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import components_pipeline, design_matrix
+from colonnade.estimators.frames import GivesScores
 from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
@@ -121,7 +122,9 @@ class MomentStudy(Study):
                 remedy=f"The columns are {', '.join(available)}.",
             )
         if len(set(wanted)) != len(wanted):
-            raise BadInput(f"The target {targets[0]!r} is also among the columns.", remedy="Leave it out of columns.")
+            raise BadInput(
+                f"The target {targets[0]!r} is also among the columns.", remedy="Leave it out of columns=[...]."
+            )
         chosen = {name: available[name] for name in available if name in set(wanted)}
         self._check(chosen)
         return chosen
@@ -153,7 +156,7 @@ def category_target(name: str, column: Column) -> Category:
     return column
 
 
-class PCA(MomentStudy):
+class PCA(GivesScores, MomentStudy):
     """Principal components of columns that different parties hold.
 
     Columns are scaled first: numbers from their bounds to [−1, 1], categories to one indicator per level.
@@ -164,6 +167,9 @@ class PCA(MomentStudy):
         The number of components.
     columns
         The columns; all by default.
+    standardise
+        Whether to divide each scaled column by its standard deviation, as the noisy moments have it. It costs nothing more.
+        Use it where bounds are much wider than the values: otherwise such a column hardly counts.
     method
         ``"secure"``: one noisy Gram matrix, computed on secret shares (*Secure PCA*, docs/references.md#secure-pca). Options:
         `cn.methods.Secure`.
@@ -183,6 +189,8 @@ class PCA(MomentStudy):
         Rows of length 1, after scaling.
     explained_variance_, explained_variance_stderr_ : arrays
         Variance along each component, after scaling and corrected for the noise; and the standard error that the noise causes.
+    explained_variance_ratio_ : array
+        The share of the variance of all columns together, as the noisy moments have it.
     mean_ : array
         Column means in own units; shares of people, for levels. Those of a category with ``missing="excluded"`` are shares of
         the people who have a value, whose number is noisy.
@@ -221,7 +229,7 @@ class PCA(MomentStudy):
 
     task: ClassVar[str] = STUDIES["PCA"]
     offers = (Secure, Sketch, Local)
-    constraints = {**COMMON, "columns": Optional(ColumnList())}
+    constraints = {**COMMON, "columns": Optional(ColumnList()), "standardise": Boolean()}
     learned: ClassVar[tuple[str, ...]] = (
         "components_",
         "explained_variance_",
@@ -231,6 +239,8 @@ class PCA(MomentStudy):
         "n_significant_",
         "noise_floor_",
         "_coded_means",
+        "_scales",
+        "_total_variance",
         "_coded",
         "_columns",
     )
@@ -239,6 +249,8 @@ class PCA(MomentStudy):
         "explained_variance_",
         "feature_names_in_",
         "_coded_means",
+        "_scales",
+        "_total_variance",
         "_coded",
         "_columns",
     )
@@ -248,6 +260,7 @@ class PCA(MomentStudy):
         n_components: int,
         *,
         columns: Sequence[str] | None = None,
+        standardise: bool = False,
         method: GivenMethod = "secure",
         epsilon: float | None = None,
         delta: float = 0.0,
@@ -255,6 +268,7 @@ class PCA(MomentStudy):
     ) -> None:
         self.n_components = n_components
         self.columns = columns
+        self.standardise = standardise
         self.method = method
         self.epsilon = epsilon
         self.delta = delta
@@ -280,7 +294,35 @@ class PCA(MomentStudy):
         refuse_recipient(to)
         require_fitted(self)
         coded = design_matrix(X, self._coded, self._columns, coded=True)
-        return np.asarray((coded - self._coded_means) @ self.components_.T)
+        return self._as_output(np.asarray((coded - self._coded_means) / self._scales @ self.components_.T), X)
+
+    @property
+    def explained_variance_ratio_(self) -> NDArray[np.float64]:
+        """The share of the variance of all columns together that each component has."""
+        require_fitted(self)
+        return np.asarray(self.explained_variance_ / (self._total_variance or 1.0))
+
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+        """Return rows from their scores, in the columns' own units; shares, for levels.
+
+        Parameters
+        ----------
+        X
+            Scores: what ``transform`` returned, one column per component.
+
+        Returns
+        -------
+        array of shape (n_rows, n_features)
+            In the order of ``feature_names_in_``. With fewer components than columns it is the nearest row that they can say.
+        """
+        require_fitted(self)
+        scores = np.asarray(X, dtype=float)
+        if scores.ndim != 2 or scores.shape[1] != len(self.components_):
+            raise BadInput(
+                f"X must have {len(self.components_)} columns, one score per component.",
+                remedy="Give what transform(...) returned.",
+            )
+        return to_own_units(scores @ self.components_ * self._scales + self._coded_means, self._coded)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002  # as scikit-learn's
         """Return the names of the scores that ``transform`` gives."""
@@ -290,22 +332,39 @@ class PCA(MomentStudy):
     def to_sklearn(self) -> Pipeline:
         """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and gives the same scores."""
         require_fitted(self)
-        return components_pipeline(self._columns, self.components_, self._coded_means, self.explained_variance_)
+        return components_pipeline(
+            self._columns, self.components_, self._coded_means, self.explained_variance_, self._scales
+        )
 
     def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
-        parts = party_scores(self._columns, self.components_)
-        return score_releases.Prediction(parts, -self.components_ @ self._coded_means, to, reading, self._score_names())
+        weights = self.components_ / self._scales
+        parts = party_scores(self._columns, weights)
+        return score_releases.Prediction(parts, -weights @ self._coded_means, to, reading, self._score_names())
+
+    def _table(self) -> pd.DataFrame:
+        """Return one row per component: its variance, the share of all variance, and what it is made of."""
+        figures = {
+            "variance": self.explained_variance_,
+            "stderr": self.explained_variance_stderr_,
+            "share": self.explained_variance_ratio_,
+        }
+        made_of = pd.DataFrame(self.components_, columns=list(self.feature_names_in_))
+        return (
+            pd.concat([pd.DataFrame(figures), made_of], axis=1).set_axis(self._score_names()).rename_axis("component")
+        )
 
     def _score_names(self) -> list[str]:
         return [f"component_{place + 1}" for place in range(len(self.components_))]
 
     def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ComponentsEvaluation:
         gram = moment_releases.GramRelease(self._columns, price)
-        return evaluation.ComponentsEvaluation(gram, self.components_, self._coded_means, terms.level)
+        means = self._coded_means / self._scales
+        return evaluation.ComponentsEvaluation(gram, self.components_, means, self._scales, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))
-        require_matching(self, self._coded_means, (len(self.feature_names_in_),))
+        for array in (self._coded_means, self._scales):
+            require_matching(self, array, (len(self.feature_names_in_),))
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         coded = len(features_of(columns)) - 1
@@ -313,7 +372,9 @@ class PCA(MomentStudy):
         checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
-        fit = moment_estimation.pca_from_moments(moments, int(self.n_components), columns=self._features(columns))
+        fit = moment_estimation.pca_from_moments(
+            moments, int(self.n_components), columns=self._features(columns), standardise=self.standardise
+        )
         return {
             "components_": fit.components,
             "explained_variance_": fit.explained_variance,
@@ -323,6 +384,8 @@ class PCA(MomentStudy):
             "n_significant_": fit.significant,
             "noise_floor_": float(fit.noise_floor),
             "_coded_means": fit.coded_means,
+            "_scales": fit.scales,
+            "_total_variance": float(fit.total_variance),
             "_coded": [feature for feature in moments.features if feature.name in set(fit.names)],
             "_columns": dict(columns),
         }

@@ -1,5 +1,6 @@
 """`Study`, the base of every estimator: parameters, a preview that spends nothing, and a fit that runs one study."""
 
+import re
 import weakref
 from collections.abc import Mapping
 from inspect import signature
@@ -23,15 +24,18 @@ from colonnade.estimators.answers import (
     Evaluation,
     EvaluationTerms,
     Preview,
+    budget_after,
     general_warnings,
     require_fitted,
     require_same_schema,
 )
+from colonnade.estimators.frames import OUTPUT
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Step, Unit
 from colonnade.privacy.accounting import Price
+from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
@@ -118,13 +122,23 @@ class Study(BaseEstimator):
         algorithm, plan = checked._plan(federation, repeat)
         quote = federation.quote(plan)
         expectation = checked.method.expect(checked, algorithm, federation)
+        statement = statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked))
+        accounts = federation.accounts()
+        charges = {party: quote.charge(party) for party in plan.parties}
         return Preview(
             title=f"{type(self).__name__}, method {plan.method!r}",
-            statement=statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked)),
-            charges={party: quote.charge(party) for party in plan.parties},
-            budget=federation.budget(),
+            statement=statement,
+            charges=charges,
+            unpaid={
+                party: {
+                    codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]
+                }
+                for party in plan.parties
+            },
+            budget=budget_after(accounts, {}),
+            after=budget_after(accounts, charges),
             expected=expectation.words,
-            warnings=tuple(dict.fromkeys((*general_warnings(plan), *expectation.warnings))),
+            warnings=tuple(dict.fromkeys((*general_warnings(plan, statement), *expectation.warnings))),
             errors=expectation.errors,
             traffic=forecast_traffic(plan, quote, federation.schemas),
             others=_other_epsilons(checked, federation) if expectation.errors else pd.DataFrame(),
@@ -150,17 +164,22 @@ class Study(BaseEstimator):
         checked = self._checked()
         algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
+        asking = federation.asking(title=federation.words.title or _in_words(self))
         with progress_bar(type(self).__name__) as progress:
-            findings = federation.study(
+            findings = asking.study(
                 algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
-        self._adopt(checked.method.learn(checked, federation, findings.value))
+        try:
+            self._adopt(checked.method.learn(checked, federation, findings.value))
+        except ColonnadeError as error:
+            error.cost = findings.cost  # the parties have been paid by now
+            raise
         self.privacy_ = findings.privacy
         self.transcript_ = findings.transcript
         self.receipt_ = checked.method.receipt(checked, findings)
         self.plan_ = plan
         self.schema_ = _schema_of(plan, federation)
-        self._fitted_on = weakref.ref(federation)
+        self._fitted_on = weakref.ref(federation.origin or federation)  # one that only says a title may be gone soon
         return self
 
     def save(self, path: str | Path) -> None:
@@ -172,7 +191,7 @@ class Study(BaseEstimator):
             The file to write. An existing file is replaced.
         """
         require_fitted(self)
-        not_learned = {*self.get_params(deep=False), "_fitted_on"}
+        not_learned = {*self.get_params(deep=False), "_fitted_on", OUTPUT}
         fitted = {name: value for name, value in vars(self).items() if name not in not_learned}
         undeclared = set(fitted) - {*STUDY_ATTRIBUTES, *self.learned}
         if undeclared:
@@ -223,6 +242,20 @@ class Study(BaseEstimator):
         measured: EvaluationResult = findings.value
         schema = _schema_of(plan, federation)
         return Evaluation(type(self).__name__, measured.metrics, level, findings, schema, measured.tables)
+
+    def table(self) -> pd.DataFrame:
+        """Return the result as a table that a person reads: counts, centres, components or coefficients, each by name.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=4.0))
+        >>> study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(federation)
+        >>> list(study.table().columns)
+        ['count', 'stderr', 'unbiased']
+        """
+        require_fitted(self)
+        return self._table()
 
     def plot(self) -> Any:
         """Return a chart of the result as a matplotlib figure; ``figure.savefig("result.svg")`` writes it.
@@ -284,13 +317,27 @@ class Study(BaseEstimator):
 
     # Overridden by subclasses ----------------------------------------------------------------------------------------
 
+    def _table(self) -> pd.DataFrame:
+        """Return the result as a table: by default what was learned and is a series, side by side, the largest entries first."""
+        series = {
+            name: getattr(self, name) for name in self.learned if isinstance(getattr(self, name, None), pd.Series)
+        }
+        frame = pd.DataFrame({str(one.name or name.rstrip("_")): one for name, one in series.items()})
+        return frame.sort_values(frame.columns[0], ascending=False, kind="stable")
+
     def _prediction(self, to: str, reading: str) -> Prediction:  # noqa: ARG002
         """Return how the fitted model scores people, for one reader and one way of reading."""
-        raise BadInput(f"{type(self).__name__} does not score people.")
+        raise BadInput(
+            f"{type(self).__name__} does not score people.",
+            remedy="predict and transform are methods of models, such as cn.KMeans, cn.PCA and the regressions.",
+        )
 
     def _evaluator(self, price: Price, terms: EvaluationTerms) -> Evaluator:  # noqa: ARG002
         """Return the algorithm that measures how good the fitted model is."""
-        raise BadInput(f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.")
+        raise BadInput(
+            f"{type(self).__name__} has nothing to evaluate: its result is a release, not a model.",
+            remedy="Its standard errors are in stderr_. evaluate(...) is for models: cn.KMeans, cn.PCA, the regressions.",
+        )
 
     def _check_learned(self) -> None:
         """Refuse learned attributes, read from a file, that do not match each other."""
@@ -310,6 +357,13 @@ class Study(BaseEstimator):
     def _plan(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
         """Return what the coordinator would run, and the plan. To be called on a checked copy."""
         method, price = self.method, self.method.price(self)
+        if method.delta == "needed" and price is not None and price.delta == 0:
+            pure = [one.name for one in self.offers if one.private and one.delta != "needed"]
+            raise BadInput(
+                f"method={method.name!r} needs a positive delta.",
+                remedy="For example delta=1e-6, well below 1/people"
+                + (f"; for delta=0 use method={pure[0]!r}." if pure else "."),
+            )
         algorithm = method.protocol(self, federation, price, repeat)
         plan = federation.plan(
             algorithm,
@@ -409,6 +463,13 @@ def _expected_at(study: Study, federation: Federation, epsilon: float) -> list[t
     except ColonnadeError:  # not every ε that a table would show can be asked for
         return []
     return [(error.value, error.unit) for error in expectation.errors[:1] if error.value is not None]
+
+
+def _in_words(study: Study) -> str:
+    """Return what a study is called where nobody has given it a title: "Logistic regression of bank.default"."""
+    first, *rest = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(study).__name__).split()
+    target = getattr(study, "target", None)
+    return " ".join([first, *map(str.lower, rest), *(["of", str(target)] if target else [])])
 
 
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:

@@ -25,26 +25,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Attempt, Quoted, Reservation, released
-from colonnade.party.ledger.ledger import LabelledRow, LedgerView, SqliteLedger
+from colonnade.party.handles import Quoted, Reservation, released, released_values
+from colonnade.party.ledger.chain import LedgerView
+from colonnade.party.ledger.decisions import Decision
+from colonnade.party.ledger.ledger import LabelledRow, SqliteLedger
+from colonnade.party.order_records import OrderRecords
+from colonnade.party.permission import Permission
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps import PRIVATE_HALVES, local
 from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare, require_earlier
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
-from colonnade.privacy.accounting import Loss, total
+from colonnade.privacy.accounting import NOTHING, Loss, total
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
+from colonnade.protocol.messages import Array, Ask, Settled, pack, unpack
+from colonnade.secure.keys import Identity
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
     from colonnade.party.guard import RowOrders
 
-__all__ = ["AdmittedStep", "Gate", "OrderRecords"]
+__all__ = ["AdmittedStep", "Gate"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,6 +98,7 @@ class Gate:
         with among_rows():
             local.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
             prepare(half, self._table)
+        self._authorise(ask.plan, law.loss)
         self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
         with among_rows():
             value = local.perturbed(half, law, self._table, ExactSampler(self._randomness))
@@ -108,6 +113,7 @@ class Gate:
         """
         kept = self._ledger.seed_of(admitted.request)
         if kept is None:
+            self._authorise(admitted.plan, loss)
             kept = self._randomness.bytes(32)
             row = self._row(admitted.plan, admitted.step)
             self._ledger.reserve(admitted.request, admitted.body, loss, seed=kept, **row)
@@ -132,6 +138,7 @@ class Gate:
         if stored is not None:
             return stored
         if not self._ledger.knows(request):
+            self._authorise(ask.plan, NOTHING, discloses=True)
             self._ledger.record_nonprivate(request, body, **self._row(ask.plan, step))
         with among_rows():
             self._table.load(step.columns)
@@ -183,6 +190,7 @@ class Gate:
 
     def keep_about(self, plan: Plan, about: About) -> None:
         """Keep title, purpose and requester of a study, with the first row that its plan gets in the ledger."""
+        about.require_signed(codec.digest(plan), self.terms.analysts)
         self._ledger.keep_plan(codec.digest(plan), codec.encode(plan), about)
 
     # Accounts -----------------------------------------------------------------------------------------------------------
@@ -197,7 +205,21 @@ class Gate:
         unpaid = tuple(name for name in losses if not self._ledger.knows(self.ledger_key(plan, name)[0]))
         self._ledger.require_room(total(losses[name] for name in unpaid))
         disclosed = tuple(step.name for step in steps if discloses(step))
+        new = any(not self._ledger.knows(self.ledger_key(plan, name)[0]) for name in disclosed)
+        if unpaid or new:
+            self._authorise(plan, total(losses[name] for name in unpaid), discloses=new)
         return Quoted(losses, unpaid, disclosed)
+
+    def _authorise(self, plan: Plan, cost: Loss, *, discloses: bool = False) -> None:
+        """Refuse what its requester may not have, or what waits for the owner's approval. Only for what is not paid yet."""
+        if self.policy.judges_requesters:
+            delta, entries, now = self._ledger.budget.delta, self._ledger.entries(), self._ledger.now()
+            allowed = Permission(self.policy, self.terms.party, delta, entries, now)
+            allowed.require(plan, self._ledger.said(codec.digest(plan)), cost, discloses=discloses)
+
+    def decide(self, decision: Decision, identity: Identity) -> None:
+        """Record a decision of the party's owner, signed with the party's key. No request reaches this."""
+        self._ledger.decide(decision.signed(self._ledger.identity, identity))
 
     def reordered(self, order: NDArray[np.int64], terms: Terms) -> "Gate":
         """Return a gate before another order of the same rows, with the same policy, ledger and randomness."""
@@ -287,11 +309,8 @@ class Gate:
             if kind_of(plan.step(self.terms.party, name)).keeps_key:
                 key = self._ledger.seed_of(self.ledger_key(plan, name)[0])
                 return nothing_earlier(name) if key is None else {"key": np.frombuffer(key, dtype=np.uint8)}
-            answer = self._ledger.answer_to(*self.ledger_key(plan, name))
-            reply = None if answer is None else codec.decode_reply(answer)
-            if not isinstance(reply, Released):
-                return nothing_earlier(name)
-            return {value: unpack(array) for value, array in reply.values.items()}
+            values = released_values(self._ledger.answer_to(*self.ledger_key(plan, name)))
+            return nothing_earlier(name) if values is None else values
 
         return kept
 
@@ -350,7 +369,7 @@ class AdmittedStep:
         return orders
 
     @property
-    def order_records(self) -> "OrderRecords":
+    def order_records(self) -> OrderRecords:
         """The ledger's records about row orders, for steps that make one."""
         return OrderRecords(self, self._ledger)
 
@@ -418,6 +437,7 @@ class AdmittedStep:
         answer = released(self.step, fixed, self.half.title, None)
         kept = self._ledger.answer_to(self.request, self.body)
         if kept is None:
+            self.authorise_disclosure()
             self._ledger.record_nonprivate(self.request, self.body, **self.row())
             self._ledger.seal(self.request, answer)
         elif kept != answer:
@@ -425,6 +445,10 @@ class AdmittedStep:
                 "This study was carried out over other rows or weights before.",
                 remedy="Run the study again with the next repeat=.",
             )
+
+    def authorise_disclosure(self) -> None:
+        """Refuse to tell something exactly that waits for the owner's approval."""
+        self._gate._authorise(self.plan, NOTHING, discloses=True)  # noqa: SLF001  # one module, one door
 
     def keep_key(self, key: bytes) -> None:
         """Keep a key that the parties agreed on, durably, once."""
@@ -441,60 +465,3 @@ class AdmittedStep:
     @property
     def _ledger(self) -> SqliteLedger:
         return self._gate._ledger  # noqa: SLF001  # one module, one door
-
-
-class OrderRecords:
-    """What the ledger records about row orders: attempts to align, what they tell, and which orders are kept.
-
-    Parameters
-    ----------
-    admitted
-        The step that makes an order.
-    ledger
-        The party's ledger.
-    """
-
-    def __init__(self, admitted: AdmittedStep, ledger: SqliteLedger) -> None:
-        self._admitted = admitted
-        self._ledger = ledger
-
-    def attempts(self) -> list[Attempt]:
-        """Return the attempts to align, in any mode, within the policy's period by the ledger's clock."""
-        return Attempt.within(self._admitted.policy.alignment_period, self._ledger.now(), self._ledger.entries())
-
-    def record_attempt(self) -> bytes:
-        """Record an attempt, durably, before anything of the list is read; return its name."""
-        name = Attempt.named(self._admitted.request, self._ledger.head().sequence)
-        self._ledger.record_list(name, self._admitted.body, **self._admitted.row())
-        return name
-
-    def disclose(self, request: bytes, what: str) -> None:
-        """Record by name, durably and once, what an attempt is about to tell exactly (`Attempt.telling`)."""
-        row = self._admitted.row()
-        row["label"] += f" {what}"
-        if not self._ledger.knows(request):
-            self._ledger.record_nonprivate(request, self._admitted.body, **row)
-
-    def tell(self, request: bytes, run: bytes) -> None:
-        """Record durably that one run of an attempt comes to the letters that tell; a second run is refused."""
-        self._ledger.seal(request, run)
-
-    def record_order(self) -> None:
-        """Record durably that an order is about to be kept for this step. After that, no second one is."""
-        self._ledger.record_alignment(self._admitted.request, self._admitted.body, **self._admitted.row())
-
-    def settle(self) -> None:
-        """Keep, as the answer to this step, that its orders are settled."""
-        self._ledger.seal(self._admitted.request, codec.encode(Settled(step=self._admitted.step.name)))
-
-    def keep(self, order: RowOrder) -> Described:
-        """Keep an order durably, and then describe it."""
-        with among_rows():
-            gate = self._admitted.row_orders.add(order)
-        described = gate.terms.described(gate.policy)
-        if self._admitted.step.price is not None:
-            self._ledger.commit(self._admitted.request, codec.encode(described))
-        else:
-            self.record_order()
-            self._ledger.seal(self._admitted.request, codec.encode(described))
-        return described

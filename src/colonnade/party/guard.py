@@ -29,8 +29,12 @@ from pyarrow import feather
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
 from colonnade.durable_file import replacing
-from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
+from colonnade.errors import BadInput, Busy, ColonnadeError, PlanMismatch, SchemaMismatch
 from colonnade.party.gate import Gate
+from colonnade.party.ledger.decisions import Approval
+from colonnade.party.ledger.refused import RefusedStudies, RefusedStudy
+from colonnade.party.ledger.words import Reading, plans_of
+from colonnade.party.permission import Permission
 from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, require_capacity
@@ -85,7 +89,10 @@ def read_delivery(path: str | Path) -> pd.DataFrame:
     try:
         table = feather.read_table(path)
     except (OSError, pa.ArrowInvalid):
-        raise BadInput("The file is not a delivery, or cannot be read.") from None
+        raise BadInput(
+            "The file is not a delivery, or cannot be read.",
+            remedy="Give the file that `colonnade predict` named, in the folder of the party's ledger.",
+        ) from None
     return _frame(table)
 
 
@@ -209,6 +216,7 @@ class Guard:
         self._runs = Runs(member, gate.random_bytes)
         self._one_at_a_time = threading.Lock()
         self._before: int | None = None
+        self._asked: messages.Request | None = None
         self._is_stopped = False
         self.failure: RowsFailed | None = None  # why the party has stopped by itself; for its own log
 
@@ -217,16 +225,46 @@ class Guard:
         with self._one_at_a_time:
             if self._is_stopped:
                 return AWAY
-            self._before = None
+            self._before, self._asked = None, None
             try:
                 return self._answer_once_remembered(data)
             except RowsFailed as error:
                 self.stop(error)
                 return AWAY
             except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
-                if not isinstance(error, ColonnadeError):
+                if isinstance(error, ColonnadeError):
+                    self._note_refusal(error)
+                else:
                     show(error)
                 return codec.encode(refusal(error, self._spent_on(error)))
+
+    def _note_refusal(self, error: ColonnadeError) -> None:
+        """Keep for the owner which study was refused, and why. What is answered does not depend on it."""
+        request, self._asked = self._asked, None
+        if isinstance(request, messages.Propose | messages.Ask | messages.Post) and not isinstance(error, Busy):
+            with contextlib.suppress(ColonnadeError, OSError):
+                RefusedStudies(self._gate.ledger.path).record(
+                    self._gate.ledger.now(), error.code, request.plan, request.about
+                )
+
+    def waiting(self) -> list[RefusedStudy]:
+        """Return the studies that wait for the owner's approval, and are not approved yet. No request reaches this."""
+        ledger = self._gate.ledger
+        judged = Permission(
+            self._gate.policy, self._gate.terms.party, ledger.budget.delta, ledger.entries(), ledger.now()
+        )
+        return judged.waiting(RefusedStudies(ledger.path).read(), self._gate.terms.version)
+
+    def reading(self) -> Reading:
+        """Return how to say this party's rows and requests in words, to its owner."""
+        ledger, terms = self._gate.ledger, self._gate.terms
+        return Reading(terms.party, ledger.budget.delta, plans_of(ledger, ledger.entries()), terms.analysts)
+
+    def approve(self, plan: bytes, *, days: float, reason: str = "") -> None:
+        """Approve one study: its plan, on the present data version, for so many days. No request reaches this."""
+        until = int((self._gate.ledger.now().timestamp() + days * 86_400) * 1_000_000)
+        decision = Approval(plan=plan.hex(), version=self._gate.terms.version, until=until, reason=reason)
+        self._gate.decide(decision, self._runs.member.identity)
 
     def stop(self, failure: RowsFailed | None = None) -> None:
         """Answer nothing any more: for the party's operator, and where reading rows has failed. Nobody can tell the two apart."""
@@ -301,12 +339,12 @@ class Guard:
         return reply
 
     def _answer(self, data: bytes) -> bytes:
-        request = codec.decode_request(data)
+        request = self._asked = codec.decode_request(data)
         if not isinstance(request, messages.GetDescription | messages.GetAccount):
             require_known(request.plan)
         if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
-        if isinstance(request, messages.Ask | messages.Post) and request.about is not None:
+        if isinstance(request, messages.Propose | messages.Ask | messages.Post) and request.about is not None:
             self._gate.keep_about(request.plan, request.about)
         if isinstance(request, messages.Ask):
             return self._row_orders.gate_for(request.plan.alignment).answer(request)
@@ -359,6 +397,7 @@ class Guard:
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
             unpaid=quoted.unpaid,
             disclosed=quoted.disclosed,
+            sequence=self._gate.ledger.head().sequence,
             head=head,
             nonce=nonce,
         )
@@ -371,18 +410,21 @@ class Guard:
                 raise PlanMismatch("This party knows no alignment of that name.", remedy="Align the parties first.")
         return terms.described(self._gate.policy)
 
-    def _account(self, _: messages.GetAccount) -> messages.Accounted:
+    def _account(self, request: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger
+        reading = dataclasses.replace(self.reading(), owner=f"{self._gate.terms.party}'s") if request.in_words else None
         entries = tuple(
             messages.AccountLine(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,
+                words="" if reading is None else reading.row(entry).sentence(),
             )
             for entry in ledger.entries()
             if entry.kind in ("debit", "reserve", "nonprivate")
+            and (not request.plan or (entry.plan == request.plan and entry.sequence > request.since))
         )
-        return messages.Accounted(
+        account = messages.Accounted(
             party=self._gate.terms.party,
             ledger=ledger.identity,
             sequence=ledger.head().sequence,
@@ -391,6 +433,7 @@ class Guard:
             spent=ledger.spent().to_bytes(),
             entries=entries,
         )
+        return self._runs.member.signed(account, request.nonce)
 
     def _sequence(self) -> int:
         try:

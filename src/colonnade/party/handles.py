@@ -7,6 +7,9 @@ debit.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
+
+from numpy.typing import NDArray
 
 from colonnade.party.ledger.rows import Entry
 from colonnade.plan import Step
@@ -14,10 +17,10 @@ from colonnade.privacy.accounting import Loss
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Released
+from colonnade.protocol.messages import Array, Released, unpack
 from colonnade.secure.keys import digest
 
-__all__ = ["Attempt", "Quoted", "Reservation", "released"]
+__all__ = ["Attempt", "Quoted", "Reservation", "released", "released_values"]
 
 
 @dataclass(frozen=True)
@@ -86,3 +89,9 @@ def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None
     """Encode what leaves for a step."""
     cost = None if loss is None else loss.to_bytes()
     return codec.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))
+
+
+def released_values(answer: bytes | None) -> Mapping[str, NDArray[Any]] | None:
+    """Return the values of a kept answer; ``None`` if there is none, or if it is no release."""
+    reply = None if answer is None else codec.decode_reply(answer)
+    return {name: unpack(array) for name, array in reply.values.items()} if isinstance(reply, Released) else None

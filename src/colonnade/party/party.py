@@ -3,13 +3,16 @@
 import atexit
 import dataclasses
 import hashlib
+import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from colonnade.coding.columns import id_column
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.errors import BadInput, BoundsRequired
@@ -75,6 +78,7 @@ class Party:
         self.source = Source(data, separator=separator, encoding=encoding)
         self.schema = schema
         self.version = version
+        self._guard: weakref.ref[Guard] | None = None
         require_schema(self.source, schema)
 
     def __repr__(self) -> str:
@@ -108,6 +112,7 @@ class Party:
         policy: Policy | None = None,
         randomness: Randomness | None = None,
         folder: Path | None = None,
+        analysts: Mapping[str, PublicIdentity] | None = None,
     ) -> Guard:
         """Put this party behind its guard, with its rows in the agreed order.
 
@@ -130,6 +135,8 @@ class Party:
             Where its noise comes from; by default the operating system.
         folder
             Where it keeps the row orders that it agrees to later, and beside it a fingerprint of its data; by default in memory.
+        analysts
+            The public keys of those who may sign requests, by name.
         """
         self.validate(name)
         require_capacity(ids, None if policy is None else policy.capacity, party=name)
@@ -143,13 +150,53 @@ class Party:
             parties=tuple(schemas),
             capacity=0 if policy is None else policy.capacity or 0,
             version=self.version,
+            analysts=dict(analysts or {}),
         )
         table = PrivateTable(self.source, self.schema, order=alignment.rows)
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
         self._take_up(gate, ids, folder)
         member = member or Member(name, Identity.generate(randomness), {})
-        return Guard(gate, member, RowOrders(gate, alignment, folder, ids))
+        guard = Guard(gate, member, RowOrders(gate, alignment, folder, ids))
+        self._guard = weakref.ref(guard)
+        return guard
+
+    def waiting(self) -> list[str]:
+        """Return the studies that wait for this party's approval (`Policy.approve_above`), in words, the latest first."""
+        guard = self._opened()
+        return [guard.reading().refusal(one) for one in guard.waiting()]
+
+    def approve(self, *, number: int = 0, days: float = 7.0, reason: str = "") -> str:
+        """Approve one study that waits; it is recorded in the ledger, signed, before anything is spent on it.
+
+        Parameters
+        ----------
+        number
+            Which one of `waiting`.
+        days
+            How long the approval holds. It also ends with the version of the data.
+        reason
+            One line, for the record.
+
+        Returns
+        -------
+        str
+            What was approved, in words.
+        """
+        guard = self._opened()
+        waiting = guard.waiting()
+        if not 0 <= number < len(waiting):
+            raise BadInput(
+                f"No study of that number waits; {len(waiting)} do.", remedy="party.waiting() lists them, from 0."
+            )
+        guard.approve(waiting[number].hash, days=days, reason=reason)
+        return guard.reading().refusal(waiting[number])
+
+    def _opened(self) -> Guard:
+        guard = None if self._guard is None else self._guard()
+        if guard is None:
+            raise BadInput("This party is not open.", remedy="Open it: cn.Federation.simulate(...).")
+        return guard
 
     def _take_up(self, gate: Gate, ids: Any, folder: Path | None) -> None:
         """Declare the data's version; refuse, towards the owner, other data under the version that is current."""
@@ -164,7 +211,7 @@ class Party:
         cls,
         parties: Mapping[str, "Party"],
         *,
-        id: str,  # noqa: A002  # the public name is part of the contract
+        id: str | Mapping[str, str],  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         policies: Mapping[str, Policy] | None = None,
         compute_nodes: Sequence[str] = (),
@@ -172,12 +219,13 @@ class Party:
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
         aligned: bool = True,
+        analysts: Mapping[str, PublicIdentity] | None = None,
     ) -> dict[str, Guard | ComputeNode]:
         """Open several parties in one process on the ids that all of them have. See `Federation.simulate`."""
-        _check_names(parties, policies or {}, compute_nodes)
+        _check_names(parties, policies or {}, compute_nodes, id)
         if not isinstance(budget, Budget):
             raise BadInput("budget takes a cn.Budget.", remedy="For example cn.Budget(epsilon=10.0, delta=1e-5).")
-        ids = {name: read_ids(party.source, id, party=name) for name, party in parties.items()}
+        ids = {name: read_ids(party.source, id_column(id, name), party=name) for name, party in parties.items()}
         common = common_ids(ids) if aligned else None
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
@@ -203,6 +251,7 @@ class Party:
                     ),
                     randomness=noise[name],
                     folder=None if ledger_dir is None else Path(ledger_dir) / f"{name}.alignments",
+                    analysts=analysts,
                 )
             undo.pop_all()
         return guards
@@ -224,24 +273,43 @@ def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, 
     return {name: Member(name, identity, pinned, floor=floor) for name, identity in identities.items()}
 
 
-def _check_names(parties: Mapping[str, "Party"], policies: Mapping[str, Policy], nodes: Sequence[str]) -> None:
-    if len({*parties, *nodes}) != len(parties) + len(nodes):
-        raise BadInput(
-            "A compute node has the name of a party, or two compute nodes have the same name.",
-            remedy="Give every party and every compute node a name of its own.",
-        )
+def _check_names(
+    parties: Mapping[str, "Party"],
+    policies: Mapping[str, Policy],
+    nodes: Sequence[str],
+    id: object,  # noqa: A002  # as in `Federation.simulate`
+) -> None:
     for name in (*parties, *(node for node in nodes if node != "coordinator")):
         if not isinstance(name, str) or not name.isidentifier() or name == "coordinator":
             raise BadInput(
-                "A party's name is a plain word (letters, digits, underscores), and not 'coordinator'.",
-                remedy="For example 'bank'.",
+                f"{name!r} cannot be the name of a party or compute node: it is one word of letters, digits and underscores, "
+                "not beginning with a digit, and not 'coordinator'. It stands in column names, file names and certificates.",
+                remedy=f"For example {_as_word(name)!r}.",
             )
-    if not set(policies) <= set(parties):
-        raise BadInput(f"policies names {', '.join(sorted(set(policies) - set(parties)))}, which is not a party here.")
+    names = [*parties, *nodes]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise BadInput(
+            f"Two members are called {twice[0]!r}: a compute node has the name of a party, or of another node.",
+            remedy="Give every party and every compute node a name of its own.",
+        )
+    for given, named in (("policies", policies), ("id", id if isinstance(id, Mapping) else {})):
+        strangers = sorted(map(str, set(named) - set(parties)))
+        if strangers:
+            raise BadInput(
+                f"{given} names {strangers[0]!r}, which is not a party here.",
+                remedy=f"The parties are {', '.join(parties)}.",
+            )
     if any(not isinstance(policy, Policy) for policy in policies.values()):
         raise BadInput(
             "policies takes cn.Policy objects.", remedy='For example policies={"bank": cn.Policy(max_epsilon=1.0)}.'
         )
+
+
+def _as_word(name: object) -> str:
+    """Return a name as near to the given one as a party's name can be."""
+    word = re.sub(r"\W+", "_", str(name)).strip("_").lstrip("0123456789_")
+    return word if word.isidentifier() and word != "coordinator" else "bank"
 
 
 def _temporary_folder() -> Path:

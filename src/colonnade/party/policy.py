@@ -13,6 +13,7 @@ from colonnade.plan import EVENT, PLAN_VERSION, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price, nano_epsilon
 from colonnade.protocol.messages import Described
 from colonnade.schema import Schema
+from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching
 from colonnade.steps.joint import SharingFloor
 from colonnade.steps.kind import (
@@ -49,6 +50,8 @@ class Terms:
     """Whether its rows are in the order of a union, where nobody may learn who is in common."""
     version: int = 1
     """The version of its data that its owner has declared."""
+    analysts: Mapping[str, PublicIdentity] = field(default_factory=dict)
+    """Who may sign requests, by name, with their public keys."""
 
     def described(self, policy: "Policy") -> Described:
         """Return what this party tells about itself, its row order and its rules for compute nodes."""
@@ -140,6 +143,15 @@ class Policy:
     capacity
         The length of this party's list of ids as others see it: the list is filled up to this many, and a table with more ids is
         refused when its owner opens it. ``None`` declares nothing: then this party takes part in no matching of lists.
+    requesters
+        The most that the studies of each requester may cost together, as an ε at the δ of the ledger's cap, by the analyst's
+        name; ``"coordinator"`` for studies that no analyst has signed. Anybody not listed is refused. ``None`` for no rule.
+    purposes
+        The same for each purpose, by its exact words; ``""`` for studies without one. A purpose is what somebody says, so this
+        rule divides a budget between honest requesters.
+    approve_above
+        Studies that take their requester's total above this ε wait for this party's owner (``colonnade party approve``), and
+        so does everything that is not differentially private. ``None`` for no rule; 0 for every study.
 
     Examples
     --------
@@ -164,6 +176,9 @@ class Policy:
     max_alignments: int = 10
     alignment_period: float = 30.0
     capacity: int | None = None
+    requesters: Mapping[str, float] | None = None
+    purposes: Mapping[str, float] | None = None
+    approve_above: float | None = None
 
     def __post_init__(self) -> None:
         check_names("allow", () if self.allow is None else self.allow, STUDIES)
@@ -175,11 +190,33 @@ class Policy:
         if self.max_peer_epsilon is not None:
             nano_epsilon(self.max_peer_epsilon, what="max_peer_epsilon")
         if not isinstance(self.min_people, int) or self.min_people < 1:
-            raise BadInput("min_people must be a positive whole number.")
+            raise BadInput("min_people must be a positive whole number.", remedy="For example min_people=1000.")
         floors: tuple[object, ...] = (self.min_collusion, self.min_threshold)
         if any(floor is not None and (type(floor) is not int or floor < 0) for floor in floors):
-            raise BadInput("min_collusion and min_threshold are whole numbers, zero or more.")
+            raise BadInput(
+                "min_collusion and min_threshold are whole numbers, zero or more.",
+                remedy="For example min_collusion=1, min_threshold=1.",
+            )
         self._check_compute_rules()
+        self._check_requester_rules()
+
+    def _check_requester_rules(self) -> None:
+        for rule, caps in (("requesters", self.requesters), ("purposes", self.purposes)):
+            if caps is None:
+                continue
+            if not isinstance(caps, Mapping) or any(not isinstance(name, str) for name in caps):
+                raise BadInput(
+                    f"{rule} maps names to an epsilon.", remedy=f'For example {rule}={{"analyst@telco": 0.5}}.'
+                )
+            for cap in caps.values():
+                nano_epsilon(cap, what=rule)
+        if self.approve_above is not None and self.approve_above != 0:
+            nano_epsilon(self.approve_above, what="approve_above")
+
+    @property
+    def judges_requesters(self) -> bool:
+        """Whether it matters who asks, or what for."""
+        return not (self.requesters is None and self.purposes is None and self.approve_above is None)
 
     def _check_compute_rules(self) -> None:
         if not isinstance(self.compute_for_others, bool):
@@ -203,11 +240,20 @@ class Policy:
 
     def _check_alignment_rules(self) -> None:
         if type(self.max_alignments) is not int or self.max_alignments < 0 or not self.alignment_period >= 0:
-            raise BadInput("max_alignments is a whole number and alignment_period a number of days, neither negative.")
+            raise BadInput(
+                "max_alignments is a whole number and alignment_period a number of days, neither negative.",
+                remedy="For example max_alignments=4, alignment_period=30.",
+            )
         if self.capacity is not None and (type(self.capacity) is not int or not 1 <= self.capacity <= LARGEST_CAPACITY):
-            raise BadInput(f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}.")
+            raise BadInput(
+                f"capacity is a whole number from 1 to {LARGEST_CAPACITY:,}.",
+                remedy="For example capacity=100_000: at least as many as the table has ids.",
+            )
         if isinstance(self.alignments, str) or not set(self.alignments) <= set(MODES):
-            raise BadInput(f"alignments lists some of {', '.join(MODES)}.")
+            raise BadInput(
+                f"alignments lists some of {', '.join(MODES)}.",
+                remedy='For example alignments=["cohort", "intersection"].',
+            )
 
     def admit(
         self,
@@ -359,7 +405,10 @@ class Policy:
     def _check_columns(self, step: Step, terms: Terms, *, optional: bool = False) -> None:
         unknown = [column for column in step.columns if column not in terms.schema]
         if unknown or not (step.columns or optional):
-            raise SchemaMismatch(f"Party {terms.party!r} is asked for columns that are not in its schema.")
+            raise SchemaMismatch(
+                f"Party {terms.party!r} is asked for columns that are not in its schema.",
+                remedy="Name columns as federation.columns() lists them.",
+            )
         if self.columns is not None and not {terms.schema.stored(column) for column in step.columns} <= set(
             self.columns
         ):

@@ -79,19 +79,22 @@ def nano_epsilon(epsilon: object, *, what: str = "epsilon") -> int:
     if not 0 < float(epsilon) <= LARGEST_EPSILON:  # written so that NaN fails
         raise BadInput(
             f"{what} must be positive and at most {LARGEST_EPSILON}.",
-            remedy="Ordinary values lie between 0.01 and 10; there is no 'noise off'.",
+            remedy=f"For example {what}=1.0. Ordinary values lie between 0.01 and 10; there is no 'noise off'.",
         )
     exact = Fraction(epsilon) if isinstance(epsilon, int | Fraction) else Fraction(repr(float(epsilon)))
     nano = math.floor(exact * NANO)
     if nano < 1:
-        raise BadInput(f"{what} is below 1e-9.", remedy="Such a price would buy no information.")
+        raise BadInput(f"{what} is below 1e-9: it would buy no information.", remedy=f"For example {what}=1.0.")
     return nano
 
 
 def valid_delta(delta: object, *, what: str = "delta") -> float:
     """Return δ as a float in [0, 1); refuse anything else."""
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
-        raise BadInput(f"{what} must be a number in [0, 1).", remedy="Use 0 for pure methods, else less than 1/people.")
+        raise BadInput(
+            f"{what} must be a number of at least 0 and below 1.",
+            remedy=f"For example {what}=1e-6, well below 1/people; 0 for pure methods.",
+        )
     if 0 < float(delta) < 1e-100:
         raise BadInput(f"{what} is positive but below 1e-100.", remedy="Use 0 and a pure method instead.")
     return float(delta)
@@ -136,7 +139,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Price(self.nano // parts, self.delta / parts)
 
 
-class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A party's ceiling on everything it will ever release about any one person.
 
     Parameters
@@ -148,6 +151,8 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     --------
     >>> Budget(epsilon=10.0, delta=1e-5)
     Budget(epsilon=10.0, delta=1e-05)
+    >>> Budget(4.0) == Budget(epsilon=4.0)
+    True
     """
 
     epsilon: float
@@ -214,6 +219,10 @@ def nano_up(value: float) -> int:
         raise BadInput("A loss must be finite.")
     numerator, denominator = float(value * (1 + 1e-12)).as_integer_ratio()
     return -(-(numerator * NANO * 10_000 + denominator) // (denominator * 10_000))
+
+
+LARGEST_REPLACED = 500 * NANO
+"""Beyond this ε, in nano-units, no figure for replaced records is looked for: e^ε would pass what a double holds."""
 
 
 class Loss:
@@ -301,6 +310,36 @@ class Loss:
         """Return the smallest certified ε at this δ; infinite where δ = 0 and the loss is not pure."""
         nano = self.nano_epsilon(delta)
         return math.inf if nano is None else nano / NANO
+
+    def epsilon_if_replaced(self, delta: float) -> float:
+        """Return an ε that holds at this δ if a record is replaced by another instead of by nothing.
+
+        That is two steps of the loss itself, whatever was composed: a record to nothing, and nothing to the other record. It is
+        twice the ε of a pure loss, and otherwise 2ε with the ε of δ/(1 + e^ε) (docs/proofs/neighbours-and-losses.md#replace).
+
+        Examples
+        --------
+        >>> Loss.of_pure(500_000_000).epsilon_if_replaced(0.0)
+        1.0
+        """
+        twice = math.inf if self.pure is None else 2 * self.pure / NANO
+        if delta <= 0 or self == NOTHING:
+            return twice
+
+        def suffices(nano: int) -> bool:
+            found = self.nano_epsilon(delta / (1 + math.exp(nano / NANO)) * (1 - 1e-12))  # δ rounded down
+            return found is not None and found <= nano
+
+        low = self.nano_epsilon(delta) or 0
+        high = max(2 * low, NANO)
+        while not suffices(high):
+            low, high = high, 2 * high
+            if high > LARGEST_REPLACED:
+                return twice
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if suffices(middle) else (middle, high)
+        return min(twice, 2 * high / NANO)
 
     def fits(self, nano_cap: int, delta: float) -> bool:
         """Return whether this total stays within a cap."""

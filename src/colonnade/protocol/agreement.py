@@ -17,6 +17,7 @@ import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.privacy.accounting import nano_epsilon
+from colonnade.protocol.introductions import Introduction, Revocation, check_introductions
 from colonnade.secure.keys import Field, Identity, PublicIdentity, digest, frame
 
 __all__ = [
@@ -178,6 +179,10 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         By member, in hexadecimal; not part of what is signed.
     rotations
         By member, the keys that replaced its key since, oldest first; not part of what is signed.
+    analysts
+        Who may sign requests, each introduced by a member; not part of what is signed.
+    revocations
+        Analysts and members that are out, each by a member's word; not part of what is signed.
     """
 
     version: int = VERSION
@@ -190,11 +195,14 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     alignment: AgreedAlignment | None = None
     signatures: dict[str, str] = {}
     rotations: dict[str, list[Rotation]] = {}
+    analysts: dict[str, Introduction] = {}
+    revocations: dict[str, Revocation] = {}
 
     def __post_init__(self) -> None:
         if self.version != VERSION or not self.name or not self.name.isprintable():
             raise BadInput("These papers have another version, or no name.", remedy=MAKE_AGAIN)
-        if not self.parties or any(not _is_name(name) for name in self.members):
+        roles = [member.role for member in self.members.values()]
+        if "data" not in roles or any(not _is_name(name) for name in self.members):
             raise BadInput(
                 "The papers name no party with data, or one whose name is not a plain word.",
                 remedy="Give the card of at least one party with data; names are words such as 'bank'.",
@@ -204,7 +212,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                 "Two members have the same identity key.",
                 remedy="Make each member's folder with its own `colonnade party init`; never copy identity.key.",
             )
-        if len({self.members[name].ledger for name in self.parties}) != len(self.parties):
+        if len({member.ledger for member in self.members.values() if member.ledger}) != roles.count("data"):
             raise BadInput(
                 "Two parties have the same ledger.",
                 remedy="Make each party's folder with its own `colonnade party init`; never copy ledger.sqlite.",
@@ -217,7 +225,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                 "The threshold is at least 1 and at least the collusion bound, which is not negative.",
                 remedy=f"Write threshold = {max(1, self.collusion)}, or lower collusion.",
             )
-        nodes, needed = len(self.computing), 2 * self.threshold + 1
+        nodes, needed = sum(member.computes for member in self.members.values()), 2 * self.threshold + 1
         if (
             nodes < needed and self.threshold > 1
         ):  # without three nodes there are no studies on shares, and no promise to keep
@@ -232,33 +240,42 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     @property
     def parties(self) -> tuple[str, ...]:
         """The members with data, in the order of their columns."""
-        return tuple(name for name, member in self.members.items() if member.role == "data")
+        return tuple(name for name, member in self._present() if member.role == "data")
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The members without data, the coordinator last if it is one."""
-        helpers = [name for name, member in self.members.items() if member.role == "compute"]
+        helpers = [name for name, member in self._present() if member.role == "compute"]
         return tuple(sorted(helpers, key=lambda name: name == COORDINATOR))
 
     @property
     def computing(self) -> tuple[str, ...]:
         """The members that may compute on shares."""
-        return tuple(name for name, member in self.members.items() if member.computes)
+        return tuple(name for name, member in self._present() if member.computes)
 
     @property
     def sites(self) -> tuple[str, ...]:
         """Everyone with a machine of their own."""
-        return tuple(name for name in self.members if name != COORDINATOR)
+        return tuple(name for name, _ in self._present() if name != COORDINATOR)
+
+    def _present(self) -> list[tuple[str, Signatory]]:
+        """Return the members that were not expelled."""
+        return [(name, member) for name, member in self.members.items() if name not in self.revocations]
 
     def pinned(self) -> dict[str, PublicIdentity]:
-        """Return every member's public identity: the key in the papers, or the last one that was signed to replace it."""
-        return {name: self._current(name) for name in self.members}
+        """Return every present member's public identity: the key in the papers, or the last one signed to replace it."""
+        return {name: self.keys_of(name)[-1] for name, _ in self._present()}
+
+    def analyst_keys(self) -> dict[str, PublicIdentity]:
+        """Return who may sign requests, with their public keys: those introduced and not revoked."""
+        return {name: one.key for name, one in self.analysts.items() if name not in self.revocations}
 
     def _signing(self, name: str) -> PublicIdentity:
         return PublicIdentity(bytes.fromhex(self.members[name].identity))
 
-    def _current(self, name: str) -> PublicIdentity:
-        found = self._signing(name)
+    def keys_of(self, name: str) -> tuple[PublicIdentity, ...]:
+        """Return every key that a member ever had in these papers, the present one last."""
+        found, keys = self._signing(name), [self._signing(name)]
         for number, rotation in enumerate(self.rotations.get(name, []), start=1):
             following = PublicIdentity(bytes.fromhex(rotation.identity))
             try:
@@ -269,7 +286,8 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                     remedy="Use the file that the member itself wrote: colonnade party rotate.",
                 ) from None
             found = following
-        return found
+            keys.append(found)
+        return tuple(keys)
 
     def _rotation(self, name: str, number: int, before: PublicIdentity, after: PublicIdentity) -> bytes:
         return frame(
@@ -337,11 +355,13 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                     f"The signature of {name!r} is not one of these papers.",
                     remedy="The papers were changed after they were signed: compare them, and have them signed again.",
                 ) from None
-        if not set(self.rotations) <= set(self.members) or len(set(self.pinned().values())) != len(self.members):
+        present = {self.keys_of(name)[-1] for name in self.members}
+        if not set(self.rotations) <= set(self.members) or len(present) != len(self.members):
             raise ProtocolError(
                 "The new keys beside the papers are of nobody in them, or of two members at once.",
                 remedy="Use the file that the member itself wrote: colonnade party rotate.",
             )
+        check_introductions(self, {name: self.keys_of(name) for name in self.members})
         return self
 
     # As text ------------------------------------------------------------------------------------------------------------
@@ -388,6 +408,10 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         for name, rotations in self.rotations.items():
             for rotation in rotations:
                 lines += _table(f"[rotations.{name}]", msgspec.structs.asdict(rotation))
+        for name, introduction in self.analysts.items():
+            lines += _table(f"analysts.{json.dumps(name)}", msgspec.structs.asdict(introduction))
+        for name, revocation in self.revocations.items():
+            lines += _table(f"revocations.{json.dumps(name)}", msgspec.structs.asdict(revocation))
         return "\n".join([*lines, ""])
 
 

@@ -124,7 +124,17 @@ class GetDescription(Message, frozen=True, tag="get-description"):
 
 
 class GetAccount(Message, frozen=True, tag="get-account"):
-    """What have you spent, and what remains?"""
+    """What have you spent, and what remains?
+
+    With the hash of a ``plan``: which rows has your ledger got for this plan since row ``since``? Rows of other studies are left
+    out, whoever asked for them. ``nonce`` is the coordinator's, fresh; the account is signed over it. ``in_words`` asks for every
+    line in words too, as the party's own officer reads it.
+    """
+
+    plan: bytes = b""
+    since: int = 0
+    nonce: bytes = b""
+    in_words: bool = False
 
 
 class Propose(Message, frozen=True, tag="propose"):
@@ -205,15 +215,23 @@ class Described(Message, frozen=True, tag="described"):
 
 
 class AccountLine(Message, frozen=True):
-    """One line of a party's account. ``joint`` names the opening that several parties paid for together."""
+    """One line of a party's account. ``joint`` names the opening that several parties paid for together.
+
+    ``words`` say when, what, who asked, at what price and to whom; empty unless they were asked for.
+    """
 
     label: str
     loss: bytes | None
     joint: str | None = None
+    words: str = ""
 
 
 class Accounted(Message, frozen=True, tag="accounted"):
-    """Public metadata: a party's cap and everything it has released, none of it a function of data."""
+    """Public metadata: a party's cap and what it has released, none of it a function of data.
+
+    ``entries`` are all releases, or those that were asked about. ``signature`` is the party's, over everything else and the
+    coordinator's nonce; empty where no nonce came.
+    """
 
     party: str
     ledger: str
@@ -222,20 +240,23 @@ class Accounted(Message, frozen=True, tag="accounted"):
     cap_delta: float
     spent: bytes
     entries: tuple[AccountLine, ...]
+    signature: bytes = b""
 
 
 class Agreed(Message, frozen=True, tag="agreed"):
     """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for.
 
-    ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name.
-    ``head`` says where its ledger stands, signed over the coordinator's nonce, and ``nonce`` is its own, over which its peers say
-    the same to it (`colonnade.conversations.conversation`). Both are empty in a simulation.
+    ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name. ``sequence``
+    is the last row of its ledger: what this study costs stands in later ones. ``head`` says where its ledger stands, signed over
+    the coordinator's nonce, and ``nonce`` is its own, over which its peers say the same to it
+    (`colonnade.conversations.conversation`). Both are empty in a simulation.
     """
 
     plan_hash: bytes
     losses: dict[str, bytes]
     unpaid: tuple[str, ...]
     disclosed: tuple[str, ...] = ()
+    sequence: int = 0
     head: bytes = b""
     nonce: bytes = b""
 

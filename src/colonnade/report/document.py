@@ -1,6 +1,7 @@
 """The privacy report: one self-contained HTML page that a data-protection officer can read, print, sign and keep.
 
-It holds result, statement, assumptions, proofs, ledgers and transcript. Everything in it is public or was released: plan,
+It opens with a summary of one page (`colonnade.report.summary`). Then come the details: each study, the ledgers, the promise in
+full, software and proofs. Everything in it is public or was released: plan,
 statement, transcript, ledgers' lines and fitted attributes. No table is read.
 
 It is made by plain functions over `colonnade.report.markup`, without a template language: there is one page to make, escaping
@@ -28,21 +29,17 @@ from colonnade._version import __version__
 from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimators.answers import Delivery, Evaluation
-from colonnade.estimators.study import Study
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted
 from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
+from colonnade.report.summary import Reported, is_private, summary_section
 from colonnade.schema import Category, Column, Indicator, Schema
-from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
+from colonnade.steps.kind import NoiseWords, whole_steps
 
 __all__ = ["STUDY_SECTIONS", "Reported", "is_private", "missing_rule", "noise_words_of", "page", "proof_of", "write"]
-
-Reported = Study | Delivery | Evaluation
-"""What a report is written of: fitted estimators, deliveries of scores, and evaluations."""
 
 
 def noise_words_of(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]:
@@ -118,15 +115,6 @@ def missing_rule(column: Column) -> str:
     }
     parts = [rules[column.missing]] if column.missing is not None else []
     return "; ".join(parts if column.other is None else [*parts, f"a value outside the list counts as {column.other}"])
-
-
-def is_private(study: Reported) -> bool:
-    """Return whether ε per person is finite, towards the coordinator and towards every party that scores were opened to."""
-    opened = [step for step in study.plan_.steps if kind_of(step).admission == Admission.PREDICTION]
-    recipients = {str(step.parameters["recipient"]) for step in opened}
-    return not any(
-        isinf(study.privacy_.epsilon(observer=one, unit="person")) for one in ("coordinator", *sorted(recipients))
-    )
 
 
 def request_section(study: Reported) -> Html:
@@ -280,7 +268,7 @@ def ledgers_section(studies: Sequence[Reported], federation: Federation | None) 
 
 def _accounts(federation: Federation | None) -> dict[str, Accounted] | None:
     try:
-        return None if federation is None else federation.accounts()
+        return None if federation is None else federation.accounts(in_words=True)
     except (ColonnadeError, RuntimeError):  # closed, or out of reach
         return None
 
@@ -289,7 +277,7 @@ def _account_lines(account: Accounted) -> Html:
     shown = account.entries[-MOST_LINES:]
     rows = [
         (
-            entry.label,
+            entry.words or entry.label,
             tag("strong", "not private")
             if entry.loss is None
             else Loss.from_bytes(entry.loss).epsilon(account.cap_delta),
@@ -335,7 +323,12 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 
 
 def write(
-    studies: Sequence[Reported], path: str | Path, *, federation: Federation | None = None, title: str | None = None
+    studies: Sequence[Reported],
+    path: str | Path,
+    *,
+    federation: Federation | None = None,
+    title: str | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a report of one or more fitted studies. An existing file is replaced at once or not at all.
 
@@ -349,12 +342,15 @@ def write(
         The federation whose ledgers are shown as they are now. Without one, the report shows what the studies cost.
     title
         The title of the page.
+    left_out
+        Studies that the report is not about, by title, and why: one that failed, was not run, or would let exact values leave
+        again. The summary names them.
     """
     target = Path(path)
     content = b""
     choices: tuple[Letters, ...] = ("drawn", "written", "none")  # for many studies smaller charts, and at last none
     for letters in choices:
-        content = page(studies, federation=federation, title=title, letters=letters).encode()
+        content = page(studies, federation=federation, title=title, left_out=left_out, letters=letters).encode()
         if len(content) <= LARGEST:
             break
     draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
@@ -372,6 +368,7 @@ def page(
     *,
     federation: Federation | None = None,
     title: str | None = None,
+    left_out: Mapping[str, str] | None = None,
     letters: Letters = "drawn",
     now: Callable[[], float] = time.time,
 ) -> Html:
@@ -390,35 +387,41 @@ def page(
     )
     body = tag(
         "body",
-        _introduction(name, studies, now),
-        *_study_sections(studies, federation, letters=letters),
+        _introduction(name, now),
+        summary_section(studies, federation, left_out),
+        *_study_sections(studies, letters=letters),
+        ledgers_section(studies, federation),
+        _promise_section(studies),
         _appendix(studies),
     )
     return join([raw("<!doctype html>\n"), tag("html", head, body, lang="en"), raw("\n")])
 
 
-def _introduction(name: str, studies: Sequence[Reported], now: Callable[[], float]) -> Html:
+def _introduction(name: str, now: Callable[[], float]) -> Html:
     written = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now()))
-    parts = [tag("h1", name), tag("p", f"Written {written} by colonnade {__version__}.", klass="soft")]
-    if any(not is_private(study) for study in studies):
-        parts.append(tag("p", markup.NONPRIVATE, klass="alarm", role="alert"))
-    parts += [tag("p", study.receipt_, klass="receipt") for study in studies]
-    parts += [tag("h2", "The promise"), tag("p", markup.PROMISE, klass="promise")]
+    return join([tag("h1", name), tag("p", f"Written {written} by colonnade {__version__}.", klass="soft")])
+
+
+def _promise_section(studies: Sequence[Reported]) -> Html:
+    parts = [tag("h2", "The promise"), tag("p", markup.PROMISE, klass="promise")]
     if any(not is_private(study) for study in studies):
         parts.append(tag("p", markup.EXCEPT, klass="alarm"))
-    parts.append(tag("p", markup.READING))
     return join(parts)
 
 
-def _study_sections(studies: Sequence[Reported], federation: Federation | None, *, letters: Letters) -> list[Html]:
+def receipt_section(study: Reported) -> Html:
+    """Return the receipt, line by line."""
+    return tag("div", *(tag("p", line) for line in study.receipt_.splitlines()), klass="receipt")
+
+
+def _study_sections(studies: Sequence[Reported], *, letters: Letters) -> list[Html]:
     parts: list[Html] = []
     for number, study in enumerate(studies, start=1):
-        if len(studies) > 1:
-            parts.append(tag("h2", f"Study {number}: {type(study).__name__}, method {study.plan_.method!r}"))
-        parts += [section(study) for section in STUDY_SECTIONS]
+        title = f"{type(study).__name__}, method {study.plan_.method!r}"
+        parts.append(tag("h2", f"Study {number}: {title}" if len(studies) > 1 else f"The study: {title}"))
+        parts += [receipt_section(study), *(section(study) for section in STUDY_SECTIONS)]
         if letters != "none":
             parts.append(_chart(study, drawn=letters == "drawn"))
-    parts.append(ledgers_section(studies, federation))
     return parts
 
 

@@ -135,6 +135,9 @@ p, ul, dl { margin: .4rem 0 .8rem; }
 a { color: var(--mark); }
 .soft { color: var(--soft); }
 .receipt { background: var(--field); border-left: 4px solid var(--mark); padding: .6rem .8rem; }
+.receipt p { margin: .2rem 0; }
+div.receipt { margin: .6rem 0; }
+.bad { color: var(--alarm); }
 .alarm { background: #fff0f0; border: 3px solid var(--alarm); color: var(--alarm); padding: .8rem 1rem; font-weight: 700; }
 .promise { background: var(--field); padding: .8rem 1rem; border-radius: 4px; }
 .wide { overflow-x: auto; margin: .6rem 0 1rem; }
@@ -155,7 +158,7 @@ pre { font: .8rem/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monosp
 .sign div { flex: 1 1 14rem; border-top: 1px solid var(--ink); padding-top: .3rem; color: var(--soft); font-size: .88rem; }
 @media print {
   body { max-width: none; padding: 0; font-size: 10.5pt; }
-  h2 { break-after: avoid; } figure, tr, .alarm, .receipt { break-inside: avoid; }
+  .summary { break-after: page; } h2 { break-after: avoid; } figure, tr, .alarm, .receipt { break-inside: avoid; }
   .wide { overflow: visible; } a { color: inherit; text-decoration: none; }
   @page { margin: 18mm 16mm; }
 }

@@ -167,8 +167,17 @@ def coefficient_chart(
 
 
 def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array, *, zero: bool) -> None:
-    places = np.arange(len(labels))
-    axes.errorbar(values, places, xerr=reach, fmt="o", color=COLOURS[0], ecolor=COLOURS[0], capsize=3, ms=4.5, lw=1.4)
+    places, open_ended = np.arange(len(labels)), np.isinf(reach)
+    bars = np.where(open_ended, np.nan, reach)
+    axes.errorbar(values, places, xerr=bars, fmt="o", color=COLOURS[0], ecolor=COLOURS[0], capsize=3, ms=4.5, lw=1.4)
+    hollow = {
+        "ls": "",
+        "marker": "o",
+        "ms": 4.5,
+        "color": COLOURS[0],
+        "mfc": "white",
+    }  # any number is within the interval
+    axes.plot(values[open_ended], places[open_ended], **hollow)
     axes.set_yticks(places, [shortened(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
@@ -278,7 +287,7 @@ def plot(study: Any) -> "Figure":
         return draw(study)
     if not hasattr(study, "privacy_"):
         raise BadInput("There is nothing to plot yet.", remedy="Call fit(...) first.")
-    raise BadInput(f"{type(study).__name__} has no plot.")
+    raise BadInput(f"{type(study).__name__} has no plot.", remedy="Use table() or the fitted attributes.")
 
 
 def chart_of(study: Any) -> "Callable[[Any], Figure] | None":
@@ -289,7 +298,9 @@ def chart_of(study: Any) -> "Callable[[Any], Figure] | None":
 def plot_preview(preview: Preview) -> "Figure":
     """Return expected error against ε."""
     if len(preview.others) < 2 or not preview.errors or preview.epsilon is None:
-        raise BadInput("This study does not predict its error at other ε.")
+        raise BadInput(
+            "This study does not predict its error at other ε.", remedy="print(preview) shows what is known."
+        )
     others = preview.others
     return curve_chart(
         others["epsilon"].to_numpy(dtype=float),
@@ -368,11 +379,12 @@ def _coefficients(study: Any) -> "Figure":
         for title, row, error in zip(titles, values, errors, strict=True)
     ]
     unit = "log-odds" if classes else f"units of {shortened(study.target, 30)}"
+    hollow = "; hollow: not determined" if np.isinf(errors[:, shown]).any() else ""
     return coefficient_chart(
         panels,
         names,
         title=f"{shortened(study.target, 40)}: effect of a column from its lower to its upper bound",
-        xlabel=f"{unit}; bars: 95 % intervals of the privacy noise",
+        xlabel=f"{unit}; bars: 95 % intervals of the privacy noise{hollow}",
     )
 
 
@@ -401,7 +413,7 @@ def study_html(fitted: Any) -> Html:
     parts = [tag("code", repr(fitted))]
     if hasattr(fitted, "privacy_"):
         parts += [
-            tag("p", fitted.receipt_),
+            *(tag("p", line) for line in fitted.receipt_.splitlines()),
             tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
         ]
     return tag("div", *parts)
@@ -410,11 +422,11 @@ def study_html(fitted: Any) -> Html:
 def statement_html(privacy: PrivacyStatement) -> Html:
     """Return a privacy statement as an HTML table, one row per observer and unit."""
     rows = [
-        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["relation"])
+        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"], row["relation"])
         for row in privacy.table().to_dict("records")
     ]
     assumptions = tag("ul", *(tag("li", words) for words in (privacy.pooling, *privacy.assumptions)))
-    return join([table(["observer", "unit", "ε", "δ", "neighbours"], rows), assumptions])
+    return join([table(["observer", "unit", "ε", "δ", "ε if replaced", "neighbours"], rows), assumptions])
 
 
 def preview_html(shown: Preview) -> Html:
@@ -426,6 +438,7 @@ def preview_html(shown: Preview) -> Html:
         expected.append(("traffic", f"{shown.traffic.rounds} rounds, about {shown.traffic.bytes:,} bytes"))
     parts = [
         tag("strong", f"{shown.title}: a preview; nothing is spent."),
+        *(tag("p", line) for line in shown.statement.trust.lines),
         table(["party", "charge ε", "remaining ε"], charges),
         table(["what", "expect"], expected),
     ]

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.private_files import write_new
-from colonnade.protocol import agreement
+from colonnade.protocol import agreement, introductions
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.service import served_party, toml_parts
@@ -27,7 +27,16 @@ from colonnade.service.authority import REQUEST_KEYS, VALID_DAYS, CertificateAut
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Certificate, Kit
 
-__all__ = ["PublicList", "Renewal", "create_federation", "provision", "renew", "sign"]
+__all__ = [
+    "PublicList",
+    "Renewal",
+    "create_federation",
+    "introduce_analyst",
+    "provision",
+    "renew",
+    "revoke_name",
+    "sign",
+]
 
 
 def provision(workspace: str | Path, *, host: str, sites: Sequence[str], kits: str | Path) -> dict[str, Path]:
@@ -215,6 +224,30 @@ def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
     signed = found.signed_by(member.name, member.identity())
     path.write_text(signed.text(), encoding="utf-8")
     return member.name, signed
+
+
+def introduce_analyst(path: Path, card: Path, folder: Path) -> tuple[str, str]:
+    """Add an analyst to the papers, signed by the member of a folder; return the analyst's name and the member's."""
+    member = PartyFolder(folder)
+    document = toml_parts.parse(card)
+    toml_parts.refuse_unknown(document, ("name", "identity"), card.name)
+    name, key = (toml_parts.text_of(document, field, card.name) for field in ("name", "identity"))
+    try:
+        identity = PublicIdentity(bytes.fromhex(key))
+    except ValueError:
+        raise BadInput(f"{card.name} is not an analyst's card.", remedy="Use what `analyst init` wrote.") from None
+    found = agreement.read_agreement(path).check()
+    introduced = introductions.introduced(found, member.name, member.identity(), name, identity)
+    path.write_text(introduced.text(), encoding="utf-8")
+    return name, member.name
+
+
+def revoke_name(path: Path, name: str, folder: Path) -> str:
+    """Say in the papers, signed by the member of a folder, that an analyst or a member is out; return who says so."""
+    member = PartyFolder(folder)
+    found = agreement.read_agreement(path).check()
+    path.write_text(introductions.revoked(found, member.name, member.identity(), name).text(), encoding="utf-8")
+    return member.name
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@
     ├── data/            the copy of the table that is answered from; made by `colonnade party load`
     ├── ledger.sqlite    what was ever released; made by `colonnade party load` or `colonnade party card`
     ├── ledger.head      the highest head of the ledger that was ever shown
+    ├── ledger.refused   studies that were refused lately, and those that wait for an approval
     ├── federation.toml  the signed papers
     └── kit/             the relay's key, made here, and its certificate
 
@@ -87,6 +88,10 @@ alignments = ["cohort"]  # rows are put in the order of a public list. "intersec
                          # one that future lists fit into: a longer one is refused when it is loaded
 # compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
 # compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
+
+# approve_above = 0.5                          # studies that take their requester's total above this wait for `party approve`
+# requesters = {{ "analyst@telco" = 1.0 }}       # the most that each analyst's studies may cost; anybody else is refused
+# purposes = {{ "fraud prevention" = 1.0 }}      # the same for each purpose, by its exact words
 """
 
 
@@ -219,14 +224,16 @@ class PartyFolder:
 
     def check(self, files: Sequence[Path] = ()) -> "TableCheck":
         """Return what the owner should know about a table, by default the one that was loaded; for the owner alone."""
-        if not files:
-            with self.ledger() as ledger:
-                version = ledger.current_version()
-            if version is None:
-                raise BadInput("No table was loaded into this folder.", remedy="colonnade party check FOLDER FILE")
-            files = self._snapshots.files(version)
         terms = self._table_terms(self._papers_so_far())
-        return terms.party(files, 1).check(terms.id)
+        return terms.party(files or self.loaded()[1], 1).check(terms.id)
+
+    def loaded(self) -> "tuple[TableTerms, list[Path]]":
+        """Return how tables are opened, and the copy of the table of the current version; refuse if none was loaded."""
+        with self.ledger() as ledger:
+            version = ledger.current_version()
+        if version is None:
+            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+        return self._table_terms(self._papers_so_far()), self._snapshots.files(version)
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
@@ -242,7 +249,7 @@ class PartyFolder:
                 ledger.close()
                 raise BadInput(
                     "The ledger has another cap than policy.toml.",
-                    remedy="Correct [budget] in policy.toml, or record the new cap: colonnade party serve --change-cap.",
+                    remedy="Correct [budget] in policy.toml, or record the new cap: colonnade ledger raise FOLDER.",
                 )
             ledger.set_budget(budget)
         return ledger
@@ -305,6 +312,12 @@ class PartyFolder:
             older = [
                 name for name, keys in present.rotations.items() if found.rotations.get(name, [])[: len(keys)] != keys
             ]
+            back = set(present.revocations) - set(found.revocations)
+            if found.identity == present.identity and back:
+                raise BadInput(
+                    f"These papers forget that {', '.join(sorted(back))} is out.",
+                    remedy="Use the newest file; a revocation is for good.",
+                )
             if found.identity == present.identity and older:
                 raise BadInput(
                     f"These papers have an older key of {', '.join(older)} than those in place.",

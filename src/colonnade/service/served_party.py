@@ -253,6 +253,7 @@ def serve_party(
         parties=papers.parties,
         capacity=terms.policy.capacity or 0,
         version=opened.version,
+        analysts=papers.analyst_keys(),
     )
     gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
@@ -319,7 +320,7 @@ def _least(*caps: float | None) -> float | None:
 def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Identity) -> Signatory:
     papers.check()
     mine = papers.members.get(name)
-    if mine is None or mine.role != role or papers.pinned()[name] != PublicIdentity(identity.public):
+    if mine is None or mine.role != role or papers.pinned().get(name) != PublicIdentity(identity.public):
         raise ProtocolError(
             "The papers do not name this member, with this role and this key.",
             remedy="Have new papers made with this member's own card: colonnade party card.",

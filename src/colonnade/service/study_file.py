@@ -4,10 +4,9 @@ The whole file is checked before any data is opened, and every unknown key is re
 ``max_epsilon`` that is silently ignored would change a guarantee. Paths are relative to the file.
 """
 
-import inspect
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,9 @@ import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.estimators.study import Study
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.plan import About
 from colonnade.schema import Schema
-from colonnade.service import toml_parts
+from colonnade.service import study_keys, toml_parts
 
 __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
 
@@ -38,11 +38,16 @@ class PartyEntry:
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """One ``[[study]]``: an estimator with its parameters, and the number of its draw (``repeat``)."""
+    """One ``[[study]]``: an estimator with its parameters, the number of its draw (``repeat``), and what it is for."""
 
     title: str
     estimator: Study
     repeat: int = 1
+    purpose: str = ""
+
+    def asked_of(self, federation: "cn.Federation") -> "cn.Federation":
+        """Return the federation with this study's title and purpose, which the parties keep in their ledgers."""
+        return federation.asking(title=self.title, purpose=self.purpose)
 
 
 @dataclass(frozen=True)
@@ -58,20 +63,30 @@ class StudyFile:
     align
         How rows are aligned, as `Federation.align` takes it; ``None`` takes the common ids in the clear.
     split
-        The share of people that is held out, as `Federation.split` takes it; ``None`` holds nobody out.
+        Who is held out, as `Federation.split` takes it; ``None`` holds nobody out.
+    compute_nodes, collusion
+        As `Federation.simulate` takes them.
+    title
+        What the file is about; empty where it does not say.
+    analyst
+        The file of the analyst's key; ``None`` where nobody signs what is asked.
     """
 
-    id: str
+    id: str | Mapping[str, str]
     budget: "cn.Budget"
     ledger_dir: Path
     members: Mapping[str, PartyEntry]
     studies: tuple[StudyEntry, ...]
     align: Mapping[str, Any] | None = None
-    split: float | None = None
+    split: Mapping[str, Any] | None = None
+    compute_nodes: tuple[str, ...] = ()
+    collusion: int = 1
+    title: str = ""
+    analyst: Path | None = None
 
     def parts(self, federation: "cn.Federation") -> "tuple[cn.Federation, cn.Federation]":
         """Return the people that studies are fitted on, and those that models are evaluated on: all, without a ``[split]``."""
-        return (federation, federation) if self.split is None else federation.split(test=self.split)
+        return (federation, federation) if self.split is None else federation.split(**self.split)
 
     def require_part(self, name: str) -> None:
         """Refuse a part of the people that the file does not have; they are ``"all"``, ``"train"`` and ``"test"``."""
@@ -85,22 +100,6 @@ class StudyFile:
         """Return one part of the people."""
         self.require_part(name)
         return federation if name == "all" else self.parts(federation)[name == "test"]
-
-    def require_finished(self, federation: "cn.Federation") -> None:
-        """Refuse unless every study was run and is private: fitting again then returns what is kept, at no price."""
-        for entry in self.studies:
-            _, plan = entry.estimator._prepare(federation, entry.repeat)  # noqa: SLF001  # the plan, without running it
-            quote = federation.quote(plan)
-            if any(quote.disclosed.values()):  # asking again would let exact values leave again
-                raise BadInput(
-                    f"{entry.title} is not private, and a report would have to run it again.",
-                    remedy="Save the fitted model with est.save(...) and report on that file.",
-                )
-            if any(quote.unpaid.values()):
-                raise BadInput(
-                    f"{entry.title} has not been run: a report would have to spend.",
-                    remedy="Run it first: colonnade run STUDY.",
-                )
 
     @contextmanager
     def federation(self, *, spend: bool, change_cap: bool = False) -> "Iterator[cn.Federation]":
@@ -126,8 +125,11 @@ class StudyFile:
                 parties,
                 id=self.id,
                 budget=self.budget,
+                compute_nodes=self.compute_nodes,
+                collusion=self.collusion,
                 policies=policies,
                 ledger_dir=folder,
+                analyst=self.analyst,
                 aligned=self.align is None,
             )
             with federation:
@@ -170,13 +172,11 @@ class StudyFile:
 def read(path: Path) -> StudyFile:
     """Read and check a study file; no data is opened."""
     document = toml_parts.parse(path)
-    toml_parts.refuse_unknown(
-        document, ("id", "ledger_dir", "budget", "parties", "study", "align", "split"), "the file"
-    )
+    toml_parts.refuse_unknown(document, study_keys.names(study_keys.FILE), "the file")
     folder = path.parent
     members = toml_parts.table_of(document, "parties", "the file")
     return StudyFile(
-        id=toml_parts.text_of(document, "id", "the file"),
+        id=_id(document, members),
         budget=toml_parts.budget_of(toml_parts.table_of(document, "budget", "the file")),
         ledger_dir=folder / toml_parts.text_of(document, "ledger_dir", "the file"),
         members={
@@ -184,8 +184,12 @@ def read(path: Path) -> StudyFile:
             for name, entry in members.items()
         },
         studies=_studies(document),
-        align=_align(toml_parts.as_table(document["align"], "align")) if "align" in document else None,
-        split=_split(toml_parts.as_table(document["split"], "split")) if "split" in document else None,
+        align=_taken(document, "align", study_keys.ALIGN),
+        split=_split(document),
+        compute_nodes=_nodes(document),
+        collusion=_collusion(document),
+        title=_line(document, "title", "the file"),
+        analyst=_path(document, "analyst", folder),
     )
 
 
@@ -197,10 +201,12 @@ class CoordinatorFile:
     ----------
     federation, kit, state, listen
         Where papers, kit and state are, and what the coordinator listens on, as `Federation.connect` takes them.
-    align
-        How rows are aligned, as `Federation.align` takes it; ``None`` keeps the order in the papers.
+    align, split
+        How rows are aligned and who is held out, as in `StudyFile`; without ``align`` the order in the papers is kept.
     studies
         What is asked, in order.
+    analyst
+        The file of the analyst's key.
     """
 
     federation: Path
@@ -208,46 +214,90 @@ class CoordinatorFile:
     state: Path
     listen: str | None
     align: Mapping[str, Any] | None
+    split: Mapping[str, Any] | None
     studies: tuple[StudyEntry, ...]
+    analyst: Path | None = None
 
 
 def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
     """Read and check a coordinator's study file; ``text`` may be the copy that the journal kept."""
     document = toml_parts.parse_text(text, path.name)
-    toml_parts.refuse_unknown(document, ("federation", "kit", "state", "listen", "align", "study"), "the file")
+    toml_parts.refuse_unknown(document, study_keys.names(study_keys.COORDINATOR_FILE), "the file")
     here = path.parent
     papers = here / toml_parts.text_of(document, "federation", "the file")
     return CoordinatorFile(
         federation=papers,
-        kit=here / toml_parts.text_of(document, "kit", "the file") if "kit" in document else None,
-        state=here / toml_parts.text_of(document, "state", "the file")
-        if "state" in document
-        else papers.parent / "coordinator-state",
+        kit=_path(document, "kit", here),
+        state=_path(document, "state", here) or papers.parent / "coordinator-state",
         listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
-        align=_align(toml_parts.as_table(document["align"], "align")) if "align" in document else None,
+        align=_taken(document, "align", study_keys.ALIGN),
+        split=_split(document),
         studies=_studies(document),
+        analyst=_path(document, "analyst", here),
     )
 
 
-def _split(entry: toml_parts.Table) -> float:
-    """Read ``[split]``: the share of people that is held out."""
-    toml_parts.refuse_unknown(entry, ("test",), "split")
+def _path(document: toml_parts.Table, name: str, folder: Path) -> Path | None:
+    """Read a path, relative to the file; ``None`` where there is none."""
+    return folder / toml_parts.text_of(document, name, "the file") if name in document else None
+
+
+def _taken(document: toml_parts.Table, name: str, keys: Iterable[study_keys.Key]) -> dict[str, Any] | None:
+    """Read a table that is handed on as it is, such as ``[align]``; ``None`` where the file has none."""
+    if name not in document:
+        return None
+    entry = toml_parts.as_table(document[name], name)
+    toml_parts.refuse_unknown(entry, study_keys.names(keys), name)
+    return dict(entry)
+
+
+def _split(document: toml_parts.Table) -> dict[str, Any] | None:
+    """Read ``[split]``: the share of people that is held out, and which division it is."""
+    entry = _taken(document, "split", study_keys.SPLIT)
+    if entry is None:
+        return None
     share = entry.get("test")
     if not isinstance(share, float) or not 0 < share < 1:
         raise BadInput("split.test is a share of people between 0 and 1.", remedy="For example test = 0.2.")
-    return share
+    return {"test": share, "repeat": _repeat(entry.get("repeat", 1), "split")}
 
 
-def _align(entry: toml_parts.Table) -> dict[str, Any]:
-    """Read ``[align]``: what `Federation.align` takes, by the same names."""
-    names = [name for name in inspect.signature(cn.Federation.align).parameters if name not in ("self", "progress")]
-    toml_parts.refuse_unknown(entry, tuple(names), "align")
-    return dict(entry)
+def _id(document: toml_parts.Table, members: toml_parts.Table) -> str | dict[str, str]:
+    """Read ``id``: the name of the id column, or a table with one name per party."""
+    entry = document.get("id")
+    if not isinstance(entry, Mapping):
+        return toml_parts.text_of(document, "id", "the file")
+    toml_parts.refuse_unknown(entry, members, "id")
+    return {name: toml_parts.text_of(entry, name, "id") for name in members}
+
+
+def _nodes(document: toml_parts.Table) -> tuple[str, ...]:
+    entry = document.get("compute_nodes", [])
+    if not isinstance(entry, list) or not all(isinstance(name, str) and name for name in entry):
+        raise BadInput("compute_nodes is a list of names.", remedy='For example compute_nodes = ["auditor"].')
+    return tuple(entry)
+
+
+def _collusion(document: toml_parts.Table) -> int:
+    entry = document.get("collusion", 1)
+    if type(entry) is not int or entry < 0:
+        raise BadInput("collusion is a whole number, zero or more.", remedy="For example collusion = 1.")
+    return entry
+
+
+def _line(entry: toml_parts.Table, name: str, where: str) -> str:
+    """Read a line of words, such as a title or a purpose; empty where there is none."""
+    if name not in entry:
+        return ""
+    words = toml_parts.text_of(entry, name, where)
+    about = {"title": lambda: About(title=words), "purpose": lambda: About(purpose=words)}[name]
+    toml_parts.within(f"{where}: {name}", about)  # refuses what is too long, or more than one line
+    return words
 
 
 def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
-    toml_parts.refuse_unknown(entry, ("data", "columns", "policy", "version", *toml_parts.READING), where)
+    toml_parts.refuse_unknown(entry, study_keys.names(study_keys.MEMBER), where)
     paths = entry.get("data")
     paths = [paths] if isinstance(paths, str) else paths
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
@@ -270,27 +320,31 @@ def _studies(document: toml_parts.Table) -> tuple[StudyEntry, ...]:
     entries = document.get("study")
     if not isinstance(entries, list) or not entries:
         raise BadInput("The file has no [[study]].", remedy="Add a [[study]] table that names an estimator.")
+    purpose = _line(document, "purpose", "the file")
     return tuple(
-        _study_entry(toml_parts.as_table(entry, "study"), number) for number, entry in enumerate(entries, start=1)
+        _study_entry(toml_parts.as_table(entry, "study"), number, purpose)
+        for number, entry in enumerate(entries, start=1)
     )
 
 
-def _study_entry(entry: toml_parts.Table, number: int) -> StudyEntry:
+def _study_entry(entry: toml_parts.Table, number: int, purpose: str) -> StudyEntry:
     where = f"study {number}"
-    kinds = _estimators()
+    kinds = study_keys.estimators()
     name = toml_parts.text_of(entry, "estimator", where)
     if name not in kinds:
         raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=toml_parts.suggestion(name, kinds))
-    parameters = list(inspect.signature(kinds[name]).parameters)
-    toml_parts.refuse_unknown(entry, ("estimator", "title", "repeat", *parameters), where)
-    given = {key: value for key, value in entry.items() if key in parameters}
-    required = [p.name for p in inspect.signature(kinds[name]).parameters.values() if p.default is p.empty]
-    for missing in required:
-        if missing not in given:
-            raise BadInput(f"{where}: {name} needs {missing}.", remedy=f"Add {missing} = … to the table.")
-    title = str(entry.get("title", f"{number}. {name}"))
+    kind = kinds[name]
+    keys = study_keys.described(kind)
+    toml_parts.refuse_unknown(entry, study_keys.names((*study_keys.STUDY, *keys)), f"{where} ({name})")
+    given = {key: value for key, value in entry.items() if key in study_keys.names(keys)}
+    for key in keys:
+        if key.required and key.name not in given:
+            raise BadInput(f"{where}: {name} needs {key.name}.", remedy=f"Add {key.name} = … to the table.")
     return StudyEntry(
-        title, toml_parts.within(where, lambda: kinds[name](**given)), _repeat(entry.get("repeat", 1), where)
+        _line(entry, "title", where) or f"{number}. {name}",
+        toml_parts.within(where, lambda: kind(**given)),
+        _repeat(entry.get("repeat", 1), where),
+        _line(entry, "purpose", where) or purpose,
     )
 
 
@@ -298,12 +352,6 @@ def _repeat(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BadInput(f"{where}: repeat must be a positive whole number.", remedy="Write repeat = 1, or leave it out.")
     return value
-
-
-def _estimators() -> dict[str, type[Study]]:
-    """Return every public estimator by name."""
-    public = {name: getattr(cn, name) for name in cn.__all__}
-    return {name: kind for name, kind in public.items() if isinstance(kind, type) and issubclass(kind, Study)}
 
 
 def _paths(data: tuple[Path, ...]) -> Path | list[Path]:

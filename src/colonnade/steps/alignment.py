@@ -87,16 +87,23 @@ class IdRules:
 
     def __post_init__(self) -> None:
         if self.kind not in ("text", "whole") or self.form not in ("NFC", "NFKC", ""):
-            raise BadInput('ids are compared as "text" or "whole" numbers; their form is "NFC", "NFKC" or "".')
+            raise BadInput(
+                'ids are compared as "text" or "whole" numbers; their form is "NFC", "NFKC" or "".',
+                remedy='For example kind="text", form="NFC".',
+            )
         if self.case not in ("keep", "fold") or type(self.strip) is not bool:
-            raise BadInput('case is "keep" or "fold", and strip is True or False.')
+            raise BadInput(
+                'case is "keep" or "fold", and strip is True or False.', remedy='For example case="fold", strip=True.'
+            )
 
     @classmethod
     def read(cls, parameters: Mapping[str, Parameter]) -> "IdRules":
         """Read the rules from a plan's step."""
         names = ("kind", "form", "strip", "case")
         if any(name not in parameters for name in names):
-            raise PlanMismatch("The plan does not say how ids are compared.")
+            raise PlanMismatch(
+                "The plan does not say how ids are compared.", remedy='For example kind="text", form="NFC".'
+            )
         return cls(**{name: parameters[name] for name in names})  # type: ignore[arg-type]  # checked above
 
     def parameters(self) -> dict[str, Parameter]:

@@ -141,7 +141,10 @@ class Combination:
         self.size = math.prod(column.size for column in described)
         self.leaves_out = any(column.excludes for column in described)
         if self.size > LARGEST_JOINT_CATEGORY:
-            raise BadInput(f"The columns of one party have more than {LARGEST_JOINT_CATEGORY} joint levels.")
+            raise BadInput(
+                f"The columns of one party have more than {LARGEST_JOINT_CATEGORY} joint levels.",
+                remedy="Name fewer of its columns, or columns with fewer levels.",
+            )
 
 
 class Membership:
@@ -271,7 +274,7 @@ class Reports(StepKind):
 
 def _rate(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise BadInput("sample must be a rate in (0, 1].")
+        raise BadInput("sample must be a rate in (0, 1].", remedy="For example method=cn.methods.Response(sample=0.5).")
     return float(value)
 
 
@@ -283,7 +286,10 @@ class ValueStep(StepKind):
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
         if len(step.columns) != 1:
-            raise BadInput("A moment takes one column per party.")
+            raise BadInput(
+                "A moment takes one column per party.",
+                remedy='For example columns=["clinic.visits", "pharmacy.purchases"]: one per party.',
+            )
         self.change = valid_change(step.parameters.get("change"))
         if (plan.relation == EVENT) != (self.change != "bounds"):
             raise PlanMismatch("The plan's relation is not the one that its change of a value belongs to.")

@@ -131,7 +131,10 @@ class FixedPoint:
         if type(row_bound) is not int or row_bound < 1:
             raise BadInput("row_bound is a positive whole number.")
         if not set(signed) <= set(columns) or len(set(columns)) != len(columns):
-            raise BadInput("A column is named twice, or signed and not asked for.")
+            raise BadInput(
+                "A column is named twice, or signed and not asked for.",
+                remedy="Name each column once, and in signed= only columns that are asked for.",
+            )
         self.columns = tuple(columns)
         self.schema = schema
         self.scale = scale
@@ -150,9 +153,15 @@ class FixedPoint:
         if name not in self.signed:
             return coded_width(column)
         if isinstance(column, Category) and column.size != 2:
-            raise SchemaMismatch(f"Column {name!r} has more than two levels and cannot be coded as a sign.")
+            raise SchemaMismatch(
+                f"Column {name!r} has more than two levels and cannot be coded as a sign.",
+                remedy="Leave it out of signed=: it is then coded by its levels.",
+            )
         if isinstance(column, Number):
-            raise SchemaMismatch(f"Column {name!r} is numeric and cannot be coded as a sign.")
+            raise SchemaMismatch(
+                f"Column {name!r} is numeric and cannot be coded as a sign.",
+                remedy="Leave it out of signed=: numbers need no sign.",
+            )
         return 1
 
 

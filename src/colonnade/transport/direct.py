@@ -205,7 +205,9 @@ def _words(letters: Iterable[Blob]) -> int:
 
 @dataclass
 class Transcript:
-    """A count of everything that crossed between the coordinator and the parties.
+    """A count of everything that crossed between the coordinator and the parties in a study.
+
+    What the study has cost is asked after it, and is not counted.
 
     Examples
     --------

@@ -10,9 +10,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreGram, ScoreHistogramRelease, ScoreMoments
+from colonnade.coordinator.protocols.score_releases import (
+    ScoreCounts,
+    ScoreGram,
+    ScoreHistogramRelease,
+    ScoreMoments,
+    bins_for,
+)
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.scoring import EvaluationResult, Metric, bounded_metric, interval_reach, party_scores
+from colonnade.estimation.scoring import (
+    EvaluationResult,
+    Metric,
+    bounded_metric,
+    histogram_price,
+    interval_reach,
+    party_scores,
+)
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
@@ -55,6 +68,40 @@ class ClassifierEvaluation:
     classes: tuple[str, ...]
     price: Price
     level: float
+
+    @classmethod
+    def of_scores(
+        cls,
+        columns: Mapping[str, Column],
+        weights: Array,
+        intercepts: Array,
+        *,
+        target: str,
+        classes: tuple[str, ...],
+        price: Price,
+        level: float,
+        repeat: int,
+        people: int,
+    ) -> "ClassifierEvaluation":
+        """Return the evaluation of scores of coded columns: one row of weights per class, or one of log-odds for two."""
+        if len(weights) == 1:
+            weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
+        pairs = list(combinations(range(len(weights)), 2))
+        share = histogram_price(price, len(pairs))
+        histograms = tuple(
+            ScoreHistogramRelease(
+                f"{k}-{m}",
+                party_scores(columns, (weights[m] - weights[k])[None]),
+                float(intercepts[m] - intercepts[k]),
+                target,
+                (k, m),
+                share,
+                repeat,
+                bins_for(people),
+            )
+            for k, m in pairs
+        )
+        return cls(histograms, classes, Price(price.nano, price.delta if share.delta else 0.0), level)
 
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party and histogram."""
@@ -211,7 +258,8 @@ def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
         expected = float(np.sum(inside * chances * histogram.counts.sum(axis=1)))
         predicted = expected / people.value if people.value > 0 else math.nan
         rows.append((people.value, predicted, rate.value, rate.low, rate.high))
-    index = pd.IntervalIndex.from_breaks(edges, closed="left", name="probability")
+    shown = np.arange(CALIBRATION_BINS + 1) / CALIBRATION_BINS  # 0.3, and not 0.30000000000000004 as among the edges
+    index = pd.IntervalIndex.from_breaks(shown, closed="left", name="probability")
     return pd.DataFrame(rows, columns=["people", "predicted", "observed", "low", "high"], index=index)
 
 
@@ -309,7 +357,9 @@ class ComponentsEvaluation:
     gram
         The release.
     components, means
-        The model, in coded columns.
+        The model, in coded columns, each divided by its scale.
+    scales
+        What each coded column is divided by: 1 if the model is not standardised.
     level
         The level of the intervals.
     """
@@ -317,6 +367,7 @@ class ComponentsEvaluation:
     gram: GramRelease
     components: Array
     means: Array
+    scales: Array
     level: float
 
     @property
@@ -332,7 +383,7 @@ class ComponentsEvaluation:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the moments and compute the metrics."""
         moments = yield from self.gram.rounds(plan)
-        return EvaluationResult(self.metrics(moments))
+        return EvaluationResult(self.metrics(moments.divided(self.scales)))
 
     def metrics(self, moments: Moments) -> tuple[Metric, ...]:
         """Return each component's variance, the share of all variance that they explain, and the error of reconstruction."""

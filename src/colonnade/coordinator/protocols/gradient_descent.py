@@ -77,22 +77,22 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if type(self.steps) is not int or not 1 <= self.steps <= 1_000_000:
-            raise BadInput("steps is a whole number between 1 and 1,000,000.")
+            raise BadInput("steps is a whole number between 1 and 1,000,000.", remedy="For example steps=200.")
         if not _positive(self.rate) or not SMALLEST_RATE <= self.rate <= 1:
             raise BadInput(
                 "rate, the share of people in a batch, must be above 2^-20 and at most 1.",
                 remedy="For example rate=0.01.",
             )
         if self.sampling not in ("poisson", "balanced"):
-            raise BadInput("sampling is 'poisson' or 'balanced'.")
+            raise BadInput("sampling is 'poisson' or 'balanced'.", remedy='For example sampling="poisson".')
         if self.optimiser not in ("sgd", "adam"):
-            raise BadInput("The optimiser is 'sgd' or 'adam'.")
+            raise BadInput("The optimiser is 'sgd' or 'adam'.", remedy='For example optimiser="adam".')
         for name in ("score_bound", "learning_rate", "weight_norm"):
             value = getattr(self, name)
             if value is not None and not _positive(value):
-                raise BadInput(f"{name} is a positive number, or None.")
+                raise BadInput(f"{name} is a positive number, or None.", remedy=f"For example {name}=1.0.")
         if isinstance(self.tolerance, bool) or not isinstance(self.tolerance, int | float) or not self.tolerance >= 0:
-            raise BadInput("tolerance must be a number, zero or more.")
+            raise BadInput("tolerance must be a number, zero or more.", remedy="For example tolerance=0.001.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,14 +154,20 @@ class GradientDescent:
                 remedy="Name columns of another party too.",
             )
         if len(self.columns) < 2:
-            raise BadInput("A regression needs a column besides its target.")
+            raise BadInput(
+                "A regression needs a column besides its target.",
+                remedy='Name at least one more column: columns=["bank.age", ...].',
+            )
         if self.price.delta == 0:
             raise BadInput(
                 "method='gradient' needs a positive delta.",
-                remedy="For example delta=1e-6, well below 1/people; for delta=0 see method='functional'.",
+                remedy="For example delta=1e-6, well below 1/people.",
             )
         if type(self.scale) is not int or not 1 <= self.scale <= 2**15 - 1:
-            raise BadInput("For gradients scale is a whole number between 1 and 32,767.")
+            raise BadInput(
+                "For gradients scale is a whole number between 1 and 32,767.",
+                remedy="For example method=cn.methods.Gradient(scale=1024).",
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:

@@ -71,7 +71,9 @@ class PerturbedRows:
         if self.price.delta == 0:
             raise BadInput("Perturbed rows need a positive delta.", remedy="For example delta=1e-6.")
         if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+            raise BadInput(
+                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=1024."
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -180,14 +182,19 @@ class SketchedMoments:
         if self.price.delta == 0:
             raise BadInput("Sketches need a positive delta.", remedy="For example delta=1e-6, well below 1/people.")
         if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+            raise BadInput(
+                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=1024."
+            )
         norms = {} if self.row_norms is None else self.row_norms
         if (
             not isinstance(norms, Mapping)
             or set(norms) - set(self.parties)
             or not all(map(is_positive, norms.values()))
         ):
-            raise BadInput("row_norms maps parties of the study to positive lengths.")
+            raise BadInput(
+                "row_norms maps parties of the study to positive lengths.",
+                remedy=f"For example row_norms={{'{self.parties[0]}': 1.0}}. The study's parties are {', '.join(self.parties)}.",
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:

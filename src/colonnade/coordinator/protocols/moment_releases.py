@@ -81,7 +81,7 @@ class GramRelease:
 
     def __post_init__(self) -> None:
         if not isinstance(self.noise, str) or self.noise not in DEFAULT_SCALE:
-            raise BadInput("noise must be 'gaussian' or 'skellam'.")
+            raise BadInput("noise must be 'gaussian' or 'skellam'.", remedy='For example noise="gaussian".')
         if len(self.parties) < 2:
             raise BadInput(
                 "A secure Gram matrix takes columns of at least two parties.",
@@ -90,17 +90,22 @@ class GramRelease:
         if self.price.delta == 0:
             raise BadInput(
                 "Secure moments need a positive delta.",
-                remedy="For example delta=1e-6, well below 1/people; for delta=0 see method='functional'.",
+                remedy="For example delta=1e-6, well below 1/people.",
             )
         if type(self.gamma) is not int or not 1 <= self.gamma <= LARGEST_SCALE:
-            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+            raise BadInput(
+                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=4096."
+            )
         norms = {} if self.row_norms is None else self.row_norms
         if (
             not isinstance(norms, Mapping)
             or set(norms) - set(self.parties)
             or any(not is_positive(norm) for norm in norms.values())
         ):
-            raise BadInput("row_norms maps parties of the study to positive lengths.")
+            raise BadInput(
+                "row_norms maps parties of the study to positive lengths.",
+                remedy=f"For example row_norms={{'{self.parties[0]}': 1.0}}. The study's parties are {', '.join(self.parties)}.",
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -306,14 +311,19 @@ class FunctionalRelease:
                 remedy="Name columns of another party too; one party alone needs no federation.",
             )
         if len(self.columns) < 2:
-            raise BadInput("A model needs at least one feature besides its target.")
+            raise BadInput(
+                "A model needs at least one feature besides its target.",
+                remedy='Name at least one more column: columns=["bank.age", ...].',
+            )
         if set(self.prices) != set(self.parties):
             raise BadInput(
                 "budgets must name every party whose columns enter, and no other.",
                 remedy=f"Here these are {', '.join(self.parties)}.",
             )
         if type(self.gamma) is not int or not 1 <= self.gamma <= LARGEST_SCALE:
-            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+            raise BadInput(
+                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=4096."
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
 
     weights: clustering_budget.WeightMethod
     """The rule by which weights are found."""
-    unused = {"size": "Leave it out: everybody takes part."}
+    unused = {"size": "Leave out size=: everybody takes part."}
     reference = "clustering"
 
     def cell_error(self, noise: float, cell: float) -> float:

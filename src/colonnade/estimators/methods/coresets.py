@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]
 
 """The name by which a party's policy allows coresets, and models trained on them."""
-NO_PRICE = {"epsilon": "Leave it out: no budget can measure what leaves.", "delta": "Leave it out."}
+NO_PRICE = {"epsilon": "Leave out epsilon=: no budget can measure what leaves.", "delta": "Leave out delta=."}
 
 
 class NonPrivateMethod(Method[StudyType], Generic[StudyType]):
@@ -89,6 +89,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
     """
 
     name = "coreset"
+    no_intervals = "it is not private, and its weighted rows are a sample of the people"
     does = "scikit-learn on a few thousand weighted rows that the parties draw together; no penalty, ridge, lasso, elastic net"
     unused = {**NO_PRICE, "ridge": "Use penalty='l2' and cn.methods.Coreset(alpha=...)."}
     constraints = {"gather": Boolean(), "alpha": Real(0, closed="left"), "l1_ratio": Real(0, 1)}
@@ -164,7 +165,7 @@ class ClusterCoreset(NonPrivateMethod["KMeans"]):
 
     name = "coreset"
     does = "k-means of a few thousand weighted rows, gathered or where they are"
-    unused = {**NO_PRICE, "n_local_clusters": "Leave it out.", "split": "Leave it out."}
+    unused = {**NO_PRICE, "n_local_clusters": "Leave out n_local_clusters=.", "split": "Leave out split=."}
     constraints = {"gather": Boolean()}
 
     def __init__(self, *, gather: bool = True) -> None:
@@ -292,7 +293,9 @@ def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[
     if study.columns is None:
         return federation.describe()
     if study.target in study.columns:
-        raise BadInput(f"The target {study.target!r} is also among the columns.", remedy="Leave it out of columns.")
+        raise BadInput(
+            f"The target {study.target!r} is also among the columns.", remedy="Leave it out of columns=[...]."
+        )
     return federation.describe(
         [*federation.describe(with_indicators(study.columns, federation.describe())), study.target]
     )

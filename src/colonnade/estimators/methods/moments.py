@@ -6,7 +6,7 @@ mechanism across parties* (docs/references.md#functional).
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 SCALE = Optional(Whole(1, moment_releases.LARGEST_SCALE))
 """A fixed-point scale, or None for the method's default."""
 ROW_NORMS = Optional(PerParty(Real(0, closed="neither")))
-NO_PENALTY = {"penalty": "Use ridge= instead.", "size": "Leave it out: everybody takes part."}
+NO_PENALTY = {"penalty": "Use ridge= instead.", "size": "Leave out size=: everybody takes part."}
 """Parameters of a regression that only coresets use."""
 
 
@@ -48,6 +48,10 @@ class MomentMethod(Method["MomentStudy"]):
     """A method of an estimator that can be fitted on second moments."""
 
     unused = NO_PENALTY
+    no_intervals: ClassVar[str] = ""
+    """Why a regression by this method has no intervals; empty where the noise has a known law in the normal equations."""
+    measures_target: ClassVar[bool] = True
+    """Whether the sum of squares of a numeric target is released. If not, sampling errors are upper bounds."""
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
         """Return the moments that the model is computed from."""
@@ -125,6 +129,7 @@ class Sketch(MomentMethod):
     """
 
     name = "sketch"
+    no_intervals = "the errors of a projection are not those of independent entries"
     does = "one perturbed random projection per party, in one message: error in √people"
     guarantee = "(ε, δ)"
     adversary = "the coordinator and any parties"
@@ -221,6 +226,7 @@ class Functional(MomentMethod):
     """
 
     name = "functional"
+    measures_target = False
     does = "the objective's coefficients, perturbed on shares before they are opened; weak correlations are pulled towards zero"
     guarantee = "pure ε, one for all or one per party (`budgets`)"
     adversary = "the coordinator and up to c colluding parties"
@@ -301,12 +307,13 @@ class Gradient(MomentMethod):
     """
 
     name = "gradient"
+    no_intervals = "what the noise of its steps does to the last weights has no known law"
     does = "mini-batch descent, SGD or Adam, opened step by step with noise in shares"
     guarantee = "(ε, δ) for all steps together"
     adversary = "the coordinator alone, since parties know the batches; with balanced batches also c colluding parties"
     delta = "needed"
     reference = "secure-pca"
-    unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
+    unused = {**MomentMethod.unused, "ridge": "Leave out ridge=, or use method='secure'."}
     constraints = {
         "steps": Whole(1, 1_000_000),
         "rate": Real(SMALLEST_RATE, 1),

@@ -14,19 +14,23 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any  # what SQLite returns
+from typing import TYPE_CHECKING, Any  # the latter is what SQLite returns
 
 import msgspec
 
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger import rows
+from colonnade.party.ledger.decisions import read_decision
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NOTHING, Loss
 from colonnade.protocol import codec
 
-__all__ = ["KeptPlans", "LedgerState", "RowChain", "first_row", "folded"]
+if TYPE_CHECKING:
+    from colonnade.party.ledger.ledger import SqliteLedger
+
+__all__ = ["KeptPlans", "LedgerState", "LedgerView", "RowChain", "first_row", "folded"]
 
 
 def first_row(genesis: rows.Genesis, written: int) -> Facts:
@@ -102,7 +106,10 @@ class LedgerState:
                 raise rows.corrupt(facts.sequence)
             return dataclasses.replace(self, total=self.total + loss)
         if facts.kind == "cap":
-            cap = msgspec.json.decode(facts.detail or "", type=rows.Ceiling)
+            decision = read_decision(facts.detail)
+            if decision is not None and decision.signer(self.genesis.ledger) is None:
+                raise rows.corrupt(facts.sequence)
+            cap = rows.ceiling_of(facts.detail) or self.cap
             # totals only grow: within the cap here means within it at every row since the cap was set
             if not (self.cap.holds(self.total) and cap.holds(self.total)):
                 raise rows.corrupt(facts.sequence)
@@ -226,6 +233,11 @@ class KeptPlans:
 
     def _held(self) -> int:
         return sum(len(one.content) for one in self._at_hand.values())
+
+    def said(self, digest: bytes) -> About | None:
+        """Return what was said last about a study that was handed over."""
+        at_hand = self._at_hand.get(digest)
+        return None if at_hand is None else at_hand.about
 
     def refer(self, terms: rows.RowTerms, current: int | None) -> bytes | None:
         """Make ready what a row refers to: its plan, and what was said about it; return the hash of the latter."""
@@ -379,3 +391,23 @@ class RowChain:
             "UPDATE entries SET seed = NULL, answer_hash = ?, answer = ? WHERE sequence = ?",
             (rows.answer_hash(rows.row_hash(facts), answer, written_in=facts.format), answer, facts.sequence),
         )
+
+
+class LedgerView:
+    """What may be read of a party's ledger from outside the gate. No row can be written through it."""
+
+    def __init__(self, ledger: "SqliteLedger") -> None:
+        self.identity = ledger.identity
+        self.budget = ledger.budget
+        self.head = ledger.head
+        self.spent = ledger.spent
+        self.remember_head = ledger.remember_head
+        self.refuse_set_back = ledger.refuse_set_back
+        self.now = ledger.now
+        self.path = ledger.path
+        self.plan = ledger.plan
+        self._entries = ledger.entries
+
+    def entries(self) -> list[Entry]:
+        """Return every row."""
+        return list(self._entries())

@@ -25,13 +25,14 @@ import msgspec
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
+from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NANO, Budget, Loss
 
-__all__ = ["Entry", "Head", "LabelledRow", "LedgerView", "SqliteLedger"]
+__all__ = ["Entry", "Head", "LabelledRow", "SqliteLedger"]
 
 LARGEST_ANSWER = 2**28
 YEAR_10000 = 253_402_300_800
@@ -61,6 +62,7 @@ class SqliteLedger:
 
     def __init__(self, file: LedgerFile, clock: Callable[[], float]) -> None:
         self._file = file
+        self.path = file.path
         self._clock = clock
         self._chain = RowChain(file)
         self._memory = HeadMemory(file.path)
@@ -158,15 +160,26 @@ class SqliteLedger:
 
     def set_budget(self, budget: Budget) -> None:
         """Change the cap, by a row of its own; refuse one that is spent already. The party's owner decides this."""
-        cap, written = Ceiling.of(budget), _now(self._clock)
+        self._decide(Ceiling.of(budget), Ceiling.of(budget))
+
+    def decide(self, decision: Decision) -> int:
+        """Record a decision of the party's owner, signed, by a row of its own; return its sequence number."""
+        if decision.signer(self.identity) is None:
+            raise BadInput("A decision is signed for this ledger.", remedy="Sign it with the party's identity key.")
+        return self._decide(decision, Ceiling.of(decision.budget) if isinstance(decision, CapDecision) else None)
+
+    def _decide(self, detail: Ceiling | Decision, cap: Ceiling | None) -> int:
+        written = _now(self._clock)
         with self._file.writing():
             state = self._chain.catch_up()
-            if not cap.holds(state.total):
+            if cap is not None and not cap.holds(state.total):
                 raise BudgetExceeded(
                     "More than this has been spent already.",
                     remedy="A cap can be lowered to what was spent, no further.",
                 )
-            self._chain.append(state.row("cap", written, "cap", detail=msgspec.json.encode(cap).decode()))
+            facts = state.row("cap", written, "cap", detail=msgspec.json.encode(detail).decode())
+            self._chain.append(facts)
+        return facts.sequence
 
     def declare_version(self, version: int) -> int:
         """Declare that this party's data are now of this version, by a row of its own; return its sequence number.
@@ -213,6 +226,10 @@ class SqliteLedger:
             Title, purpose and requester. They are no part of the request: the same plan with others is the same question.
         """
         self._chain.plans.hand_over(digest, content, about)
+
+    def said(self, digest: bytes) -> About | None:
+        """Return what was said last about a study whose plan was handed over."""
+        return self._chain.plans.said(digest)
 
     def plan(self, digest: bytes) -> bytes | None:
         """Return the canonical bytes of a plan that rows refer to."""
@@ -465,23 +482,6 @@ class SqliteLedger:
         return None if loss is None else {self.party: rows.read_loss(loss).epsilon(self._chain.known.cap.delta)}
 
 
-class LedgerView:
-    """What may be read of a party's ledger from outside the gate. No row can be written through it."""
-
-    def __init__(self, ledger: SqliteLedger) -> None:
-        self.identity = ledger.identity
-        self.budget = ledger.budget
-        self.head = ledger.head
-        self.spent = ledger.spent
-        self.remember_head = ledger.remember_head
-        self.refuse_set_back = ledger.refuse_set_back
-        self._entries = ledger.entries
-
-    def entries(self) -> list[Entry]:
-        """Return every row."""
-        return list(self._entries())
-
-
 def _opening_of(request_id: bytes) -> bytes:
     return hashlib.sha256(b"colonnade opening\0" + request_id).digest()
 
@@ -495,5 +495,5 @@ def _unchanged(kept: bytes, answer: bytes) -> bytes:
 def _now(clock: Callable[[], float]) -> int:
     seconds = clock()
     if not 0 <= seconds < YEAR_10000:  # written so that NaN fails
-        raise BadInput("The clock gives no time between 1970 and 9999.")
+        raise BadInput("The clock gives no time between 1970 and 9999.", remedy="Set the clock of this machine.")
     return int(seconds * 1_000_000)

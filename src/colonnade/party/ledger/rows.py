@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple, TypedDict, cast
 import msgspec
 
 from colonnade.errors import BadInput, LedgerCorrupt
+from colonnade.party.ledger.decisions import CapDecision, Decision, read_decision
 from colonnade.plan import About
 from colonnade.privacy.accounting import NANO, ORDERS, Budget, Loss
 
@@ -54,6 +55,7 @@ __all__ = [
     "about_hash",
     "answer_hash",
     "as_entry",
+    "ceiling_of",
     "check_hash",
     "check_identified",
     "check_kept",
@@ -229,6 +231,8 @@ class Entry:
     """What was said about the study when this row was written."""
     version: int | None = None
     """The declared data version that was read, or that this row declares."""
+    decision: Decision | None = None
+    """What the party's owner decided (rows of kind ``cap``, ``approval`` and ``allowance``)."""
 
 
 def corrupt(sequence: int) -> LedgerCorrupt:
@@ -289,12 +293,14 @@ def read_loss(data: bytes) -> Loss:
 
 def as_entry(facts: Facts, sealed: bool, about: About | None = None) -> Entry:
     """Show a row, with what was said about its study."""
-    cap = None
+    cap, decision = None, read_decision(facts.detail) if facts.kind == "cap" else None
     if facts.kind == "genesis":
         cap = msgspec.json.decode(facts.detail or "", type=Genesis).cap
     elif facts.kind == "cap":
-        cap = msgspec.json.decode(facts.detail or "", type=Ceiling)
+        cap = ceiling_of(facts.detail)
     kind, together, event_level = facts.kind, bool(facts.together), bool(facts.event_level)
+    if decision is not None:
+        kind = str(decision.__struct_config__.tag)
     if facts.format == OLD_FORMAT:
         kind, together, event_level = _in_old_words(facts)
     return Entry(
@@ -312,7 +318,16 @@ def as_entry(facts: Facts, sealed: bool, about: About | None = None) -> Entry:
         facts.plan,
         about,
         facts.version,
+        decision,
     )
+
+
+def ceiling_of(detail: str | None) -> Ceiling | None:
+    """Return the cap that a row of kind ``cap`` sets; ``None`` for another decision of the owner."""
+    decision = read_decision(detail)
+    if decision is None:
+        return msgspec.json.decode(detail or "", type=Ceiling)
+    return Ceiling(decision.nano, decision.delta) if isinstance(decision, CapDecision) else None
 
 
 def _in_old_words(facts: Facts) -> tuple[str, bool, bool]:

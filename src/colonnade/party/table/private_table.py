@@ -191,7 +191,9 @@ class PrivateTable:
 
     def _require(self, name: str, kind: Any) -> None:
         if name not in self.schema:
-            raise SchemaMismatch(f"Column {name!r} is not in this party's schema.")
+            raise SchemaMismatch(
+                f"Column {name!r} is not in this party's schema.", remedy="Its columns are listed in its cn.Schema."
+            )
         if not isinstance(self.schema[name], kind):
             described = type(self.schema[name]).__name__
             asked = "cn.Numeric or a cn.Date" if kind is Number else f"cn.{kind.__name__}"

@@ -198,7 +198,8 @@ def require_id_column(source: Source, column: str, *, party: str) -> None:
     if column not in source.columns:
         raise BadInput(
             f"Party {party!r} has no id column {column!r}.",
-            remedy="Name a column that every table has; an index of a pandas frame becomes one by reset_index().",
+            remedy='Name its id column: id="person_id", or one per party, id={"bank": "person_id", ...}. reset_index() makes a '
+            "column of the index of a pandas frame.",
         )
 
 
@@ -268,7 +269,7 @@ def _require_complete(ids: Any, party: str) -> None:
     if faults:
         raise BadInput(
             f"Party {party!r}: of {len(ids)} ids, {' and '.join(faults)}.",
-            remedy="Every row needs an id of its own: drop or merge these rows first.",
+            remedy="Every person has one row, with an id: drop or merge the others first.",
         )
 
 
@@ -295,7 +296,10 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
     for ids in others:
         common = common.filter(pc.is_in(common, value_set=ids))
     if not len(common):
-        raise BadInput("No id is present in every table.", remedy="Check that id= names the same ids at every party.")
+        raise BadInput(
+            "The tables have no id in common: nobody is in all of them.",
+            remedy="Check that id= names the same kind of ids at every party, written in the same way.",
+        )
     return common.take(pc.sort_indices(common)) if is_text(common.type) else pa.array(np.sort(common.to_numpy()))
 
 

@@ -391,7 +391,9 @@ class Source:
         """
         names = list(columns)
         if not names or rows < 1:
-            raise BadInput("Reading takes at least one column and at least one row at a time.")
+            raise BadInput(
+                "Reading takes at least one column and at least one row at a time.", remedy="Name a column to read."
+            )
         self._require(names)
         return (batch for shard in self._shards for batch in _steps(shard, names, rows) if len(batch))
 
@@ -409,7 +411,10 @@ class Source:
         for shard, named in zip(self._shards, self._named, strict=True):
             absent = [name for name in names if name not in named]
             if absent:
-                raise SchemaMismatch(f"{shard.label} has no column {_listed(absent)}.")
+                raise SchemaMismatch(
+                    f"{shard.label} has no column {_listed(absent)}.",
+                    remedy="Correct the name (cn.Schema, or id=), or the data source.",
+                )
             doubled = [name for name in names if named[name] > 1]
             if doubled:
                 raise SchemaMismatch(

@@ -100,7 +100,8 @@ def dashboard(sources: Sources, token: str) -> FastAPI:
 
     @app.get("/")
     def home() -> HTMLResponse:
-        return page("home.html", title="Colonnade", here="")
+        views = {name: party_view(path, sources.logs.get(name)) for name, path in sources.ledgers.items()}
+        return page("home.html", title="Colonnade", here="", views=views)
 
     def party_values(name: str) -> dict[str, Any]:
         if name not in sources.ledgers:

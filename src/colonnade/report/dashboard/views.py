@@ -1,14 +1,20 @@
 """What the dashboard shows: a party's ledger and a coordinator's studies, read from files."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from colonnade.errors import ColonnadeError, LedgerCorrupt
 from colonnade.event_log import Event, read_events
 from colonnade.party.ledger.ledger import Entry, SqliteLedger
+from colonnade.party.ledger.refused import RefusedStudies, RefusedStudy
+from colonnade.party.ledger.words import Reading, RowInWords, Standing, analysts_beside, plans_of
+from colonnade.party.permission import Permission
+from colonnade.party.policy import Policy
 from colonnade.privacy.accounting import total
+from colonnade.secure.keys import PublicIdentity
 from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit, read_known
 
 __all__ = [
@@ -39,6 +45,9 @@ ALERTS = {
     "certificate-refused": "A certificate is not in order, and nothing connects with it",
 }
 RECENT = 50
+NEARLY_SPENT = 0.9
+FEW_REFUSALS = 5
+"""Fewer refusals than this in a day are not called rising."""
 
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f6f00", "#666666")
 """Okabe and Ito's colours, distinct for people with any common colour vision. Yellow is darkened: it is too pale on white."""
@@ -48,7 +57,7 @@ MOST_BARS = 40
 
 @dataclass(frozen=True)
 class ReleaseLine:
-    """One release: its time and label, what it added to the total, and the total after it."""
+    """One release: its time, what it was, what it added to the total, the total after it, and who asked for it."""
 
     when: str
     label: str
@@ -56,6 +65,11 @@ class ReleaseLine:
     added: float
     total: float
     private: bool
+    row: int = 0
+    asked: str = ""
+    purpose: str = ""
+    columns: Sequence[str] = ()
+    readers: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,14 +92,22 @@ class PartyView:
     """Everything that the page of a party shows."""
 
     party: str
-    test: bool
-    cap: float
-    delta: float
-    spent: float
-    remaining: float
-    lines: Sequence[ReleaseLine]
-    refusals: Sequence[Event]
-    alerts: Sequence[tuple[str, Event]]
+    test: bool = False
+    cap: float = 0.0
+    delta: float = 0.0
+    spent: float = 0.0
+    remaining: float = 0.0
+    lines: Sequence[ReleaseLine] = ()
+    has_log: bool = False
+    refusals: Sequence[Event] = ()
+    """Lines of the log."""
+    refused: Sequence[str] = ()
+    """Studies that were refused, in words, the latest first."""
+    waiting: Sequence[str] = ()
+    """Studies that wait for the owner's approval, in words, the latest first."""
+    alarms: Sequence[str] = ()
+    """What the ledger and the refusals give reason to look at."""
+    alerts: Sequence[tuple[str, Event]] = ()
     trouble: str = ""
     certificates: Sequence[CertificateLine] = ()
 
@@ -97,24 +119,126 @@ class PartyView:
             shares[line.study] = shares.get(line.study, 0.0) + line.added
         return shares
 
+    @property
+    def exact_studies(self) -> set[str]:
+        """The studies with a release that is not differentially private."""
+        return {line.study for line in self.lines if not line.private}
 
-def party_view(ledger: Path, log: Path | None = None) -> PartyView:
-    """Read a party's ledger and log. For a ledger that fails its check the view has the reason and no figures."""
+    @property
+    def exact(self) -> int:
+        """How many releases are not differentially private."""
+        return sum(not line.private for line in self.lines)
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """What a party has refused lately, and what of it waits."""
+
+    studies: Sequence[RefusedStudy] = ()
+    waiting: Sequence[RefusedStudy] = ()
+    damage: str = ""
+
+    def times(self, log: Sequence[Event]) -> list[datetime]:
+        """Return when something was refused: by the log, or without one by the studies that were kept."""
+        found = [_time(event.time) for event in log if event.event == "refused"]
+        return [one for one in found if one is not None] or [study.time for study in self.studies]
+
+
+def party_view(ledger: Path, log: Path | None = None, *, clock: Callable[[], float] = time.time) -> PartyView:
+    """Read a party's ledger, the studies that it refused, and its log. A ledger that fails its check has no figures."""
     events = [] if log is None else read_events(log)
-    refusals = [event for event in events if event.event == "refused"][-RECENT:]
-    alerts = [(words, event) for event in events if (words := _alert(event))][-RECENT:]
-    certificates = _certificates(ledger.parent / "kit")
+    view = {
+        "has_log": log is not None,
+        "refusals": [event for event in events if event.event == "refused"][-RECENT:],
+        "alerts": [(words, event) for event in events if (words := _alert(event))][-RECENT:],
+        "certificates": _certificates(ledger.parent / "kit"),
+    }
     try:
         with SqliteLedger.open(ledger) as opened:
             entries, budget = opened.entries(), opened.budget
             party, test, remaining = opened.party, opened.test, opened.remaining()
+            reading = Reading(party, budget.delta, plans_of(opened, entries), _analysts(ledger))
+            refused = _refused(ledger, opened, entries)
     except ColonnadeError as error:
-        trouble = f"{error.code}: {error.message}"
-        return PartyView(ledger.stem, False, 0.0, 0.0, 0.0, 0.0, [], refusals, alerts, trouble, certificates)
-    lines = _lines(entries, budget.delta)
-    spent = lines[-1].total if lines else 0.0
-    figures = (budget.nano / 1e9, budget.delta, spent, remaining)
-    return PartyView(party, test, *figures, lines, refusals, alerts, certificates=certificates)
+        return PartyView(ledger.stem, trouble=f"{error.code}: {error.message}", **view)  # type: ignore[arg-type]
+    rows = {entry.sequence: reading.row(entry) for entry in entries}
+    lines = _lines(entries, rows, budget.delta)
+    spent, cap = lines[-1].total if lines else 0.0, budget.nano / 1e9
+    now = datetime.fromtimestamp(clock(), tz=UTC)
+    return PartyView(
+        party,
+        test,
+        cap,
+        budget.delta,
+        spent,
+        remaining,
+        lines,
+        refused=[reading.refusal(one) for one in reversed(refused.studies)][:RECENT],
+        waiting=[reading.refusal(one) for one in refused.waiting],
+        alarms=_alarms(lines, list(rows.values()), spent / cap, refused, refused.times(events), now),
+        **view,  # type: ignore[arg-type]
+    )
+
+
+def _analysts(ledger: Path) -> dict[str, PublicIdentity] | None:
+    try:
+        found = analysts_beside(ledger)
+    except ColonnadeError:
+        return None
+    return None if found is None else dict(found)
+
+
+def _refused(ledger: Path, opened: SqliteLedger, entries: Sequence[Entry]) -> _Refused:
+    try:
+        studies = RefusedStudies(ledger).read()
+    except ColonnadeError as error:
+        return _Refused(damage=error.message)
+    judged = Permission(Policy(), opened.party, opened.budget.delta, entries, opened.now())
+    return _Refused(studies, judged.waiting(studies, opened.current_version() or 0))
+
+
+def _alarms(
+    lines: Sequence[ReleaseLine],
+    rows: Sequence[RowInWords],
+    share: float,
+    refused: _Refused,
+    refusals: Sequence[datetime],
+    now: datetime,
+) -> list[str]:
+    """Say what gives reason to look: exact releases, a budget nearly spent, forged names, studies that wait, more refusals."""
+    found = []
+    exact = sum(not line.private for line in lines)
+    if exact:
+        found.append(
+            f"{exact} release{'s are' if exact > 1 else ' is'} not differentially private (ε = ∞). No budget covers them."
+        )
+    if share >= NEARLY_SPENT:
+        found.append(f"{100 * share:.0f} % of the budget is spent.")
+    if any(row.requester is not None and row.requester.standing is Standing.FORGED for row in rows):
+        found.append("A request in the ledger has a signature that is not valid.")
+    if refused.waiting:
+        count = len(refused.waiting)
+        found.append(f"{count} {'studies wait' if count > 1 else 'study waits'} for your approval.")
+    if refused.damage:
+        found.append(refused.damage)
+    return [*found, *_rising(refusals, now)]
+
+
+def _rising(refusals: Sequence[datetime], now: datetime) -> list[str]:
+    """Say that refusals are rising: at least five in a day, and more than twice the daily mean of the week before."""
+    day, week = now - timedelta(days=1), now - timedelta(days=8)
+    today = sum(one > day for one in refusals)
+    before = sum(week < one <= day for one in refusals) / 7
+    if today < FEW_REFUSALS or today <= 2 * before:
+        return []
+    return [f"Refusals are rising: {today} in the last 24 hours, {before:.1f} per day in the week before."]
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _certificates(kit: Path) -> list[CertificateLine]:
@@ -132,7 +256,7 @@ def _alert(event: Event) -> str:
     return ALERTS.get(event.event, "")
 
 
-def _lines(entries: Sequence[Entry], delta: float) -> list[ReleaseLine]:
+def _lines(entries: Sequence[Entry], rows: Mapping[int, RowInWords], delta: float) -> list[ReleaseLine]:
     lines: list[ReleaseLine] = []
     losses = []
     before = 0.0
@@ -141,11 +265,20 @@ def _lines(entries: Sequence[Entry], delta: float) -> list[ReleaseLine]:
             continue
         if entry.loss is not None:
             losses.append(entry.loss)
-        after = total(losses).epsilon(delta) if losses else 0.0
-        study = entry.label.partition(" ")[0]
+        after, row = total(losses).epsilon(delta) if losses else 0.0, rows[entry.sequence]
         lines.append(
             ReleaseLine(
-                f"{entry.when:%Y-%m-%d %H:%M:%S}", entry.label, study, after - before, after, entry.loss is not None
+                f"{entry.when:%Y-%m-%d %H:%M}",
+                row.study,
+                row.title or row.what,
+                after - before,
+                after,
+                entry.loss is not None,
+                row.sequence,
+                "" if row.requester is None else row.requester.words(),
+                row.purpose,
+                row.columns,
+                row.readers,
             )
         )
         before = after

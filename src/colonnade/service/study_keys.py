@@ -1,0 +1,301 @@
+"""Every key of a study file: its name, what it is for, and what it may be.
+
+The reader (`colonnade.service.study_file`) refuses any key that is not listed here. The reference page and the JSON schema are
+written from the same lists (`colonnade.service.study_reference`). Keys that hand their value to a function or a class of the
+library (``[align]``, ``[split]``, columns, policies, estimators and their methods) are read from its signature and docstring.
+"""
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import colonnade as cn
+from colonnade.constraints import (
+    Boolean,
+    ColumnList,
+    Constraint,
+    Either,
+    OneColumn,
+    OneOf,
+    Optional,
+    PerParty,
+    Real,
+    Whole,
+)
+from colonnade.estimators.study import Study
+from colonnade.schema import Category, Date, Numeric
+
+__all__ = [
+    "ALIGN",
+    "BUDGET",
+    "COLUMNS",
+    "COORDINATOR_FILE",
+    "FILE",
+    "MEMBER",
+    "POLICY",
+    "SPLIT",
+    "STUDY",
+    "Key",
+    "described",
+    "estimators",
+    "method_keys",
+    "names",
+    "study_keys",
+]
+
+Fragment = dict[str, Any]
+"""A part of a JSON schema."""
+
+TEXT: Fragment = {"type": "string", "minLength": 1}
+WHOLE_FROM_ONE: Fragment = {"type": "integer", "minimum": 1}
+TABLE: Fragment = {"type": "object"}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a table.
+
+    Parameters
+    ----------
+    name
+        As it is written in the file.
+    words
+        What it is for.
+    schema
+        What it may be, as a part of a JSON schema.
+    required
+        Whether the table needs it.
+    """
+
+    name: str
+    words: str
+    schema: Fragment = field(default_factory=dict)
+    required: bool = False
+
+
+def names(keys: Iterable[Key]) -> tuple[str, ...]:
+    """Return the names of some keys."""
+    return tuple(key.name for key in keys)
+
+
+# Keys that are written down here ---------------------------------------------------------------------------------------------
+
+_TITLE = Key("title", "What the file is about, in one line; the title of its report.", TEXT)
+_PURPOSE = Key(
+    "purpose", "What the studies are for, in one line. Every party's ledger keeps it. A study may have its own.", TEXT
+)
+_ANALYST = Key("analyst", "The file of the analyst's key, who signs titles and purposes. The ledgers name them.", TEXT)
+_STUDIES = Key("study", "The studies, in order: one `[[study]]` table each.", {"type": "array"}, required=True)
+_ALIGN = Key("align", "How rows are matched; without it the common ids are taken in the clear.", TABLE)
+_SPLIT = Key(
+    "split", "Hold people out: studies are fitted on the others, `colonnade evaluate` measures on these.", TABLE
+)
+
+FILE = (
+    Key(
+        "id",
+        'The column that all tables share: `id = "person_id"`; or one name per party: `id = { bank = "person_id", telco = '
+        '"msisdn" }`.',
+        {"anyOf": [TEXT, {"type": "object", "additionalProperties": TEXT, "minProperties": 1}]},
+        required=True,
+    ),
+    Key("ledger_dir", "The folder of the ledgers. What is spent is kept there for good.", TEXT, required=True),
+    Key("budget", "Each party's cap, enforced by its own ledger.", TABLE, required=True),
+    Key(
+        "parties",
+        "One table `[parties.NAME]` for each party. A name is a word: letters, digits, `_`.",
+        TABLE,
+        required=True,
+    ),
+    _STUDIES,
+    _ALIGN,
+    _SPLIT,
+    Key("compute_nodes", "Members without data that help to compute on shares.", {"type": "array", "items": TEXT}),
+    Key(
+        "collusion",
+        "How many parties may pool what they see with the coordinator without weakening the promise; 1 by default.",
+        {"type": "integer", "minimum": 0},
+    ),
+    _TITLE,
+    _PURPOSE,
+    _ANALYST,
+)
+
+COORDINATOR_FILE = (
+    Key("federation", "The signed papers, `federation.toml`.", TEXT, required=True),
+    Key("kit", "The coordinator's start-up kit; by default `kits/coordinator` or `kit` beside the papers.", TEXT),
+    Key("state", "Where studies under way are kept; by default `coordinator-state` beside the papers.", TEXT),
+    Key("listen", "The address to listen on, where it is not the host name in the papers.", TEXT),
+    _STUDIES,
+    _ALIGN,
+    _SPLIT,
+    _TITLE,
+    _PURPOSE,
+    _ANALYST,
+)
+
+BUDGET = (
+    Key(
+        "epsilon", "The most that the ledger may ever spend.", {"type": "number", "exclusiveMinimum": 0}, required=True
+    ),
+    Key("delta", "Its δ; 0 by default.", {"type": "number", "minimum": 0, "exclusiveMaximum": 1}),
+)
+
+MEMBER = (
+    Key(
+        "data",
+        "A `.csv` or `.parquet` file, or a list of files whose rows follow one another.",
+        {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]},
+        required=True,
+    ),
+    Key("columns", "What is public about each column that may be read.", TABLE, required=True),
+    Key("policy", "This party's own rules.", TABLE),
+    Key("version", "The declared version of the data; 1 by default, a higher number for other data.", WHOLE_FROM_ONE),
+    Key("separator", "What stands between the columns of its CSV files; a comma by default.", TEXT),
+    Key("encoding", "How the letters of its CSV files are stored; UTF-8 by default.", TEXT),
+)
+
+STUDY = (
+    Key("estimator", "The name of the estimator.", TEXT, required=True),
+    Key("title", "What is asked, in one line.", TEXT),
+    Key("purpose", "What it is for, in one line; by default the file's.", TEXT),
+    Key("repeat", "Which draw: a higher number is a new draw at a new price.", WHOLE_FROM_ONE),
+)
+
+
+# Keys that the library's own signatures have ---------------------------------------------------------------------------------
+
+
+def described(taker: Callable[..., Any], constraints: Mapping[str, Constraint] | None = None) -> tuple[Key, ...]:
+    """Return one key per parameter of a function or class, with the words of its docstring."""
+    words, hints = _parameters_in_words(inspect.getdoc(taker) or ""), _hints(taker)
+    return tuple(
+        Key(
+            one.name,
+            words.get(one.name, ""),
+            _allowed((constraints or {}).get(one.name), hints.get(one.name, Any)),
+            required=one.default is one.empty,
+        )
+        for one in inspect.signature(taker).parameters.values()
+        if one.name not in ("self", "progress")
+    )
+
+
+def _hints(taker: Callable[..., Any]) -> dict[str, Any]:
+    own = vars(taker).get("__init__") if isinstance(taker, type) else None
+    return get_type_hints(own or taker)
+
+
+def _parameters_in_words(docstring: str) -> dict[str, str]:
+    """Return what a numpy docstring says about each parameter."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-{3,}\n|\Z)", docstring, re.DOTALL | re.MULTILINE)
+    found: dict[str, list[str]] = {}
+    named: list[str] = []
+    for line in [] if section is None else section[1].splitlines():
+        if line and not line.startswith(" "):
+            named = [name.strip() for name in line.partition(" : ")[0].split(",")]
+        elif line.strip():
+            for name in named:
+                found.setdefault(name, []).append(line.strip())
+    return {name: " ".join(lines) for name, lines in found.items()}
+
+
+def _allowed(constraint: Constraint | None, hint: Any) -> Fragment:
+    return _of_hint(hint) if constraint is None else _of_constraint(constraint)
+
+
+def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one for each kind of constraint
+    match constraint:
+        case Optional(given):
+            return _of_constraint(given)  # None is written by leaving the key out
+        case Either(first, second):
+            return {"anyOf": [_of_constraint(first), _of_constraint(second)]}
+        case Whole(low, high):
+            return {"type": "integer", "minimum": low, **({} if high is None else {"maximum": high})}
+        case Real(low, high, closed):
+            below = "minimum" if closed in ("both", "left") else "exclusiveMinimum"
+            above = "maximum" if closed in ("both", "right") else "exclusiveMaximum"
+            return {"type": "number", below: low, **({} if high is None else {above: high})}
+        case OneOf(options):
+            return {"enum": [option for option in options if option is not None]}
+        case Boolean():
+            return {"type": "boolean"}
+        case OneColumn():
+            return {"type": "string"}
+        case ColumnList():
+            return {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+        case PerParty(each):
+            return {"type": "object", "additionalProperties": _of_constraint(each), "minProperties": 1}
+    return {}  # a kind of constraint that a JSON schema cannot say; the library checks it
+
+
+_PLAIN: dict[Any, Fragment] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+}
+
+
+def _of_hint(hint: Any) -> Fragment:
+    """Return what TOML may hold for a type; anything, for a type that is not one of these."""
+    if isinstance(hint, TypeVar) or hint is Any:
+        return {}
+    origin, parts = get_origin(hint), [part for part in get_args(hint) if part is not type(None)]
+    if hint in _PLAIN:
+        return dict(_PLAIN[hint])
+    if origin is Literal:
+        return {"enum": parts}
+    if origin in (Union, types.UnionType):
+        found = [_of_hint(part) for part in parts if not (part is int and float in parts)]
+        return {} if {} in found else found[0] if len(found) == 1 else {"anyOf": found}
+    if origin in (Sequence, list, tuple):
+        return {"type": "array", "items": _of_hint(parts[0])}
+    return {"type": "object"} if origin in (Mapping, dict) else {}
+
+
+SPLIT = described(cn.Federation.split)
+ALIGN = described(cn.Federation.align)
+POLICY = described(cn.Policy)
+COLUMNS: Mapping[str, tuple[Key, ...]] = {
+    "number": tuple(replace(key, required=key.name in ("lower", "upper")) for key in described(Numeric)),
+    "category": described(Category),
+    "date": described(Date),
+}
+"""The keys of a column, by what it holds."""
+
+
+def estimators() -> dict[str, type[Study]]:
+    """Return every public estimator by name."""
+    public = {name: getattr(cn, name) for name in cn.__all__}
+    return {name: kind for name, kind in public.items() if isinstance(kind, type) and issubclass(kind, Study)}
+
+
+def study_keys(kind: type[Study]) -> tuple[Key, ...]:
+    """Return the keys of a ``[[study]]`` of one estimator, besides those that every study has."""
+    return tuple(
+        Key(key.name, key.words, _methods(kind), key.required) if key.name == "method" else key
+        for key in described(kind, kind.constraints)
+    )
+
+
+def method_keys(kind: type[Study]) -> dict[str, tuple[Key, ...]]:
+    """Return the options of each method that an estimator offers: ``method = { name = "gradient", steps = 500 }``."""
+    return {method.name: described(method, method.constraints) for method in kind.offers}
+
+
+def _methods(kind: type[Study]) -> Fragment:
+    by_name: Fragment = {"enum": [method.name for method in kind.offers]}
+    with_options = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": name}, **{key.name: key.schema for key in keys}},
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+        for name, keys in method_keys(kind).items()
+    ]
+    return {"anyOf": [by_name, *with_options]}

@@ -1,0 +1,91 @@
+"""Bugs in intervals and standard errors."""
+
+from functools import partial
+
+import numpy as np
+
+from colonnade.estimation import inference, moments
+from colonnade.estimation.inference import Inference
+from colonnade.estimation.moment_inference import MomentScore, _LeastSquares
+from colonnade.estimators.inference import RegressionStudy
+from tests.coordinator import test_inference as equations
+from tests.estimators import test_regression_inference as studies
+from tests.seeded.bug import Bug, replaced, wrapped
+
+
+def _of_the_target_alone(honest, self, mean, spread):
+    return honest(self, 0 * mean, 0 * spread)
+
+
+def _sampling_alone(honest, self, *, total=True):
+    return np.where(self.determined, np.sqrt(np.diag(self.sampling)), np.inf) if total else honest(self, total=False)
+
+
+def _without_means(honest, variance, direction):
+    return honest(variance, np.concatenate([[0.0], direction[1:]]))
+
+
+def _exact_slope(honest, self, scale, *, residual=None, squares=1.0):
+    return honest(self, scale)
+
+
+def _not_along(combinations, spread, shrunk, width):
+    return spread @ combinations.T
+
+
+def _as_fitted(honest, self, learned):
+    return dict(learned)
+
+
+def _with_people(test):
+    with studies.federation(studies.frames(4_000), name="inference") as people:
+        test(people)
+
+
+BUGS = [
+    Bug(
+        "noise in the products of two features is forgotten",
+        wrapped(MomentScore, "covariance", _of_the_target_alone),
+        equations.test_the_first_order_law_holds_where_the_matrix_stands_out_of_the_noise,
+    ),
+    Bug(
+        "a total error leaves out the privacy noise",
+        wrapped(Inference, "errors", _sampling_alone),
+        equations.test_intervals_with_sampling_cover_the_population,
+    ),
+    Bug(
+        "a coefficient that is not resolved is called determined",
+        replaced(inference, "RESOLVED", 1.97),
+        equations.test_a_column_that_its_bounds_leave_without_variation_is_not_determined_and_harms_no_other,
+    ),
+    Bug(
+        "coefficients that cannot be told apart are called determined",
+        replaced(inference, "SEPARATED", 1e9),
+        equations.test_a_level_that_nobody_has_and_columns_that_add_up_are_not_determined,
+    ),
+    Bug(
+        "an estimate is shrunken towards 0",
+        replaced(inference, "_flat_along", _not_along),
+        equations.test_no_estimate_is_shrunken_along_its_own_combination,
+    ),
+    Bug(
+        "the error of a surrogate forgets that its slope is noisy",
+        wrapped(_LeastSquares, "scaled", _exact_slope),
+        equations.test_intervals_of_a_logistic_surrogate_cover_what_the_surrogate_gives_without_noise,
+    ),
+    Bug(
+        "the square of an indicator has noise of its own",
+        replaced(MomentScore, "tied", property(lambda self: np.zeros(len(self.moments.features), dtype=bool))),
+        equations.test_an_indicator_whose_square_is_its_sum_has_one_noise,
+    ),
+    Bug(
+        "an explained variance is as exact as if the means were known",
+        wrapped(moments, "quadratic_variance", _without_means),
+        equations.test_the_error_of_an_explained_variance_counts_the_noise_of_the_means,
+    ),
+    Bug(
+        "levels are written as they were fitted, whatever the coding",
+        wrapped(RegressionStudy, "_written", _as_fitted),
+        partial(_with_people, studies.test_codings_change_coefficients_and_not_predictions),
+    ),
+]
