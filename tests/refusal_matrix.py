@@ -223,6 +223,13 @@ def declared_afterwards(stage: Stage, ask: Ask) -> None:
     ask()
 
 
+def refused_to_its_owner(stage: Stage, ask: Ask) -> None:
+    ask(rounds=0)
+    stage.fail_to_declare()
+    stage.replay()
+    ask()
+
+
 def on_a_kept_order(stage: Stage, ask: Ask) -> None:
     stage.hear(lambda f: f.align("cohort", ids=COHORT))
     order = stage.federation.alignment
@@ -276,6 +283,7 @@ FAULTS = {
     "restarted": Fault(restarted),
     "declared meanwhile": Fault(declared_meanwhile, later=True),
     "declared afterwards": Fault(declared_afterwards, later=True),
+    "a table refused to its owner": Fault(refused_to_its_owner, later=True),
     "on a kept order": Fault(on_a_kept_order, lambda r: not r.order, later=True),
     "too often": Fault(too_often, lambda r: r.order, {"max_alignments": 1}),
     "once more under a new version": Fault(once_more_under_a_new_version, lambda r: r.order, later=True),
@@ -291,6 +299,9 @@ TABLES: dict[str, Callable[[sides.Tables], sides.Tables]] = {
     AS_IT_IS: lambda before: before,
     "a record changed": sides.a_record_changed,
     "a person without values": sides.a_person_without_values,
+    "a value missing": sides.a_value_missing,
+    "a level that is not listed": sides.a_level_that_is_not_listed,
+    "levels that are not listed": sides.levels_that_are_not_listed,
     "a person gone": sides.a_person_gone,
     "a person come": sides.a_person_come,
     "another list": sides.another_list,
@@ -307,6 +318,7 @@ def neighbours(setting: str, request: Request) -> list[str]:
     Who is in common is public in a simulation whose rows are in order, and a noisy number of them is a release like any other.
     """
     names = ["a record changed", "a person without values", "a person come", "another list", "a column of nothing"]
+    names += ["a value missing", "a level that is not listed", "levels that are not listed"]
     if (request.order or setting == "served") and not request.releases_size:
         names += ["a person gone", "nobody in common"]
     return names + ["a file changed afterwards"] * (setting == "served")
@@ -355,7 +367,7 @@ class Theatre:
         self._seen: dict[Case, tuple] = {}
 
     def seen(self, case: Case) -> tuple:
-        """Return all that a coordinator hears, and all that the ledgers record."""
+        """Return all that a coordinator hears, all that the ledgers record, and in which order the parties read which columns."""
         if case not in self._seen:
             self._seen[case] = self.played(case)
         return self._seen[case]
@@ -368,7 +380,7 @@ class Theatre:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         template = self._prepared() if case.setting == "served" else None
-        with sides.everything_else_the_same():
+        with sides.everything_else_the_same(), sides.reads_noted() as reads:
             stage = self._set_up(case, folder, template)
             stage.open()
 
@@ -378,7 +390,7 @@ class Theatre:
             fault.play(stage, ask)
             stage.question()
             stage.federation.close()
-        return tuple(stage.noted), tuple(stage.rows())
+        return tuple(stage.noted), tuple(stage.rows()), reads
 
     def _set_up(self, case: Case, folder: Path, template: sides.Site | None) -> Stage:
         request, fault, base = REQUESTS[case.request], FAULTS[case.fault], sides.tables()

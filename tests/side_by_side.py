@@ -29,8 +29,9 @@ import colonnade as cn
 from colonnade.conversations import memory
 from colonnade.conversations.memory import LedgerHeads
 from colonnade.coordinator.protocols import relaying
-from colonnade.errors import ColonnadeError
+from colonnade.errors import BadInput, ColonnadeError
 from colonnade.party.ledger import ledger as ledgers
+from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
@@ -56,7 +57,7 @@ from tests.network.served import Site
 SCHEMAS = {
     "bank": cn.Schema(
         age=cn.Numeric(18, 95, missing=50),
-        segment=cn.Category(["basic", "gold", "platinum"], missing="excluded"),
+        segment=cn.Category(["basic", "gold", "platinum"], missing="excluded", other="basic"),
         default=cn.Category(["no", "yes"], missing="level"),
         visits=cn.Numeric(0, 9, integer=True, missing=0),
     ),
@@ -125,6 +126,34 @@ def a_person_without_values(before: Tables) -> Tables:
     return found
 
 
+def a_value_missing(before: Tables) -> Tables:
+    """Of somebody's record at the bank, a number and a level are missing."""
+    return _with_somebodys(before, age=np.nan, segment=None)
+
+
+def a_level_that_is_not_listed(before: Tables) -> Tables:
+    return _with_somebodys(before, segment="diamond")
+
+
+def levels_that_are_not_listed(before: Tables) -> Tables:
+    """Everybody's segment is a word that the bank's schema does not know."""
+    bank = before["bank"]
+    return {**before, "bank": bank.assign(segment=[f"kind {k}" for k in range(len(bank))])}
+
+
+def _with_somebodys(before: Tables, **values: object) -> Tables:
+    bank = before["bank"].copy()
+    for column, value in values.items():
+        bank.loc[bank["person_id"] == SOMEBODY, column] = value
+    return {**before, "bank": bank}
+
+
+def in_disorder(before: Tables) -> Tables:
+    """A table that its owner is refused: a level without a rule for it, and an id twice."""
+    bank = _with_somebodys(before, default="perhaps")["bank"]
+    return {**before, "bank": pd.concat([bank, bank.iloc[[3]]]).reset_index(drop=True)}
+
+
 def a_person_gone(before: Tables) -> Tables:
     """Somebody leaves every list."""
     return {party: frame[frame["person_id"] != SOMEBODY].reset_index(drop=True) for party, frame in before.items()}
@@ -180,6 +209,31 @@ def everything_else_the_same() -> Iterator[None]:
         for module, draw in draws.items():  # and nowhere else: libraries draw when they are first imported
             patch.setattr(module, "os", SimpleNamespace(**{**vars(os), "urandom": draw}))
         yield
+
+
+READERS = ("load", "codes", "values", "joint_codes", "held", "present", "blocks")
+"""The methods of a table that read rows: the same calls in the same order take the same kind of time."""
+
+
+@contextlib.contextmanager
+def reads_noted() -> Iterator[dict[str, list[tuple]]]:
+    """Note which rows and columns are read, by party: what was asked for, and never what was found."""
+    noted: dict[str, list[tuple]] = {party: [] for party in SCHEMAS}
+
+    def watched(name: str) -> Callable[..., Any]:
+        honest = getattr(PrivateTable, name)
+
+        def read(table: PrivateTable, *args: Any, **options: Any) -> Any:
+            party = next(party for party, schema in SCHEMAS.items() if schema == table.schema)
+            noted[party].append((name, repr(args), repr(options)))
+            return honest(table, *args, **options)
+
+        return read
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in READERS:
+            patch.setattr(PrivateTable, name, watched(name))
+        yield noted
 
 
 # What is seen ---------------------------------------------------------------------------------------------------------------
@@ -320,6 +374,16 @@ class Stage(ABC):
         """Let every owner declare a new version of its data, and the coordinator open the federation anew."""
 
     @abstractmethod
+    def _try(self, tables: Tables) -> None:
+        """Let every owner declare a new version of its data, of these tables; the coordinator hears nothing of it."""
+
+    def fail_to_declare(self) -> None:
+        """Let the owners try a table that is in disorder. Owners whose tables stay as they are try nothing."""
+        if self.after is not self.tables:
+            with pytest.raises(BadInput):
+                self._try(in_disorder(self.after))
+
+    @abstractmethod
     def ledger(self, party: str) -> Path:
         """Return where a party's ledger is."""
 
@@ -392,8 +456,14 @@ class InProcess(Stage):
     version = 1
 
     def _opened(self) -> cn.Federation:
+        return self._simulated(self.tables, self.version)
+
+    def _try(self, tables: Tables) -> None:
+        self._simulated(tables, self.version + 1)
+
+    def _simulated(self, tables: Tables, version: int) -> cn.Federation:
         return cn.Federation.simulate(
-            {name: cn.Party(self.tables[name], schema=SCHEMAS[name], version=self.version) for name in SCHEMAS},
+            {name: cn.Party(tables[name], schema=SCHEMAS[name], version=version) for name in SCHEMAS},
             id="person_id",
             budget=BUDGET,
             compute_nodes=[NODE],
@@ -427,7 +497,7 @@ class Served(Stage):
         shutil.copy(template.folder / "cohort.parquet", folder)
         for party in SCHEMAS:
             self._write_rules(party)
-        self._load()
+        self._try(self.tables)
 
     @classmethod
     def template(cls, folder: Path) -> Site:
@@ -447,8 +517,8 @@ class Served(Stage):
         rules = "\n".join(f"{name} = {_toml(value)}" for name, value in self._rules.items())
         path.write_text(path.read_text().split("[policy]")[0] + f"[policy]\n{rules}\n")
 
-    def _load(self) -> None:
-        for party, frame in self.tables.items():
+    def _try(self, tables: Tables) -> None:
+        for party, frame in tables.items():
             path = self.folder / f"{party}.parquet"
             frame.to_parquet(path)
             self._members[party].load([path])
@@ -466,7 +536,7 @@ class Served(Stage):
 
     def declare(self) -> None:
         self.tables = self.after
-        self._load()
+        self._try(self.tables)
         self._go_on_with_the_file()
         connected = self.federation
         self.federation = cn.Federation(

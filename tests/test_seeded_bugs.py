@@ -25,8 +25,8 @@ def _forget() -> None:
             wrapper.cache_clear()
 
 
-SLICE = 3
-"""Every third bug is planted in the usual run, all of them under ``--full``: each takes a whole test to catch."""
+SLICE = 6
+"""Every sixth bug is planted in the usual run, all of them under ``--full``: each takes a whole test to catch."""
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,11 @@ def test_every_estimator_states_its_guarantee_and_what_it_does_not_release(kind)
         assert re.search(rf"^{item}\b", text, flags=re.MULTILINE), item
 
 
+@pytest.mark.parametrize("kind", concrete_estimators(), ids=lambda kind: kind.__name__)
+def test_every_estimator_says_what_it_does_with_missing_values(kind):
+    assert "Missing values:" in (section(inspect.getdoc(kind) or "", "Notes") or "")
+
+
 @pytest.mark.parametrize("path", FILES, ids=named)
 def test_every_test_that_a_docstring_names_exists(path):
     for mentioned in re.findall(r"\btests/[\w/]+\.py", path.read_text()):

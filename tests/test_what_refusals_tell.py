@@ -1,8 +1,8 @@
 """What a party says, and what it writes down, is the same on neighbouring tables: requests, faults and tables, crossed.
 
 Each case plays one script twice, on two sides that differ in rows (`tests.side_by_side`), and compares everything that a
-coordinator hears and everything that the ledgers record. A refusal is free, so one that differed would be an exact answer for
-nothing. The matrix itself is in `tests.refusal_matrix`.
+coordinator hears, everything that the ledgers record, and which rows and columns the parties read in which order. A refusal is
+free, so one that differed would be an exact answer for nothing. The matrix itself is in `tests.refusal_matrix`.
 """
 
 import dataclasses
@@ -19,9 +19,11 @@ from colonnade.party.steps import agreements
 from colonnade.service import snapshots
 from tests.party import test_alignment_refusals as lists
 from tests.party import test_change_attacks as attacks
+from tests.party.test_ledger_seeded_bugs import SEEDED_BUGS as LEDGER_BUGS
 from tests.refusal_matrix import AS_IT_IS, COHORT, FAULTS, REQUESTS, TABLES, Case, Theatre, crossed, slice_of
 from tests.seeded import forged as plans
 from tests.seeded import loading
+from tests.seeded_bugs import SEEDED_BUGS
 from tests.side_by_side import InProcess
 
 # What parties once gave away ------------------------------------------------------------------------------------------------
@@ -106,10 +108,11 @@ def theatre(tmp_path_factory) -> Theatre:
     "case", [pytest.param(case, id=str(case), marks=[] if case in ALWAYS else [pytest.mark.full]) for case in CASES]
 )
 def test_rows_change_nothing_that_a_coordinator_hears_and_no_row_of_a_ledger(case, theatre):
-    told, rows = theatre.seen(dataclasses.replace(case, tables=AS_IT_IS))
-    other, other_rows = theatre.seen(case)
+    told, rows, reads = theatre.seen(dataclasses.replace(case, tables=AS_IT_IS))
+    other, other_rows, other_reads = theatre.seen(case)
     assert other == told
     assert other_rows == rows
+    assert other_reads == reads
 
 
 @pytest.mark.parametrize("name", AS_IT_WAS)
@@ -133,3 +136,50 @@ def test_a_case_that_is_played_twice_is_the_same_to_the_byte(theatre):
     """Or else a difference would show nothing."""
     case = Case("served", "intersection", "none", AS_IT_IS)
     assert theatre.played(case) == theatre.played(case)
+
+
+FINDINGS = {
+    1: [  # a pending step tells whose record has changed
+        "a reservation is bound to the values of its columns, and says so",
+        "a step that is pending is resumed on another version of the data",
+    ],
+    2: [  # refusals of alignments answer questions about the list
+        "the plan chooses how long a list looks",
+        "a longer list than declared is opened, and fails on request",
+        "a list that has changed is refused, and only such a one",
+        "a kept order outlives its version",
+        "an alignment to a public list is not recorded",
+        "an error counts the ids that repeat",
+    ],
+    3: [  # a floor goes by the members that a plan names
+        "the floor of secret sharing is that of the members a plan happens to name",
+        "a policy's floor of collusion is no floor under the threshold",
+        "the coordinator lowers collusion without a word",
+        "too few nodes for the requested collusion will do",
+    ],
+    4: [  # an intersection is allowed by default, and no account shows it
+        "an intersection is allowed by default",
+        "an intersection is not in the account",
+    ],
+    5: [  # a statement's c is too large
+        "c counts on a key that the parties hold",
+        "c counts on a coordinator that is itself a compute node",
+    ],
+    6: [  # plans that nobody meant are paid for
+        "names in a plan are not looked up",
+        "a method is known by its beginning",
+    ],
+    7: [  # an old ledger, a column of nulls, and the name of a file
+        "requests are answered from a ledger that went back",
+        "a column of nulls is taken for one that holds something else",
+        "what is raised among rows is said",
+    ],
+}
+"""How parties gave themselves away before, and the deliberate bugs that bring each of it back; every bug names its test."""
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_there_is_a_seeded_bug_for_every_way_in_which_parties_gave_themselves_away(finding):
+    planted = {bug.name for bug in (*SEEDED_BUGS, *LEDGER_BUGS)}
+    assert FINDINGS[finding]
+    assert set(FINDINGS[finding]) <= planted

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,39 +28,38 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def draw_up(folder: Path, tables: dict[str, pd.DataFrame], bound: float) -> Path:
-    """Make a folder a party with these numeric columns, and papers that all of them have signed; return the papers."""
+def draw_up(folder: Path, tables: dict[str, pd.DataFrame], bound: float, *, nodes: Sequence[str] = ()) -> Path:
+    """Make a folder per member, with these numeric columns, and papers that all have signed; return the papers."""
+    members = {name: _party(folder, name, table, bound) for name, table in tables.items()}
+    members |= {name: PartyFolder.create(folder / name, name=name, role="compute") for name in nodes}
     cards = []
-    for name, table in tables.items():
-        table.to_parquet(folder / f"{name}.parquet")
-        made = PartyFolder.create(folder / name, name=name, role="data")
-        columns = [f"{column} = {{ lower = {-bound}, upper = {bound} }}" for column in table.columns if column != "id"]
-        lines = ['id = "id"', 'cohort = "../cohort.parquet"', "[columns]", *columns]
-        (made.path / "schema.toml").write_text("\n".join(lines))
-        (made.path / "policy.toml").write_text("[budget]\nepsilon = 1000.0\ndelta = 1e-5\n")
-        card = made.card()
-        entries = {
-            "name": name,
-            "role": "data",
-            "identity": card.identity,
-            "ledger": card.ledger,
-            "schema": card.schema,
-        }
+    for name, member in members.items():
         cards.append(folder / f"{name}.card.toml")
-        cards[-1].write_text("\n".join(f'{key} = "{value}"' for key, value in entries.items()))
+        cards[-1].write_text(member.card_text())
     next(iter(tables.values()))[["id"]].to_parquet(folder / "cohort.parquet")
     with contextlib.redirect_stdout(io.StringIO()):
         federation_command.init_federation(
             folder, card=cards, cohort=folder / "cohort.parquet", host=HOST, port=free_port(), name="benchmark", id="id",
             collusion=1, min_people=1, max_epsilon=None,
         )  # fmt: skip
-        for name in tables:
+        for name in members:
             federation_command.sign(folder / "federation.toml", party=folder / name)
+    for member in members.values():
+        member.install(folder)
     for name in tables:
-        (folder / name / "federation.toml").write_text((folder / "federation.toml").read_text())
-        (folder / name / "kit").symlink_to(folder / "kits" / name)
-        PartyFolder(folder / name).load([folder / f"{name}.parquet"])
+        members[name].load([folder / f"{name}.parquet"])
     return folder / "federation.toml"
+
+
+def _party(folder: Path, name: str, table: pd.DataFrame, bound: float) -> PartyFolder:
+    table.to_parquet(folder / f"{name}.parquet")
+    made = PartyFolder.create(folder / name, name=name, role="data")
+    columns = [f"{column} = {{ lower = {-bound}, upper = {bound} }}" for column in table.columns if column != "id"]
+    (made.path / "schema.toml").write_text(
+        "\n".join(['id = "id"', 'cohort = "../cohort.parquet"', "[columns]", *columns])
+    )
+    (made.path / "policy.toml").write_text("[budget]\nepsilon = 10000.0\ndelta = 1e-5\n")
+    return made
 
 
 def serve(folder: Path) -> subprocess.Popen[bytes]:

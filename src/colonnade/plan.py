@@ -163,7 +163,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         known = analysts.get(self.requester)
         if known is None or self.signer(plan) != known:
             raise ProtocolError(
-                "What is said about the study is signed by nobody whom this party knows as its requester.",
+                "The signature under what is said about the study is not that of a requester in this party's papers.",
                 remedy="Ask with the key of an analyst in the federation's papers (colonnade federation check), or without one.",
             )
 

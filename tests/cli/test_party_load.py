@@ -11,6 +11,7 @@ import pytest
 from colonnade import durable_file
 from colonnade.errors import BadInput
 from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.table.sources import Source
 from colonnade.service.party_folder import PartyFolder
 from tests.cli.studies import call
 
@@ -60,7 +61,7 @@ def test_a_table_is_copied_for_its_owner_alone_and_its_version_is_declared(tmp_p
     assert CANARY not in result.output
     assert held(member) == ["0001/0000.parquet", "0001/SHA256SUMS"]
     copy = member.path / "data" / "0001" / "0000.parquet"
-    assert copy.read_bytes() == file.read_bytes()
+    pd.testing.assert_frame_equal(pd.read_parquet(copy), table()[["person_id", "age", "segment"]])
     for path in (copy, copy.with_name("SHA256SUMS")):
         assert path.stat().st_mode & 0o777 == 0o600
     for path in (copy.parent, copy.parent.parent):
@@ -68,6 +69,17 @@ def test_a_table_is_copied_for_its_owner_alone_and_its_version_is_declared(tmp_p
     assert version_of(member) == 1
     for shown in (call("ledger", "show", member.path / "ledger.sqlite"), call("party", "status", member.path)):
         assert "data      version 1, declared 20" in shown.output
+
+
+@pytest.mark.parametrize("name", ["bank.parquet", "bank.csv"])
+def test_a_copy_holds_the_declared_columns_and_no_others(name, tmp_path):
+    member = made(tmp_path)
+    member.load([written(tmp_path, table(), name)])
+    (copy,) = (member.path / "data" / "0001").glob("0000.*")
+    assert CANARY.encode() not in copy.read_bytes()
+    assert b"diary" not in copy.read_bytes()
+    assert Source(copy).columns == ("person_id", "age", "segment")
+    assert member.check_data() == 50
 
 
 def test_what_happens_to_the_file_afterwards_matters_to_nobody(tmp_path):

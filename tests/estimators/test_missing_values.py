@@ -126,7 +126,7 @@ def test_a_constant_category_is_counted_in_every_method():
             counts = cn.PatternCount(["a.c", "b.c0"], method=method, epsilon=60.0).fit(f).counts_
             assert counts.sum() == pytest.approx(tables["b"].c0.notna().sum(), abs=5)
         with pytest.raises(cn.SchemaMismatch, match="one level only"):
-            cn.LogisticRegression("a.c", columns=["b.c0"], epsilon=1.0, delta=1e-6).fit(f)
+            cn.LogisticRegression("a.c", method="secure", columns=["b.c0"], epsilon=1.0, delta=1e-6).fit(f)
 
 
 def test_a_cohort_with_people_without_a_row_is_counted_alike():
@@ -219,7 +219,7 @@ def test_an_accuracy_reads_classes_as_a_partys_column_is_read():
     tables = {"a": pd.DataFrame({"id": range(2_000), "x": x}), "b": pd.DataFrame({"id": range(2_000), "y": x > 0.5})}
     schemas = {"a": cn.Schema(x=cn.Numeric(0, 1)), "b": cn.Schema(y=cn.Category([0, 1]))}
     with opened(tables, schemas) as f:
-        model = cn.LogisticRegression("b.y", epsilon=100.0, delta=1e-6).fit(f)
+        model = cn.LogisticRegression("b.y", method="secure", epsilon=100.0, delta=1e-6).fit(f)
     rows, truth = pd.DataFrame({"a.x": x}), x > 0.5
     found = {model.score(rows, y) for y in (truth, truth.astype(int), truth.astype(float), truth.astype(str).tolist())}
     assert len(found) == 1
@@ -357,3 +357,87 @@ def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own
         for party, before in counted[0].items():
             moved = np.abs(before.astype(np.int64) - counted[1][party].astype(np.int64))
             assert (moved.sum() <= 2) if name == "independent" else (np.count_nonzero(moved) <= 1)
+
+
+# Every kind of column in every method ----------------------------------------------------------------------------------------
+
+GAUSSIAN = {"epsilon": 5.0, "delta": 1e-6}
+OPEN = {"size": 60, "allow_nonprivate": True}
+EVERYTHING = {
+    "bank": cn.Schema(
+        income=cn.Numeric(0, 100, missing=5, indicator=True),
+        opened=cn.Date("2020-01-01", "2022-12-31", missing="2021-01-01", indicator=True),
+        one=cn.Category(["x"]),
+        visits=cn.Numeric(0, 10, integer=True, missing=3),
+    ),
+    "shop": cn.Schema(
+        spend=cn.Numeric(0, 10),
+        seg=cn.Category(["a", "b"], missing="excluded"),
+        kind=cn.Category(["u", "v"], missing="level", other="rest"),
+        y=cn.Category(["no", "yes"]),
+    ),
+}
+EVERY = {
+    "components": lambda: cn.PCA(2, **GAUSSIAN),
+    "sketched components": lambda: cn.PCA(2, method="sketch", **GAUSSIAN),
+    "local components": lambda: cn.PCA(2, method="local", **GAUSSIAN),
+    "clusters": lambda: cn.KMeans(2, n_local_clusters=2, **GAUSSIAN),
+    "sketched clusters": lambda: cn.KMeans(2, method="sketch", n_local_clusters=2, **GAUSSIAN),
+    "medians": lambda: cn.KMedian(2, method="response", n_local_clusters=2, **GAUSSIAN),
+    "sampled clusters": lambda: cn.KMeans(2, method="coreset", **OPEN),
+    "regression": lambda: cn.LinearRegression("shop.spend", **GAUSSIAN),
+    "regression of days": lambda: cn.LinearRegression("bank.opened", **GAUSSIAN),
+    "sketched regression": lambda: cn.LinearRegression("shop.spend", method="sketch", **GAUSSIAN),
+    "functional regression": lambda: cn.LinearRegression("shop.spend", method="functional", epsilon=5.0),
+    "sampled regression": lambda: cn.LinearRegression("shop.spend", method="coreset", **OPEN),
+    "classes": lambda: cn.LogisticRegression("shop.y", **GAUSSIAN),
+    "three classes": lambda: cn.LogisticRegression("shop.kind", **GAUSSIAN),
+    "functional classes": lambda: cn.LogisticRegression("shop.y", method="functional", epsilon=5.0),
+    "gradient": lambda: cn.LogisticRegression("shop.y", method=cn.methods.Gradient(steps=3, rate=0.2), **GAUSSIAN),
+    "moment of days": lambda: cn.Moment(["bank.opened"], 2, epsilon=5.0, change="bounds"),
+    "sample": lambda: cn.Coreset(50, target="shop.spend", columns=["bank.income"], allow_nonprivate=True),
+}
+
+
+def everything(rows: int = 240) -> dict[str, pd.DataFrame]:
+    rng = kit.generator("columns of every kind")
+
+    def with_gaps(values) -> pd.Series:
+        column = pd.Series(values, dtype=object)
+        column[rng.random(rows) < 0.1] = None
+        return column
+
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, rows), unit="D")
+    bank = {"income": rng.random(rows) * 100, "opened": days.date.astype(str), "visits": rng.integers(0, 9, rows)}
+    shop = {"seg": rng.choice(["a", "b"], rows), "kind": rng.choice(["u", "v", "w"], rows)}
+    return {
+        "bank": pd.DataFrame({"id": range(rows), "one": "x"} | {name: with_gaps(bank[name]) for name in bank}),
+        "shop": pd.DataFrame(
+            {"id": range(rows), "spend": rng.random(rows) * 10, "y": rng.choice(["no", "yes"], rows)}
+            | {name: with_gaps(shop[name]) for name in shop}
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def of_every_kind():
+    tables = everything()
+    with opened(tables, EVERYTHING) as federation:
+        yield federation, pd.concat([tables[name].set_index("id").add_prefix(f"{name}.") for name in tables], axis=1)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_columns_of_every_kind_are_used_saved_and_exported_alike(name, of_every_kind, tmp_path):
+    federation, rows = of_every_kind
+    study = EVERY[name]().fit(federation)
+    study.save(tmp_path / "study.json")
+    again = cn.load(tmp_path / "study.json")
+    for call in ("predict", "predict_proba", "transform"):
+        if not hasattr(study, call):
+            continue
+        found = getattr(study, call)(rows)
+        np.testing.assert_array_equal(found, getattr(again, call)(rows))
+        if isinstance(study, cn.KMedian):  # scikit-learn has none
+            continue
+        exported = getattr(study.to_sklearn(), call)(rows)
+        assert np.all(found == exported) if found.dtype == object else np.allclose(found, exported)

@@ -61,6 +61,7 @@ def changed(name: str) -> Iterator[str]:
             yield from (name[:place] + letter + name[place + 1 :] for letter in LETTERS if letter != name[place])
 
 
+@pytest.mark.full
 def test_every_plan_that_any_estimator_makes_by_any_method_is_in_the_registry_and_the_registry_has_no_other(plans):
     for plan in plans:
         require_known(plan)
@@ -83,6 +84,7 @@ def test_tasks_and_methods_are_those_of_the_estimators():
     assert offered == listed
 
 
+@pytest.mark.full
 def test_every_change_of_one_character_in_a_name_is_refused_with_words_that_do_not_depend_on_it(plans):
     tried, texts = 0, set()
     for plan in {(plan.task, plan.method): plan for plan in plans}.values():

@@ -61,8 +61,9 @@ def columns_of(schema: cn.Schema) -> str:
     for name, column in schema.items():
         if isinstance(column, cn.Category):
             listed = list(column.levels)[:-1] if column.missing == "level" else list(column.levels)
-            missing = "" if column.missing is None else f", missing = {json.dumps(column.missing)}"
-            lines.append(f"{name} = {{ levels = {json.dumps(listed)}{missing} }}")
+            rules = {"missing": column.missing, "other": column.other}
+            more = "".join(f", {rule} = {json.dumps(value)}" for rule, value in rules.items() if value is not None)
+            lines.append(f"{name} = {{ levels = {json.dumps(listed)}{more} }}")
         else:
             whole = ", integer = true" if column.integer else ""
             whole += "" if column.missing is None else f", missing = {column.missing}"

@@ -211,6 +211,7 @@ def supervisor_of(site: Site, name: str) -> int:
     return int(stat.rsplit(")", 1)[1].split()[1])
 
 
+@pytest.mark.full
 def test_a_party_that_loses_its_table_looks_like_one_that_its_operator_has_stopped(tmp_path):
     told, ended = {}, {}
     for way in ("stopped", "damaged"):

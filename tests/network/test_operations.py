@@ -10,7 +10,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import AlreadyRunning, BadInput, DiskFull, LoosePermissions, error_for
-from colonnade.event_log import Log, LogFile, read_events
+from colonnade.event_log import Log, LogFile, read_events, write_status
 from colonnade.private_files import lock_folder, replace_file, write_new
 from colonnade.protocol import codec, messages
 from colonnade.service import health
@@ -89,6 +89,19 @@ def test_a_guard_that_does_not_run_is_not_live(site, tmp_path):
     assert "WRONG guard" in shown.output
 
 
+def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tmp_path):
+    """The reason may count rows. A monitor is asked by every user of the machine, and hands on what it hears."""
+    folder, reason = Site(tmp_path, parties=("bank", "telco")).members["bank"].path, "of 300 ids, 3 repeated"
+    write_status(folder / "guard.status", {"pid": 1, "stopped": reason})
+    for checks in (health.live_checks(folder), health.ready_checks(folder)):
+        told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
+        assert "party status" in told["guard"]
+        assert reason not in " ".join(told.values())
+    assert reason not in health.metrics(folder)
+    assert reason not in call("party", "status", str(folder), "--live").output
+    assert reason in call("party", "status", str(folder)).output
+
+
 @pytest.mark.parametrize(
     ("fault", "check"),
     [
@@ -128,6 +141,7 @@ def test_metrics_have_a_fixed_vocabulary_and_count_what_happened(site):
             cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1_000.0).fit(federation)
         spent = federation.budget().loc["bank", "spent"]
         until(lambda: asked(site, "/ready")[0] == 200, what="the bank being ready")
+        until(lambda: "budget-exceeded" in asked(site, "/metrics")[1], what="the refusal being counted")
         text = asked(site, "/metrics")[1]
     found = {}
     for line in text.splitlines():

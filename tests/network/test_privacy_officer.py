@@ -8,13 +8,17 @@ import json
 import shutil
 
 import msgspec
+import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import feather
 
 import colonnade as cn
 from colonnade.errors import ApprovalNeeded, BadInput, PlanMismatch, PolicyRefusal, ProtocolError
 from colonnade.protocol.agreement import FederationAgreement, read_agreement
 from colonnade.protocol.introductions import Introduction, Revocation
 from colonnade.secure.keys import Identity
+from colonnade.service.erasing import _without
 from tests.cli.studies import call, refused
 from tests.network.served import Site
 from tests.network.test_papers import opened
@@ -117,6 +121,7 @@ def test_an_officer_sees_what_was_refused_approves_what_waits_and_finds_the_deci
         preview = done("party", "approve", site.members["bank"].path)
         for words in ("Churn: pair tables", f"asked by {NAME}", "for: planning", "ε 0.5", "bank.segment, telco.plan"):
             assert words in preview
+        assert "promise ε=0.5, δ=0 per person; 300 people of bank, telco" in preview
         assert "remaining ε=" in preview
         status = done("party", "status", site.members["bank"].path)
         assert "Churn: pair tables with noise in shares, of 2 columns (1 of yours) · asked by analyst@telco" in status
@@ -134,7 +139,12 @@ def test_an_officer_sees_what_was_refused_approves_what_waits_and_finds_the_deci
     assert "decided by the owner, signed: approved: the study of plan" in shown
     assert "(asked the board)" in shown
     assert shown.index("approved: the study") < shown.rindex("Churn: pair tables")
-    assert "2 signed" in done("ledger", "verify", folder)
+    verified = done("ledger", "verify", folder)
+    assert "2 signed" in verified
+    assert "decisions 1, signed with the key of bank" in verified
+    shutil.copy(site.members["telco"].path / "identity.key", folder / "identity.key")  # somebody else's
+    done("ledger", "raise", folder, "--purpose", "churn", "--epsilon", "9")
+    refused(call("ledger", "verify", folder), "ledger-corrupt")
 
 
 def test_caps_are_raised_by_signed_decisions(site, tmp_path):
@@ -226,3 +236,45 @@ def test_introductions_and_revocations_that_their_member_has_not_signed_are_refu
     )
     refused(again, "bad-input")
     assert read_agreement(site.papers_path) == papers
+
+
+def test_a_person_is_erased_from_table_orders_and_scores_and_is_told_what_stays(site, tmp_path):
+    person = str(site.tables["bank"]["person_id"].iloc[0])
+    bank = site.members["bank"].path
+    with opened(site) as federation:
+        counts().fit(federation)
+    shown = done("party", "erase", bank, person)
+    assert "what would stay" in shown
+    assert f"{person} --yes" in shown
+    with opened(site) as federation:
+        assert federation.data_versions["bank"] == 1
+    refused(call("party", "erase", bank, "nobody", "--yes"), "bad-input")
+    orders = bank / "alignments"
+    orders.mkdir(exist_ok=True)
+    (orders / "old.alignment").write_bytes(b"names people")
+    scores = bank / "alignments.deliveries"
+    scores.mkdir(exist_ok=True)
+    table = pa.table({"id": pa.array([int(person), 5]), "score": [0.1, 0.2]})
+    feather.write_feather(table, scores / "one.feather", compression="uncompressed")
+    told = done("party", "erase", bank, person, "--yes")
+    assert "erased: 1 row; the table is data version 2" in told
+    assert "1 delivered scores" in told
+    assert "never rewritten" in told
+    assert feather.read_table(scores / "one.feather").column("id").to_pylist() == [5]
+    assert not list(orders.glob("*.alignment"))
+    held = [path.read_bytes() for path in bank.rglob("*.parquet")]
+    assert len(held) == 1
+    (left,) = (pd.read_parquet(path) for path in bank.rglob("*.parquet"))
+    assert person not in set(left["person_id"].astype(str))
+    assert len(left) == len(site.tables["bank"]) - 1
+    with opened(site) as federation:
+        assert federation.data_versions["bank"] == 2
+        counts().fit(federation)  # a new release, of the table without them
+
+
+def test_a_person_is_erased_from_a_csv_file_and_other_cells_stay_as_they_were(tmp_path):
+    source, target = tmp_path / "a.csv", tmp_path / "b.csv"
+    source.write_text('id;note\n1;"a;b"\n2;ü\n3;"two\nlines"\n', encoding="cp1252")
+    assert _without(source, target, "id", {"2", "9"}, {"separator": ";", "encoding": "cp1252"}) == 1
+    with target.open(encoding="cp1252", newline="") as file:
+        assert list(csv.reader(file, delimiter=";")) == [["id", "note"], ["1", "a;b"], ["3", "two\nlines"]]

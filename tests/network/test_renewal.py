@@ -78,6 +78,7 @@ def test_everything_is_renewed_while_studies_run(tmp_path):
         site.stop()
 
 
+@pytest.mark.full
 def test_an_expired_certificate_names_itself_everywhere_and_a_new_one_ends_it_without_a_restart(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",))
     site.start()

@@ -95,6 +95,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
     ("colonnade.party.permission", "of"): CONSTANT,
+    ("colonnade.steps.newton", "', '.join(map(str, LINKS))"): CONSTANT,
     ("colonnade.party.permission", "self.party"): DECLARED,
     ("colonnade.party.policy", "plan.data_versions[self.party]"): PLAN,
     ("colonnade.party.policy", "self.max_delta"): POLICY,
@@ -127,7 +128,11 @@ FILLED_IN: dict[tuple[str, str], str] = {
 }
 """What is filled into words, by module and expression, and the public fact that it is. Constants in capitals need no line."""
 
-KINDS = {name: getattr(errors, name) for name in errors.__all__ if name[0].isupper()}
+KINDS = {
+    name: kind
+    for name in errors.__all__
+    if isinstance(kind := getattr(errors, name), type) and issubclass(kind, Exception)
+}
 
 
 class UnknownWordsError(Exception):

@@ -10,10 +10,12 @@ from colonnade.party.ledger.decisions import Allowance, Approval, CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import SIMULATED
 from colonnade.privacy.accounting import NANO
+from colonnade.protocol.messages import Refused
 from colonnade.secure.keys import Identity
 from tests.federations import SCHEMAS, TEST_KEY, frames
-from tests.party.ledger_samples import fresh
-from tests.party.test_gate import gate_of, guards
+from tests.party.ledger_children import BODY
+from tests.party.ledger_samples import TENTH, fresh
+from tests.party.test_gate import a_plan, ask, gate_of, guards
 from tests.party.test_requests import ANALYST
 
 OWNER = Identity.from_seed(b"o" * 32)
@@ -55,6 +57,7 @@ def test_a_study_above_the_threshold_waits_and_runs_once_it_is_approved():
         assert refused.value.spent is None
         assert "approve" in refused.value.remedy
         assert gate_of(f).ledger.entries() == before
+        assert len(members["bank"].waiting()) == 1
         (words,) = members["bank"].waiting()
         for part in ("Segments", "asked by analyst@telco", "for: planning", "ε 0.25", "1 column (1 of yours)"):
             assert part in words
@@ -92,9 +95,8 @@ def test_a_threshold_of_zero_holds_every_study_and_preview_and_asking_directly_a
     with opened(members, approve_above=0.0) as f:
         with pytest.raises(ApprovalNeeded):
             counts(0.01).preview(f)
-        from tests.party.test_gate import a_plan, ask
-
         reply = ask(f, a_plan(f, epsilon=0.01))  # without proposing it first
+        assert isinstance(reply, Refused)
         assert reply.code == ApprovalNeeded.code
         assert spent(f) == 0
 
@@ -199,9 +201,6 @@ def test_a_decision_that_nobody_signed_for_this_ledger_is_not_recorded(decision,
 
 
 def test_a_signed_cap_is_the_cap_and_none_goes_below_what_was_spent(tmp_path):
-    from tests.party.ledger_children import BODY
-    from tests.party.ledger_samples import TENTH
-
     with fresh(tmp_path) as ledger:
         ledger.debit(b"one", BODY, TENTH, label="x")
         delta = ledger.budget.delta

@@ -131,6 +131,16 @@ def _forgets_the_chain(patch):
     patch.setattr(ledger_rows, "check_hash", lambda facts, stored: stored)
 
 
+def _knows_the_last_row_by_its_place(patch):
+    honest = RowChain.catch_up
+
+    def believing(self):
+        last = self._file.run("SELECT max(sequence) FROM entries").fetchone()[0]
+        return self.known if last == self.known.sequence else honest(self)
+
+    patch.setattr(RowChain, "catch_up", believing)
+
+
 def _forgets_the_order(patch):
     honest = LedgerState.then
     patch.setattr(
@@ -319,6 +329,11 @@ SEEDED_BUGS = [
         "a cap is lowered below what was spent",
         _lowers_a_cap_below_what_was_spent,
         alone.test_invariant_5_every_refusal_leaves_the_ledger_as_it_was_and_says_so,
+    ),
+    Bug(
+        "the last row is known by its place",
+        _knows_the_last_row_by_its_place,
+        partial(damage.test_a_last_row_that_is_changed_after_it_was_read_is_noticed, change="label = 'other'"),
     ),
     Bug(
         "a ledger that went back is opened",

@@ -183,7 +183,7 @@ def test_a_slow_client_keeps_nobody_waiting(tmp_path, monkeypatch):
 
 
 def test_connections_are_bounded_and_the_one_that_waited_longest_makes_room(tmp_path, monkeypatch):
-    now = [0.0]  # a clock that the test turns, so that exactly one client has waited too long
+    now = [1.0]  # a clock that the test turns, so that exactly one client has waited too long
     monkeypatch.setattr(serving, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(serving, "PATIENCE", 1_000.0)
     served = Served(tmp_path / "g", lambda data: bytes(data), connections=4)

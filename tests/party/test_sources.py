@@ -1,5 +1,6 @@
 """Every kind of source reads the same rows, reads no more than it was asked for, and fails without quoting a cell."""
 
+import io
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -255,3 +256,82 @@ def test_a_column_that_arrow_cannot_hold_is_a_typed_error() -> None:
 
 def test_names_that_are_not_text_are_no_columns() -> None:
     assert Source(pd.DataFrame({0: [1], "age": [2]})).columns == ("age",)
+
+
+# Written to another file -----------------------------------------------------------------------------------------------------
+
+ODD = [
+    "plain",
+    "",
+    " spaced ",
+    'a "quoted" word',
+    "one;two,three\ttab",
+    "line\nbreak",
+    "line\r\nbreak",
+    "\u00e9t\u00e9",
+    "?",
+    "NULL",
+    "1,234.50",
+    "0",
+]
+
+
+def cells(source: Source, columns: list[str]) -> list[list]:
+    return [
+        pa.concat_tables([pa.table(batch) for batch in source.batches(columns)])[name].to_pylist() for name in columns
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_columns_of_a_csv_file_are_written_cell_by_cell(tmp_path, separator, encoding):
+    frame = pd.DataFrame({'kept; "a"': ODD, "left out": "secret", "also": ODD[::-1]})
+    frame.to_csv(tmp_path / "one.csv", index=False, sep=separator, encoding=encoding)
+    declared = "utf-8" if encoding == "utf-8-sig" else encoding
+    source, columns = Source(tmp_path / "one.csv", separator=separator, encoding=declared), ["also", 'kept; "a"']
+    with (tmp_path / "other.csv").open("wb") as file:
+        source.write(columns, file)
+    other = Source(tmp_path / "other.csv", separator=separator, encoding=declared)
+    assert other.columns == tuple(columns)
+    assert cells(other, columns) == cells(source, columns) == [ODD[::-1], ODD]
+    assert "secret".encode(declared) not in (tmp_path / "other.csv").read_bytes()
+
+
+def test_a_cell_of_broken_text_is_written_as_broken_as_it_is(tmp_path):
+    (tmp_path / "one.csv").write_bytes(b"id,name\n1,\xff\xfe\n2,fine\n")
+    source = Source(tmp_path / "one.csv")
+    with (tmp_path / "other.csv").open("wb") as file:
+        source.write(["name"], file)
+    (batch,), (other,) = source.batches(["name"]), Source(tmp_path / "other.csv").batches(["name"])
+    assert [cell.as_buffer().to_pybytes() for cell in batch["name"]] == [
+        cell.as_buffer().to_pybytes() for cell in other["name"]
+    ]
+
+
+def test_columns_of_a_parquet_file_keep_their_types_and_nulls(tmp_path):
+    columns = {
+        "level": pa.array(["a", None, "b"] * 40_000).dictionary_encode(),
+        "day": pa.array([1, None, 3] * 40_000, type=pa.date32()),
+        "amount": pa.array([1, None, 3] * 40_000).cast(pa.decimal128(24, 2)),
+        "secret": pa.array(["canary"] * 120_000),
+    }
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "one.parquet", row_group_size=7_000)
+    source, names = Source(tmp_path / "one.parquet"), ["amount", "level", "day"]
+    with (tmp_path / "other.parquet").open("wb") as file:
+        source.write(names, file)
+    other = Source(tmp_path / "other.parquet")
+    assert [other.kinds(name) for name in names] == [source.kinds(name) for name in names]
+    assert cells(other, names) == cells(source, names)
+    assert other.columns == tuple(names)
+    assert b"canary" not in (tmp_path / "other.parquet").read_bytes()
+
+
+def test_only_one_file_is_written_and_only_columns_that_it_has(tmp_path):
+    pd.DataFrame({"a": [1]}).to_csv(tmp_path / "one.csv", index=False)
+    for data, columns in (
+        ([tmp_path / "one.csv"] * 2, ["a"]),
+        (pd.DataFrame({"a": [1]}), ["a"]),
+        (tmp_path / "one.csv", ["b"]),
+    ):
+        with pytest.raises(ColonnadeError):
+            Source(data).write(columns, io.BytesIO())

@@ -309,6 +309,7 @@ def test_a_partys_folder_is_checked_at_the_command_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "bank", data, "balance = { lower = 0, upper = 100000 }", "--separator", ";")
     assert "No table was loaded" in call("party", "check", str(folder.path)).output
     result = call("party", "check", str(folder.path), str(data), "--html", str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
     assert result.exit_code == 1
     assert "2,500" in result.output
     assert "thousands=','" in result.output

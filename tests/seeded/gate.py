@@ -4,7 +4,7 @@ import hashlib
 from functools import partial
 
 import colonnade as cn
-from colonnade.party import gate, guard, party
+from colonnade.party import gate, guard, party, policy
 from colonnade.party.gate import Gate
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy
@@ -12,11 +12,13 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused
+from colonnade.steps import kind
 from colonnade.transport.direct import Direct, Recorded
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.party import test_gate as gates
+from tests.protocol import test_codec as codecs
 from tests.seeded.bug import Bug, replaced, wrapped
 from tests.transport.test_direct import TestInThisProcess as InThisProcess
 from tests.transport.test_transcript import test_rounds_messages_and_bytes_are_counted_exactly as counted_exactly
@@ -46,6 +48,13 @@ def _hash_of_the_plan_alone(honest, message):
 
 def _hash_with_the_title(honest, message):
     return hashlib.sha256(codec.encode(message)).digest() if isinstance(message, Ask) else honest(message)
+
+
+def _takes_any_parameter(patch):
+    """Both rules are broken: the names in a plan are not looked up, and a step reads what it knows among others."""
+    patch.setattr(kind, "only_parameters", lambda step, allowed: step.parameters)
+    for module in (guard, policy):
+        patch.setattr(module, "require_known", lambda plan: None)
 
 
 def _takes_any_noise(self, table, policy, terms, ledger, randomness):
@@ -119,6 +128,11 @@ BUGS = [
         partial(gates.test_a_plan_for_other_terms_is_refused, {"people": 7}),
     ),
     Bug(
+        "unknown parameters are ignored",
+        _takes_any_parameter,
+        gates.test_the_noise_scale_is_never_taken_from_outside,
+    ),
+    Bug(
         "deterministic noise in production",
         replaced(Gate, "__init__", _takes_any_noise),
         gates.test_deterministic_noise_needs_a_test_ledger,
@@ -138,6 +152,13 @@ BUGS = [
         "a party agrees to what it cannot pay",
         replaced(Gate, "quote", _quotes_without_looking),
         bad_input.test_a_budget_that_one_party_lacks_costs_nobody_anything,
+    ),
+    Bug(
+        "NaN is a figure",
+        replaced(codec, "_refuse_non_finite", lambda value: None),
+        partial(
+            codecs.test_numbers_that_are_not_finite_are_refused_in_bytes_that_are_canonical_otherwise, float("nan")
+        ),
     ),
     Bug(
         "all parties draw the same noise",

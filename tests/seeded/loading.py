@@ -7,6 +7,7 @@ from pathlib import Path
 
 from colonnade.service import served_party, snapshots
 from colonnade.service.party_folder import Loaded, PartyFolder
+from colonnade.service.served_party import TableTerms
 from colonnade.service.snapshots import Snapshots
 from tests.cli import test_party_load as loads
 from tests.seeded.bug import Bug, replaced
@@ -25,13 +26,13 @@ def _declares_before_it_copies(self, files):
     with self.ledger() as ledger:
         version = (ledger.current_version() or 0) + 1
         ledger.declare_version(version)
-        with self._snapshots.adding(version, files) as copies:
+        with self._snapshots.adding(version, files, terms.copy) as copies:
             people = terms.check(copies, version)
     self._snapshots.remove_before(version)
     return Loaded(version, people, len(terms.schema))
 
 
-def _links_instead_of_copying(files, folder):
+def _links_instead_of_copying(files, folder, copy):
     sums = {}
     for number, path in enumerate(files):
         name = f"{number:04d}{path.suffix}"
@@ -44,7 +45,16 @@ def _opens_what_is_there(self, version):
     return sorted(path for path in self._place(version).iterdir() if path.name != snapshots.SUMS)
 
 
+def _copies_everything(self, path, file):
+    file.write(path.read_bytes())
+
+
 BUGS = [
+    Bug(
+        "a copy holds columns that are not declared",
+        replaced(TableTerms, "copy", _copies_everything),
+        _in_a_folder(partial(loads.test_a_copy_holds_the_declared_columns_and_no_others, name="bank.csv")),
+    ),
     Bug(
         "a version is declared before its copy is on disk",
         replaced(PartyFolder, "load", _declares_before_it_copies),

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.seeded.bug import Bug, replaced
+from tests.seeded.bug import Bug, replaced, wrapped
 
 
 def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
@@ -18,6 +18,7 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
         from tests.network.served import Site
         from tests.network.test_restoring import a_loss
         from tests.party.test_ledger_backup import a_ledger
+        from tests.side_by_side import Served
 
         with tempfile.TemporaryDirectory() as folder:
             more, place, clock = Path(folder) / "more", Path(folder) / "place", Clock()
@@ -29,6 +30,7 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
                 "lost": lambda: a_loss(more),
                 "path": lambda: a_ledger(more),
                 "clock": lambda: clock,
+                "template": lambda: Served.template(place),
                 "authority": lambda: CertificateAuthority.create(place / "authority", clock=clock),
             }
             wanted = [name for name in inspect.signature(test).parameters if name in made and name not in arguments]
@@ -47,19 +49,33 @@ def _bugs() -> list[Bug]:
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.secure.keys import PublicIdentity
-    from colonnade.service import attestation, federation_setup
+    from colonnade.service import attestation, federation_setup, health
     from colonnade.service.authority import CertificateAuthority, SiteRequest
+    from colonnade.service.processes import MonitoredEndpoint
+    from colonnade.transport import tracing
     from colonnade.transport.kit import Certificate, Kit
     from tests.network import test_certificates as certificates
+    from tests.network import test_monitored as monitored
     from tests.network import test_operations as operations
     from tests.network import test_restoring as restoring
     from tests.network import test_rotation as rotation
     from tests.party import test_ledger_backup as copies
     from tests.party import test_ledger_faults as faults
+    from tests.party import test_table_check as checks
+    from tests.transport import test_tracing as traces
 
     def last_key(papers: FederationAgreement, name: str) -> PublicIdentity:
         keys = [papers.members[name].identity, *(one.identity for one in papers.rotations.get(name, []))]
         return PublicIdentity(bytes.fromhex(keys[-1]))
+
+    def _names_somebody(honest, self, kind, reply):
+        honest(self, kind, reply)
+        self._log.event("answered", people=self._endpoint._guard._row_orders.ids[0].as_py())
+
+    def _says_why(found: health.MemberStatus) -> str:
+        if found.account is None:
+            raise health.CheckFailed(found.stopped)
+        return "answers"
 
     return [
         Bug(
@@ -88,6 +104,26 @@ def _bugs() -> list[Bug]:
             _with(
                 operations.test_what_others_could_read_or_change_is_refused_with_the_command_to_type, name="policy.toml"
             ),
+        ),
+        Bug(
+            "a monitor hears why a guard has stopped",
+            replaced(health, "_answers", _says_why),
+            _with(operations.test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on),
+        ),
+        Bug(
+            "a log says whom a party has",
+            wrapped(MonitoredEndpoint, "_note", _names_somebody),
+            _with(monitored.test_log_status_and_metrics_are_the_same_on_neighbouring_tables, name="nobody in common"),
+        ),
+        Bug(
+            "exact counts are written for everybody",
+            replaced(private_files, "replace_file", lambda path, content: path.write_bytes(content)),
+            _with(checks.test_a_partys_folder_is_checked_at_the_command_line),
+        ),
+        Bug(
+            "a trace quotes what members say",
+            wrapped(tracing, "_answered", lambda honest, replies: {**honest(replies), "colonnade.message": "No."}),
+            _with(traces.test_every_round_of_a_study_is_a_span_of_public_facts),
         ),
         Bug(
             "two processes serve one folder",

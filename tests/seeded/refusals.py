@@ -13,14 +13,17 @@ from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.guard import Guard
 from colonnade.party.policy import Terms
 from colonnade.party.steps import coresets
+from colonnade.party.table.checking import ColumnCheck
 from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.protocol.messages import Refused
+from colonnade.schema import Numeric
 from tests.party import refusal_table
 from tests.party import test_change_attacks as attacks
 from tests.party import test_data_versions as versions
 from tests.party import test_forged_plans as forged
 from tests.party import test_refusal_table as table
 from tests.party import test_refusals as refusals
+from tests.party import test_table_check as checks
 from tests.seeded.bug import Bug, Plant, replaced, wrapped
 
 
@@ -58,6 +61,11 @@ def _with_its_runs(honest, self, *args, **options):
     runs = self._runs
     honest(self, *args, **options)
     self._runs = runs
+
+
+def _takes_nulls_for_misfits(check):
+    """A column of nothing but nulls was refused as one that holds something else than declared."""
+    return [(f"{check.name}: none of its rows holds a number", "Compare it.")] if check.missing == check.rows else []
 
 
 BUGS = [
@@ -131,6 +139,11 @@ BUGS = [
         "a step that rests on nothing is computed",
         replaced(gate, "require_earlier", lambda _: None),
         partial(refusals.test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table, "sketches"),
+    ),
+    Bug(
+        "a column of nulls is taken for one that holds something else",
+        replaced(ColumnCheck, "faults", property(_takes_nulls_for_misfits)),
+        partial(checks.test_an_empty_column_is_missing_throughout, Numeric(0, 1)),
     ),
     Bug(
         "words of a refusal may come from anywhere",

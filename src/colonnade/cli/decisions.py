@@ -1,4 +1,4 @@
-"""Commands with which a party's owner decides: `party approve`, `party refused` and `ledger raise`."""
+"""Commands with which a party's owner decides: `party approve`, `party refused`, `party erase` and `ledger raise`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ from colonnade.errors import BadInput
 if TYPE_CHECKING:
     from colonnade.service.decisions import Waiting
 
-__all__ = ["approve", "raise_cap", "refused"]
+__all__ = ["approve", "erase", "raise_cap", "refused"]
 
 Reason = Annotated[str, typer.Option("--reason", help="One line, for the record.")]
 
@@ -51,7 +51,13 @@ def approve(
 
 def _print_waiting(one: "Waiting") -> None:
     screen.line(f"{one.name}  {one.words}")
+    plan = one.study.plan
     screen.line(f"  columns   {', '.join(one.columns)}")
+    if plan is not None:
+        promise = (
+            "not differentially private" if plan.price is None else f"ε={plan.price.epsilon:g}, δ={plan.price.delta:g}"
+        )
+        screen.line(f"  promise   {promise} per {plan.unit}; {plan.people:,} people of {', '.join(plan.parties)}")
     screen.line(f"  remaining ε={one.remaining:.6g} before it")
 
 
@@ -64,6 +70,27 @@ def refused(folder: Folder) -> None:
         screen.line(words)
     if not found:
         screen.line("nothing was refused")
+
+
+def erase(
+    folder: Folder,
+    people: Annotated[list[str], typer.Argument(metavar="ID", help="Ids of people, as the table has them.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Erase them. Without this, it only says what would stay.")] = False,
+) -> None:
+    """Erase people: load the table without them as the next data version, and delete row orders and scores that name them."""
+    from colonnade.service import erasing
+
+    if yes:
+        done = erasing.erase(folder, people)
+        screen.line(
+            f"erased:  {done.rows} row{'s' if done.rows != 1 else ''}; the table is data version {done.version}"
+        )
+        screen.line(f"deleted: {done.orders} row orders of the version before, {done.scores} delivered scores")
+    screen.line("what cannot be undone:" if yes else "what would stay, and cannot be undone:")
+    for words in erasing.WHAT_STAYS:
+        screen.line(f"  {words}")
+    if not yes:
+        screen.line(f"next:    colonnade party erase {folder} {' '.join(people)} --yes")
 
 
 def raise_cap(

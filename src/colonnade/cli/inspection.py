@@ -18,7 +18,7 @@ __all__ = ["audit", "bench", "dashboard", "doctor"]
 
 
 def dashboard(
-    ledgers: Annotated[list[Path] | None, typer.Argument(help="Ledger files, one per party.")] = None,
+    ledgers: Annotated[list[Path] | None, typer.Argument(help="Ledgers, or parties' folders.")] = None,
     log: Annotated[list[str] | None, typer.Option(help="A party's log, as NAME=PATH; may be repeated.")] = None,
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's log.")] = None,
     reports: Annotated[Path | None, typer.Option(help="A folder of privacy reports to list.")] = None,
@@ -30,7 +30,8 @@ def dashboard(
     from colonnade.report.dashboard import app as pages
 
     found: dict[str, Path] = {}
-    for path in ledgers or []:
+    for given in ledgers or []:
+        path = given / "ledger.sqlite" if given.is_dir() else given
         with opened(path) as ledger:
             found[ledger.party] = path
     logs = dict(_named(one) for one in log or [])

@@ -59,6 +59,7 @@ def verify(path: LedgerPath) -> None:
         with opened(file) as found:
             found.verify()
             _check_requesters(read_rows(found, analysts_beside(file)))
+            _check_decisions(found)
             _second_opinion(found)
 
 
@@ -161,6 +162,26 @@ def _check_requesters(rows: "list[RowInWords]") -> None:
         )
     words = [f"{number} {standing}" for standing, number in count.items() if number]
     screen.line(f"requests  {', '.join(words) or 'none'}")
+
+
+def _check_decisions(found: "SqliteLedger") -> None:
+    """Print how many decisions of the owner there are; refuse one that is signed with another key than the party's."""
+    from colonnade.protocol.agreement import read_agreement
+
+    made = [entry.decision for entry in found.entries() if entry.decision is not None]
+    papers = found.path.parent / "federation.toml"
+    if not made or not papers.is_file():
+        screen.line(
+            f"decisions {f'{len(made)}, signed; there are no papers here to compare the key with' if made else 'none'}"
+        )
+        return
+    keys = read_agreement(papers).check().keys_of(found.party)
+    if any(decision.signer(found.identity) not in keys for decision in made):
+        raise LedgerCorrupt(
+            "A decision in the ledger is signed with another key than this party's.",
+            remedy="Keep the file, and find out who could write to it.",
+        )
+    screen.line(f"decisions {len(made)}, signed with the key of {found.party}")
 
 
 def _second_opinion(found: "SqliteLedger") -> None:

@@ -137,12 +137,13 @@ def check_table(
     page: Annotated[Path | None, typer.Option("--html", help="Also write the table to this file, as a page.")] = None,
 ) -> None:
     """Show what in the table does not fit schema.toml: for its owner alone. Exit 1 if the table would be refused."""
+    from colonnade.private_files import replace_file
     from colonnade.service.party_folder import PartyFolder
 
     found = PartyFolder(folder).check(files or ())
     screen.line(str(found))
     if page is not None:
-        page.write_text(found.to_html(), encoding="utf-8")
+        replace_file(page, found.to_html().encode())
         screen.line(f"written: {page} (exact counts: keep it to yourself)")
     raise typer.Exit(0 if found.fits else 1)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from colonnade.conversations import agreements, gradient, matching, products, scores, sums, union
+from colonnade.conversations import agreements, gradient, matching, newton, products, scores, sums, union
 from colonnade.conversations.conversation import Conversation, Member
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan
@@ -32,6 +32,7 @@ CONVERSATIONS: Mapping[str, type[Conversation]] = {
         gradient.GradientRun,
         agreements.KeyRun,
         matching.MatchingRun,
+        newton.NewtonRun,
         products.ProductRun,
         sums.SagaRun,
         scores.ScoreRun,

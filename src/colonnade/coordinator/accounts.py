@@ -85,9 +85,11 @@ def read_accounts(
         return dict(zip(questions, threads.map(lambda one: read(one, None), questions), strict=True))
 
 
-def every_account(parties: Sequence[str], transport: "Transport", auditor: Auditor) -> dict[str, Accounted]:
+def every_account(
+    parties: Sequence[str], transport: "Transport", auditor: Auditor, *, in_words: bool = False
+) -> dict[str, Accounted]:
     """Return every party's account, whole; raise the first failure."""
-    read = read_accounts(dict.fromkeys(parties, GetAccount()), transport, auditor)
+    read = read_accounts(dict.fromkeys(parties, GetAccount(in_words=in_words)), transport, auditor)
     for found in read.values():
         if isinstance(found, ColonnadeError):
             raise found

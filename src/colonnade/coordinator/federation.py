@@ -98,6 +98,7 @@ class Federation:
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
         self.journal = journal
         self.words = StudyWords(analyst=analyst)
+        self.origin: Federation | None = None  # the federation that `asking` was called on
         if agreement is not None:
             check_schemas(agreement, self.schemas)
 
@@ -252,9 +253,9 @@ class Federation:
         """Ask every party what is public about its columns and about an order of rows; by default the one it was opened with."""
         return self._everyone(GetDescription(alignment=alignment), Described)
 
-    def accounts(self) -> dict[str, Accounted]:
+    def accounts(self, *, in_words: bool = False) -> dict[str, Accounted]:
         """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
-        return every_account(self.parties, self.transport, self.journal or driver.NoJournal())
+        return every_account(self.parties, self.transport, self.journal or driver.NoJournal(), in_words=in_words)
 
     # Rows -------------------------------------------------------------------------------------------------------------------
 
@@ -378,8 +379,7 @@ class Federation:
     def asking(self, *, title: str | None = None, purpose: str | None = None) -> Self:
         """Return the same federation, saying to the parties what its studies are called and what they are for.
 
-        The parties keep it with the study, and show it to their privacy officers. It is no part of the request: the same study
-        under another title is the same release, at no further price.
+        The parties keep it with the study. It is no part of the request: the same study under another title is the same release.
 
         Parameters
         ----------
@@ -387,7 +387,7 @@ class Federation:
             One line each; ``None`` keeps what was said before.
         """
         other = copy.copy(self)
-        other.words = self.words.saying(title, purpose)
+        other.words, other.origin = self.words.saying(title, purpose), self.origin or self
         return other
 
     def quote(self, plan: Plan) -> driver.Quote:

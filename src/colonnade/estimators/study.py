@@ -179,7 +179,7 @@ class Study(BaseEstimator):
         self.receipt_ = checked.method.receipt(checked, findings)
         self.plan_ = plan
         self.schema_ = _schema_of(plan, federation)
-        self._fitted_on = weakref.ref(federation)
+        self._fitted_on = weakref.ref(federation.origin or federation)  # one that only says a title may be gone soon
         return self
 
     def save(self, path: str | Path) -> None:

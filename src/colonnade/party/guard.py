@@ -33,7 +33,7 @@ from colonnade.errors import BadInput, Busy, ColonnadeError, PlanMismatch, Schem
 from colonnade.party.gate import Gate
 from colonnade.party.ledger.decisions import Approval
 from colonnade.party.ledger.refused import RefusedStudies, RefusedStudy
-from colonnade.party.ledger.words import Reading
+from colonnade.party.ledger.words import Reading, plans_of
 from colonnade.party.permission import Permission
 from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
@@ -256,8 +256,9 @@ class Guard:
         return judged.waiting(RefusedStudies(ledger.path).read(), self._gate.terms.version)
 
     def reading(self) -> Reading:
-        """Return how to say this party's rows and requests in words. No request reaches this."""
-        return Reading(self._gate.terms.party, self._gate.ledger.budget.delta, keys=self._gate.terms.analysts)
+        """Return how to say this party's rows and requests in words, to its owner."""
+        ledger, terms = self._gate.ledger, self._gate.terms
+        return Reading(terms.party, ledger.budget.delta, plans_of(ledger, ledger.entries()), terms.analysts)
 
     def approve(self, plan: bytes, *, days: float, reason: str = "") -> None:
         """Approve one study: its plan, on the present data version, for so many days. No request reaches this."""
@@ -411,11 +412,13 @@ class Guard:
 
     def _account(self, request: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger
+        reading = dataclasses.replace(self.reading(), owner=f"{self._gate.terms.party}'s") if request.in_words else None
         entries = tuple(
             messages.AccountLine(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,
+                words="" if reading is None else reading.row(entry).sentence(),
             )
             for entry in ledger.entries()
             if entry.kind in ("debit", "reserve", "nonprivate")

@@ -122,7 +122,8 @@ class Policy:
         The members that may compute on shares of this party's data besides itself; ``None`` for every member that the
         federation's papers let compute.
     min_people
-        Studies of fewer people are refused.
+        Studies of fewer people are refused. Places of the row order count, which are public; whether this party has the person at
+        a place is not.
     event_level
         Whether to answer studies whose ε hides only steps of a stated size in a value, and not the value (`Moment` with a
         number as ``change``). The ledger records them at that ε, and marks them.

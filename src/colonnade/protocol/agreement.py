@@ -264,7 +264,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
 
     def pinned(self) -> dict[str, PublicIdentity]:
         """Return every present member's public identity: the key in the papers, or the last one signed to replace it."""
-        return {name: self._keys(name)[-1] for name, _ in self._present()}
+        return {name: self.keys_of(name)[-1] for name, _ in self._present()}
 
     def analyst_keys(self) -> dict[str, PublicIdentity]:
         """Return who may sign requests, with their public keys: those introduced and not revoked."""
@@ -273,7 +273,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     def _signing(self, name: str) -> PublicIdentity:
         return PublicIdentity(bytes.fromhex(self.members[name].identity))
 
-    def _keys(self, name: str) -> tuple[PublicIdentity, ...]:
+    def keys_of(self, name: str) -> tuple[PublicIdentity, ...]:
         """Return every key that a member ever had in these papers, the present one last."""
         found, keys = self._signing(name), [self._signing(name)]
         for number, rotation in enumerate(self.rotations.get(name, []), start=1):
@@ -355,13 +355,13 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
                     f"The signature of {name!r} is not one of these papers.",
                     remedy="The papers were changed after they were signed: compare them, and have them signed again.",
                 ) from None
-        present = {self._keys(name)[-1] for name in self.members}
+        present = {self.keys_of(name)[-1] for name in self.members}
         if not set(self.rotations) <= set(self.members) or len(present) != len(self.members):
             raise ProtocolError(
                 "The new keys beside the papers are of nobody in them, or of two members at once.",
                 remedy="Use the file that the member itself wrote: colonnade party rotate.",
             )
-        check_introductions(self, {name: self._keys(name) for name in self.members})
+        check_introductions(self, {name: self.keys_of(name) for name in self.members})
         return self
 
     # As text ------------------------------------------------------------------------------------------------------------

@@ -127,12 +127,14 @@ class GetAccount(Message, frozen=True, tag="get-account"):
     """What have you spent, and what remains?
 
     With the hash of a ``plan``: which rows has your ledger got for this plan since row ``since``? Rows of other studies are left
-    out, whoever asked for them. ``nonce`` is the coordinator's, fresh; the account is signed over it.
+    out, whoever asked for them. ``nonce`` is the coordinator's, fresh; the account is signed over it. ``in_words`` asks for every
+    line in words too, as the party's own officer reads it.
     """
 
     plan: bytes = b""
     since: int = 0
     nonce: bytes = b""
+    in_words: bool = False
 
 
 class Propose(Message, frozen=True, tag="propose"):
@@ -213,11 +215,15 @@ class Described(Message, frozen=True, tag="described"):
 
 
 class AccountLine(Message, frozen=True):
-    """One line of a party's account. ``joint`` names the opening that several parties paid for together."""
+    """One line of a party's account. ``joint`` names the opening that several parties paid for together.
+
+    ``words`` say when, what, who asked, at what price and to whom; empty unless they were asked for.
+    """
 
     label: str
     loss: bytes | None
     joint: str | None = None
+    words: str = ""
 
 
 class Accounted(Message, frozen=True, tag="accounted"):

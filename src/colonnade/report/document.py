@@ -268,7 +268,7 @@ def ledgers_section(studies: Sequence[Reported], federation: Federation | None) 
 
 def _accounts(federation: Federation | None) -> dict[str, Accounted] | None:
     try:
-        return None if federation is None else federation.accounts()
+        return None if federation is None else federation.accounts(in_words=True)
     except (ColonnadeError, RuntimeError):  # closed, or out of reach
         return None
 
@@ -277,7 +277,7 @@ def _account_lines(account: Accounted) -> Html:
     shown = account.entries[-MOST_LINES:]
     rows = [
         (
-            entry.label,
+            entry.words or entry.label,
             tag("strong", "not private")
             if entry.loss is None
             else Loss.from_bytes(entry.loss).epsilon(account.cap_delta),

@@ -33,6 +33,7 @@ __all__ = [
     "default_threshold",
     "entry_pairs",
     "expand",
+    "lagrange_weights",
     "reconstruct",
     "require_threshold",
     "verify_degree",
@@ -201,8 +202,12 @@ def _require_shares(arithmetic: Arithmetic, shares: Mapping[int, Elements], degr
 
 def _evaluate(arithmetic: Arithmetic, shares: Mapping[int, Elements], points: Sequence[int], at: int) -> Elements:
     """Return the value at another point of the polynomials through some shares [Lagrange]."""
-    weights = np.array([[_weight(points, i, at, p) for i in points] for p in arithmetic.moduli], dtype=np.int64)
-    return arithmetic.weighted(np.stack([shares[point] for point in points]), weights)
+    return arithmetic.weighted(np.stack([shares[point] for point in points]), lagrange_weights(arithmetic, points, at))
+
+
+def lagrange_weights(arithmetic: Arithmetic, points: Sequence[int], at: int) -> NDArray[np.int64]:
+    """Return the weights by which values at some points give the value at another: moduli by points."""
+    return np.array([[_weight(points, i, at, p) for i in points] for p in arithmetic.moduli], dtype=np.int64)
 
 
 def _weight(points: Sequence[int], own: int, at: int, prime: int) -> int:

@@ -236,8 +236,9 @@ def ready_checks(folder: Path) -> list[tuple[str, Check]]:
 
 
 def _answers(found: MemberStatus) -> str:
+    """Why a guard has stopped may count rows: `colonnade party status` shows it to its owner, and no monitor passes it on."""
     if found.account is None:
-        raise CheckFailed(found.stopped or "the guard does not answer; restart the party: colonnade party serve")
+        raise CheckFailed("the guard does not answer; party status says why, party serve restarts it")
     return "answers"
 
 

@@ -10,6 +10,7 @@
     ├── data/            the copy of the table that is answered from; made by `colonnade party load`
     ├── ledger.sqlite    what was ever released; made by `colonnade party load` or `colonnade party card`
     ├── ledger.head      the highest head of the ledger that was ever shown
+    ├── ledger.refused   studies that were refused lately, and those that wait for an approval
     ├── federation.toml  the signed papers
     └── kit/             the relay's key, made here, and its certificate
 
@@ -223,14 +224,16 @@ class PartyFolder:
 
     def check(self, files: Sequence[Path] = ()) -> "TableCheck":
         """Return what the owner should know about a table, by default the one that was loaded; for the owner alone."""
-        if not files:
-            with self.ledger() as ledger:
-                version = ledger.current_version()
-            if version is None:
-                raise BadInput("No table was loaded into this folder.", remedy="colonnade party check FOLDER FILE")
-            files = self._snapshots.files(version)
         terms = self._table_terms(self._papers_so_far())
-        return terms.party(files, 1).check(terms.id)
+        return terms.party(files or self.loaded()[1], 1).check(terms.id)
+
+    def loaded(self) -> "tuple[TableTerms, list[Path]]":
+        """Return how tables are opened, and the copy of the table of the current version; refuse if none was loaded."""
+        with self.ledger() as ledger:
+            version = ledger.current_version()
+        if version is None:
+            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+        return self._table_terms(self._papers_so_far()), self._snapshots.files(version)
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
@@ -392,7 +395,7 @@ class PartyFolder:
         terms = self._table_terms(self._papers_so_far())
         with self.ledger() as ledger:
             version = (ledger.current_version() or 0) + 1
-            with self._snapshots.adding(version, files) as copies:
+            with self._snapshots.adding(version, files, terms.copy) as copies:
                 people = terms.check(copies, version)
             ledger.declare_version(version)
             ledger.remember_head()

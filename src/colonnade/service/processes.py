@@ -49,6 +49,9 @@ LARGEST_REFUSAL = 65_536
 QUIET = frozenset({"GetAccount", "GetDescription"})
 """Requests that ask for nothing but public facts, which monitors repeat; they are counted and not logged."""
 
+STATUS_SECONDS = 0.2
+"""Seconds between two writings of a status file: to write it for every request would take longer than to answer most."""
+
 LONGEST_PAUSE = 5.0
 """Seconds between two starts of a child that keeps dying."""
 
@@ -314,11 +317,13 @@ class MonitoredEndpoint:
         self._refused = 0
         self._counts = RequestCounts()
         self._last: dict[str, str | int] = {}
+        self._is_news = threading.Event()
 
     def ready(self) -> None:
-        """Say that the socket accepts connections."""
+        """Say that the socket accepts connections, and from now on what is asked."""
         self._log.event("started", pid=os.getpid())
         self._write()
+        threading.Thread(target=self._keep_writing, name="colonnade-status", daemon=True).start()
 
     def handle(self, data: bytes) -> bytes:
         """Answer one request, and note what kind it was and whether it was refused."""
@@ -362,7 +367,7 @@ class MonitoredEndpoint:
                 raise ConnectionAbortedError  # the client asks again, whoever answers by then
             self._under_way += 1
             self._last = kind
-            self._write()
+            self._is_news.set()
 
     def _leave(self) -> None:
         with self._lock:
@@ -379,6 +384,7 @@ class MonitoredEndpoint:
         refused = decoded.code if isinstance(decoded, messages.Refused) else None
         with self._lock:
             self._answered += 1
+            self._is_news.set()
             self._counts.note(kind, refused)
             if refused is not None:
                 self._refused += 1
@@ -386,17 +392,25 @@ class MonitoredEndpoint:
             elif kind["request"] not in QUIET:
                 self._log.event("answered", bytes=len(reply), **kind)
 
+    def _keep_writing(self) -> None:
+        while True:
+            self._is_news.wait()
+            self._is_news.clear()
+            self._write()
+            time.sleep(STATUS_SECONDS)
+
     def _write(self) -> None:
-        write_status(
-            self._status,
-            {
+        with self._lock:
+            if self._is_refused:
+                return  # the file says why
+            content = {
                 "pid": os.getpid(),
                 "answered": self._answered,
                 "refused": self._refused,
                 "last": self._last,
                 **self._counts.content(),
-            },
-        )
+            }
+            write_status(self._status, content)
 
 
 def _kind(data: bytes) -> dict[str, str | int]:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
@@ -24,7 +24,15 @@ from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import RowsFailed, among_rows
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import RowOrder, align, common_ids, read_ids, require_capacity, unaligned
+from colonnade.party.table.row_order import (
+    RowOrder,
+    align,
+    common_ids,
+    read_ids,
+    require_capacity,
+    require_id_column,
+    unaligned,
+)
 from colonnade.party.table.sources import Source
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
@@ -100,6 +108,12 @@ class TableTerms:
         """Return a table with its schema, not opened."""
         data = files[0] if len(files) == 1 else list(files)
         return Party(data, schema=self.schema, version=version, **self.reading)
+
+    def copy(self, path: Path, file: BinaryIO) -> None:
+        """Write the id and the declared columns of one of the owner's files to another file."""
+        source = Source(path, **self.reading)
+        require_id_column(source, self.id, party=self.name)
+        source.write(list(dict.fromkeys([self.id, *self.schema])), file)
 
     def open(self, files: Sequence[Path], version: int) -> OpenedTable:
         """Open a table; refuse, towards its owner, one that does not fit these terms."""

@@ -4,8 +4,10 @@
 
     bank/data/
     └── 0002/             the table of data version 2
-        ├── 0000.parquet  a copy of the owner's file, byte for byte; 0600
+        ├── 0000.parquet  the id and the declared columns of the owner's file, cell by cell; 0600
         └── SHA256SUMS    what the copy must be
+
+A column that schema.toml does not declare is not copied: nobody may ask about it, and it could only be lost.
 
 A party answers from such a copy and never from the owner's file: one version is one table, whatever happens to that file
 later. A copy is never changed. It is compared with its hashes when the party opens it; they never leave the folder.
@@ -20,8 +22,9 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from colonnade.durable_file import replacing, sync_folder
 from colonnade.errors import BadInput
@@ -29,7 +32,9 @@ from colonnade.errors import BadInput
 __all__ = ["Snapshots"]
 
 SUMS = "SHA256SUMS"
-CHUNK = 1 << 20
+
+Copy = Callable[[Path, BinaryIO], None]
+"""Writes what a party keeps of one of its owner's files."""
 
 
 class Snapshots:
@@ -45,7 +50,7 @@ class Snapshots:
         self._folder = folder
 
     @contextlib.contextmanager
-    def adding(self, version: int, files: Sequence[Path]) -> Iterator[list[Path]]:
+    def adding(self, version: int, files: Sequence[Path], copy: Copy) -> Iterator[list[Path]]:
         """Copy the files of a table; once the block is left, the copy is in place, on disk. After an error there is none.
 
         Parameters
@@ -54,6 +59,8 @@ class Snapshots:
             The version that the caller declares once the block is left.
         files
             The table: one file, or several whose rows follow one another.
+        copy
+            Writes what is kept of one of them.
 
         Yields
         ------
@@ -65,7 +72,7 @@ class Snapshots:
             shutil.rmtree(part, ignore_errors=True)  # left by a crash
             part.mkdir(mode=0o700)
             try:
-                sums = _copied(files, part)
+                sums = _copied(files, part, copy)
                 yield [part / name for name in sums]
                 with replacing(part / SUMS) as file:
                     file.writelines(f"{digest}  {name}\n".encode() for name, digest in sums.items())
@@ -121,22 +128,20 @@ def _take(lock: int) -> None:
         raise BadInput("Another load into this folder is under way.", remedy="Wait until it has ended.") from None
 
 
-def _copied(files: Sequence[Path], folder: Path) -> dict[str, str]:
+def _copied(files: Sequence[Path], folder: Path, copy: Copy) -> dict[str, str]:
     """Copy files, synced to disk and for this user alone; return the hash of each copy by its name."""
     sums = {}
     for number, path in enumerate(files):
-        name, state = f"{number:04d}{path.suffix.lower()}", hashlib.sha256()
+        name = f"{number:04d}{path.suffix.lower()}"
         try:
-            with path.open("rb") as source, replacing(folder / name) as copy:
-                while chunk := source.read(CHUNK):
-                    state.update(chunk)
-                    copy.write(chunk)
+            with replacing(folder / name) as target:
+                copy(path, target)
         except OSError as error:
             raise BadInput(
-                f"The file {path.name!r} cannot be copied ({error.strerror}).",
+                f"The file {path.name!r} cannot be copied ({error.strerror or type(error).__name__}).",
                 remedy="Check the file, and room on disk.",
             ) from None
-        sums[name] = state.hexdigest()
+        sums[name] = _digest(folder / name)
     return sums
 
 

@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, gradient, keys, local, products, score_table, sums
+from colonnade.steps import alignment, gradient, keys, local, newton, products, score_table, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 __all__ = ["EXACT", "STUDIES"]
@@ -30,6 +30,7 @@ KINDS.update(
         local.Total,
         local.ValueSketch,
         local.Values,
+        newton.NewtonSteps,
         products.Coefficients,
         products.Gram,
         products.PairTables,
@@ -104,6 +105,7 @@ TASKS.update(
             "sketch": _method(local.Sketch),
             "local": _method(local.Rows),
             "functional": _method(products.Coefficients),
+            "newton": _method(products.Gram, newton.NewtonSteps),
             "gradient": _method(keys.GroupKey, gradient.Gradient, parameters=_SCHEDULE),
         },
         "coreset": {

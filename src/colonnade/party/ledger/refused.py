@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from colonnade.durable_file import replacing
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import About, Plan
 from colonnade.protocol import codec
 
@@ -52,8 +52,11 @@ class RefusedStudy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     @property
     def plan(self) -> Plan | None:
-        """The plan; ``None`` for a very long one."""
-        return codec.decode(self.content, Plan) if self.content else None
+        """The plan; ``None`` for a very long one, and for one of another version of plans."""
+        try:
+            return codec.decode(self.content, Plan) if self.content else None
+        except ProtocolError:
+            return None
 
 
 class RefusedStudies:

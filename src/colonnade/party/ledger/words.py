@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from colonnade.errors import ColonnadeError
+from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.refused import RefusedStudy
 from colonnade.party.ledger.rows import Entry
@@ -153,12 +154,15 @@ class Reading:
         The plans that rows refer to, by hash.
     keys
         The analysts of the papers; ``None`` where there are no papers at hand.
+    owner
+        What the party's own columns are called: "yours" towards the party itself.
     """
 
     party: str
     delta: float
     plans: PlansByHash = field(default_factory=dict)
     keys: Keys | None = None
+    owner: str = "yours"
 
     def row(self, entry: Entry) -> "RowInWords":
         """Say one row."""
@@ -185,7 +189,7 @@ class Reading:
         """Say a study that was refused, in one line."""
         plan, about = study.plan, study.about
         title = "" if about is None or not about.title else f"{one_line(about.title)}: "
-        what = "a study with a very long plan" if plan is None else self.study(plan)
+        what = "a study whose plan is not shown" if plan is None else self.study(plan)
         purpose = f"for: {one_line(about.purpose, 1_000)}" if about is not None and about.purpose else ""
         price = "" if plan is None else epsilon_in_words(None if plan.price is None else plan.price.epsilon)
         asked = Requester.of(about, study.hash, self.keys).words()
@@ -209,7 +213,7 @@ class Reading:
         if not columns:
             return "; ".join(titles)
         count = f"{len(columns)} column{'s' if len(columns) > 1 else ''}"
-        return f"{'; '.join(titles)}, of {count} ({len(own)} of yours)"
+        return f"{'; '.join(titles)}, of {count} ({len(own)} of {self.owner})"
 
     def columns(self, plan: Plan, step: Step | None = None) -> tuple[str, ...]:
         """Return the columns that a plan, or the whole step that a party's step is part of, is about."""
@@ -276,7 +280,7 @@ def analysts_beside(ledger: Path) -> Keys | None:
     return read_agreement(papers).check().analyst_keys() if papers.is_file() else None
 
 
-def plans_of(ledger: SqliteLedger, entries: Sequence[Entry]) -> PlansByHash:
+def plans_of(ledger: SqliteLedger | LedgerView, entries: Sequence[Entry]) -> PlansByHash:
     """Return the plans that rows refer to, by hash."""
     hashes = dict.fromkeys(entry.plan for entry in entries if entry.plan is not None)
     found = {digest: parse_plan(ledger.plan(digest)) for digest in hashes}

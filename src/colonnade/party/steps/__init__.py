@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from colonnade.party.steps import agreements, coresets, gradient, local, predictions, products
+from colonnade.party.steps import agreements, coresets, gradient, local, newton, predictions, products
 from colonnade.steps.kind import StepKind
 
 __all__ = ["PRIVATE_HALVES"]
@@ -33,6 +33,7 @@ PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
         local.PrivateTotal,
         local.PrivateValueSketch,
         local.PrivateValues,
+        newton.PrivateNewtonSteps,
         predictions.PrivatePredictions,
         products.PrivateCoefficients,
         products.PrivateGram,

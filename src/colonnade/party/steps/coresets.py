@@ -15,13 +15,13 @@ We differ from the paper in this, in taking rows in batches, and in summing unde
 """
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 
 from colonnade.coding.columns import coded_block
 from colonnade.errors import BadInput, ProtocolError
@@ -266,9 +266,15 @@ class PrivateCoresetClusters(sums.CoresetClusters):
         There are as many centres as the plan says, so that the answer's size says nothing: where there are fewer different rows,
         the last centre stands there again, and no label names it a second time.
         """
+        from sklearn.cluster import KMeans  # late: it takes longer to load than a party needs to start
+
         coded = coded_columns(self.terms, table, self.columns, self._sample).T
         count = min(self.terms.clusters, len(np.unique(coded, axis=0)))
-        fitted = KMeans(count, n_init=RESTARTS, random_state=self.terms.seed).fit(coded, sample_weight=self._weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rows that coincide under small weights
+            fitted = KMeans(count, n_init=RESTARTS, random_state=self.terms.seed).fit(
+                coded, sample_weight=self._weights
+            )
         centres = np.asarray(fitted.cluster_centers_, dtype=np.float64)
         again = np.repeat(centres[-1:], self.terms.clusters - count, axis=0)
         return {"centres": np.concatenate([centres, again]), "labels": fitted.labels_.astype(np.int32)}

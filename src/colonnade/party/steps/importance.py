@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 
 __all__ = ["Blocks", "Leverage", "LocalClusters", "leverage_scores", "local_clusters"]
 
@@ -219,6 +218,8 @@ def _distances(blocks: Blocks, people: int, centroids: Array, labels: NDArray[np
 
 def _start(blocks: Blocks, people: int, clusters: int, seed: int) -> Array:
     """Return centres of some rows: every n-th, of all rows in their agreed order, which says nothing about them."""
+    from sklearn.cluster import KMeans  # late: it takes longer to load than a party needs to start
+
     stride, start, parts = -(-people // SAMPLE), 0, []
     for block in blocks():
         parts.append(block[:, (seed - start) % stride :: stride])

@@ -42,6 +42,7 @@ __all__ = [
     "normal_ids",
     "read_ids",
     "require_capacity",
+    "require_id_column",
     "text_bytes",
     "unaligned",
 ]
@@ -186,15 +187,20 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
 
 def ids_of(source: Source, column: str, *, party: str) -> Any:
     """Read a party's ids as they are, null where one is missing; `read_ids` has the parameters."""
+    require_id_column(source, column, party=party)
+    undeclared = all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
+    pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
+    return _joined(pieces, party, undeclared=undeclared)
+
+
+def require_id_column(source: Source, column: str, *, party: str) -> None:
+    """Refuse, towards the owner, a table without its id column."""
     if column not in source.columns:
         raise BadInput(
             f"Party {party!r} has no id column {column!r}.",
             remedy='Name its id column: id="person_id", or one per party, id={"bank": "person_id", ...}. reset_index() makes a '
             "column of the index of a pandas frame.",
         )
-    undeclared = all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
-    pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
-    return _joined(pieces, party, undeclared=undeclared)
 
 
 def _piece(column: Any, party: str) -> Any:

@@ -7,10 +7,12 @@ reports when it fails may quote a cell, so every failure becomes an error of our
 
 import codecs
 import csv
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -177,6 +179,12 @@ class _Parquet(_File):
             for batch in file.iter_batches(batch_size=rows, columns=columns):
                 yield batch.select(columns)
 
+    @contextmanager
+    def writing(self, columns: list[str], file: BinaryIO) -> Iterator[Callable[[Any], object]]:
+        schema = pa.schema([self._schema.field(name) for name in columns])  # and no word about the other columns
+        with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+            yield lambda batch: writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+
     def _require_flat(self, columns: list[str]) -> None:
         """Refuse a name that is also a prefix, since the reader would then read more than it was asked for."""
         for name in columns:
@@ -234,6 +242,25 @@ class _Csv(_File):
             for batch in reader:
                 for start in range(0, len(batch), rows):
                     yield batch.slice(start, rows)
+
+    @contextmanager
+    def writing(self, columns: list[str], file: BinaryIO) -> Iterator[Callable[[Any], object]]:
+        plain = self._encoding == "utf-8-sig"  # read as bytes, so that broken text stays as broken as it is
+        encode = None if plain else codecs.getincrementalencoder(self._encoding)().encode
+
+        def write(text: bytes) -> None:
+            file.write(text if encode is None else encode(text.decode()))
+
+        def write_batch(batch: Any) -> None:
+            text = io.BytesIO()
+            how = pyarrow.csv.WriteOptions(include_header=False, delimiter=self._separator)
+            pyarrow.csv.write_csv(batch, text, how)  # all cells in quotes
+            write(text.getvalue())
+
+        header = io.StringIO()
+        csv.writer(header, delimiter=self._separator, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(columns)
+        write(header.getvalue().encode())
+        yield write_batch
 
 
 def _shard(data: object, separator: str, encoding: str) -> _Shard:
@@ -369,6 +396,16 @@ class Source:
             )
         self._require(names)
         return (batch for shard in self._shards for batch in _steps(shard, names, rows) if len(batch))
+
+    def write(self, columns: Sequence[str], file: BinaryIO) -> None:
+        """Write some columns of a source that is one file to another file of its kind, cell by cell as they are."""
+        shard = self._shards[0]
+        if len(self._shards) != 1 or not isinstance(shard, _Parquet | _Csv):
+            raise BadInput("Only a source that is one file is written.", remedy="Pass one path.")
+        batches = self.batches(columns)
+        with shard.writing(list(columns), file) as write:
+            for batch in batches:
+                write(batch)
 
     def _require(self, names: list[str]) -> None:
         for shard, named in zip(self._shards, self._named, strict=True):

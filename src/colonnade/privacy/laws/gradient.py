@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from colonnade.errors import BadInput
 from colonnade.privacy import calibration
@@ -41,7 +41,7 @@ def participation_bound(rate: float, steps: int) -> int:
     low, high = 0, steps
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if binom.sf(middle, steps, rate) <= UNLIKELY else (middle + 1, high)
+        low, high = (low, middle) if bdtrc(middle, steps, rate) <= UNLIKELY else (middle + 1, high)
     return low
 
 

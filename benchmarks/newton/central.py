@@ -1,0 +1,118 @@
+"""The plan of ``LogisticRegression(method="newton")`` run centrally, with the channel's own noise.
+
+Everything is as in the run but two things: noise is drawn as floats, with the variances of the laws, P/(P − c) included, and
+sums are taken over plain numbers. Link, bounds, price, start, curvature and steps are the library's own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from newton_sets import GAMMA, Joined
+
+from colonnade.coding.columns import features_of
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch, start_weights
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.newton import NewtonNoise
+from colonnade.secure.sine_link import LINKS, LinkBounds
+
+DELTA = 1e-6
+DEFAULT = Division()
+
+
+@dataclass(eq=False)
+class Central:
+    """One set of people, ready for many draws of the noise.
+
+    Parameters
+    ----------
+    data
+        The people.
+    division
+        How the price is divided.
+    window
+        Of the link.
+    collusion
+        c.
+    """
+
+    data: Joined
+    division: Division = DEFAULT
+    window: int = 12
+    collusion: int = 1
+
+    def __post_init__(self) -> None:
+        data = self.data
+        self.features = features_of(data.columns, signed=(data.target,))
+        self.aim = next(i for i, feature in enumerate(self.features) if feature.column == data.target)
+        self.kept = np.array([i for i in range(len(self.features)) if i != self.aim])
+        whole = np.empty((len(data.rows), len(self.features)))
+        whole[:, self.kept], whole[:, self.aim] = data.rows, 2 * data.labels - 1
+        self.gram = whole.T @ whole
+        self.row_bounds = {
+            party: GAMMA**2 * sum(name.startswith(f"{party}.") for name in data.columns) for party in data.parties
+        }
+
+    def fit(self, epsilon: float, generator: np.random.Generator) -> np.ndarray:
+        """Return the weights of coded columns, the constant's first."""
+        prices = self.division.prices(Price.of(epsilon, DELTA), 1)
+        moments = self._moments(prices.gram, generator)
+        target = np.zeros(len(self.features))
+        target[[0, self.aim]] = 0.5
+        rows, link = self.data.rows, LINKS[self.window]
+        bounds = LinkBounds(link, 2, 8)
+        noise = NewtonNoise(
+            self.row_bounds,
+            rows.shape[1],
+            bounds.residual,
+            bounds.residual_change,
+            bounds.weight,
+            bounds.weight_change,
+            self.division.parts,
+            prices.rounds,
+            "person",
+            self.collusion,
+        )
+        deviations = [
+            np.sqrt(noise.opened_variance(number)) / bounds.unit / GAMMA ** (1 + (number == 0))
+            for number in range(noise.rounds)
+        ]
+        start = start_weights(moments, target, self.kept[1:])
+        block = np.ix_(self.kept, self.kept)
+        opened = (rows * link.weight(self._scores(start))[:, None]).T @ rows
+        opened = opened + symmetric(generator, np.full(opened.shape, deviations[0] ** 2) * (1 + np.eye(len(opened))))
+        curvature = BlendedCurvature.of(
+            opened, deviations[0] ** 2, moments.matrix[block], moments.variance[block], self.data.features
+        )
+        search = NewtonSearch(start, curvature, len(rows))
+        for deviation in deviations[1:]:
+            gradient = rows.T @ (link.probability(self._scores(search.weights)) - self.data.labels)
+            search.see(gradient + deviation * generator.normal(size=len(gradient)), deviation**2)
+        return search.weights
+
+    def _scores(self, weights: np.ndarray) -> np.ndarray:
+        """Everybody's score: each party clips its own part and rounds it to whole steps."""
+        link, total = LINKS[self.window], np.zeros(len(self.data.rows))
+        for party in self.data.parties:
+            own = self.data.owners == party
+            part = np.clip(self.data.rows[:, own] @ weights[own], -link.window, link.window)
+            total += link.in_steps(part) * link.step
+        return total
+
+    def _moments(self, price: Price, generator: np.random.Generator) -> Moments:
+        noise = GramNoise(self.row_bounds, GAMMA**2, len(self.features) - 1, price, "person", self.collusion)
+        owner = np.array([feature.party for feature in self.features])
+        alone = (owner[:, None] == owner) | (owner == "") | (owner[:, None] == "")
+        variance = np.where(alone, float(noise.own_variance), noise.opened_variance) / GAMMA**4
+        np.fill_diagonal(variance, 2 * float(noise.own_variance) / GAMMA**4)
+        variance[0, 0] = 0.0
+        return Moments.of_release(
+            self.gram + symmetric(generator, variance), variance, len(self.data.rows), self.features
+        )
+
+
+def symmetric(generator: np.random.Generator, variance: np.ndarray) -> np.ndarray:
+    """Return a symmetric matrix of normal noise."""
+    upper = np.triu(generator.normal(size=variance.shape) * np.sqrt(variance))
+    return upper + np.triu(upper, 1).T

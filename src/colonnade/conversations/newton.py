@@ -1,0 +1,408 @@
+"""One run of Newton steps at one member: members meet, columns are dealt once, then rounds at public weights.
+
+::
+
+    turn 0        out: hello
+    turn 1        in: everyone's hello      out: which round I can go on with, to everybody; paid for by now
+    turn 2        in: their places          out: where I stand, and what was opened before, as I was told
+    then          columns, chunk by chunk, from data parties to nodes
+    each round    for each chunk of people: parts, factors, (fold,) series, and for the curvature weigh
+                  open
+
+A turn is a *beat* (`colonnade.steps.newton.Beat`): a member takes the letters of the beat before and says its own. Weights are
+public and chosen by the coordinator, who may choose any: residuals and weights come from tables that bound them.
+
+*What nobody learns.* A holder's number is uniform to any set of members that lacks one other holder. Factors, columns and every
+re-dealt value stand in shares of degree t. What a round opens is masked by all data parties' noise, dealt by fresh polynomials
+of degree 2t, and nothing else is ever opened.
+
+*Why no degree check.* Exactly N = 2t + 1 nodes compute, and every reduction and every opening takes all shares. The argument of
+`colonnade.conversations.gradient` holds for each product: a data party that deals values of no low degree turns an honest party's
+number into k times itself plus known terms, or into a uniform number. In the first case it could as well have dealt another
+input by the book, in the second it has spoilt the round. Nodes that deal a product again are trusted to do so as written: an
+error that one adds to a person's residual amplifies that person's row. So the coordinator is no node here, and statements name
+the nodes (`colonnade.steps.newton`).
+
+*A round is shared once.* Each data party takes a lease of a round, durably, before anything of it leaves, and draws its noise
+afresh. After a restart it goes on with the next round. What was opened before is sent along by the coordinator and kept with the
+lease, so that another coordinator can go on from there.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.errors import ProtocolError
+from colonnade.plan import Plan
+from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
+from colonnade.secure import keys, link_shares, mail
+from colonnade.secure.residues import Elements
+from colonnade.secure.shamir import Dealing, expand
+from colonnade.secure.sine_link import TableKind, split_parts
+from colonnade.steps.newton import Beat, NewtonTerms, Phase
+
+__all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun", "RoundPlace"]
+
+Integers = NDArray[np.int64]
+
+_SEED = 32
+_MEETING = 3
+LARGEST_WEIGHT = 2.0**20
+
+
+class NewtonLearner(Protocol):
+    """What a data party brings to a run; a dataless node brings none."""
+
+    def begin(self) -> int:
+        """Pay, durably; return the first round that was never shared here."""
+
+    def opened_before(self) -> Integers | None:
+        """Return what earlier rounds opened, as the coordinator sent it with the last lease; public."""
+
+    def take(self, number: int, weights: NDArray[np.float64], before: Integers) -> None:
+        """Take a lease of a round at some weights, never twice."""
+
+    def columns(self, start: int, stop: int) -> Integers:
+        """Return some people's integer rows, a column along each row."""
+
+    def parts(self, start: int, stop: int) -> Integers:
+        """Return some people's parts of the score at the round's weights, in whole steps."""
+
+    def labels(self, start: int, stop: int) -> Integers:
+        """Return some people's labels: 1, 0, or −1 for a person without one."""
+
+    def noise(self, number: int) -> Integers:
+        """Return this party's share of the noise of a round, drawn afresh."""
+
+
+class RoundPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One data party to everybody: the first round that I have not shared."""
+
+    first: int
+
+
+class NewtonLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One member to another: a share, as a 32-byte seed or as elements, or a holder's numbers; and a share of noise."""
+
+    values: Blob | None = None
+    noise: Blob | None = None
+
+
+_Kind = TypeVar("_Kind", RoundPlace, NewtonLetter)
+
+
+class NewtonRun(Conversation):
+    """One member's side of one run.
+
+    Parameters
+    ----------
+    member, plan, step, run
+        Who we are, and what is being run.
+    part
+        What a data party brings, or ``None`` at a dataless node.
+    secret
+        32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
+    """
+
+    name: ClassVar[str] = "newton"
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: NewtonLearner | None, secret: bytes
+    ) -> None:
+        self.terms = NewtonTerms.read(plan, step)
+        self._me = member.name
+        self._part = part
+        self._secret = secret
+        self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
+        self._session: mail.Session | None = None
+        self._place = RoundPlace(first=0)
+        self._beats: tuple[Beat, ...] = ()
+        self._to_self: NewtonLetter | None = None
+        self._node = _Node(self.terms, self.point) if self.point is not None else None
+        self._numbers: NDArray[np.uint16] | None = None
+
+    @property
+    def point(self) -> int | None:
+        """Our point, or ``None`` if we hold data and do not compute."""
+        return self.terms.nodes.index(self._me) + 1 if self._me in self.terms.nodes else None
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn."""
+        if number == 0:
+            return self._meeting.greet(letters)
+        if number == 1:
+            self._session = self._meeting.meet(letters)
+            return self._announce()
+        if number == 2:
+            return self._agree(letters)
+        place = number - _MEETING
+        if place >= len(self._beats):
+            raise ProtocolError("All rounds of this run were taken.", remedy="Conclude the study.")
+        beat = self._beats[place]
+        if place > 0:
+            self._hear(self._beats[place - 1], number - 1, letters)
+        self.over = place == len(self._beats) - 1
+        return self._say(beat, number, inputs)
+
+    # Where to begin -----------------------------------------------------------------------------------------------------
+
+    def _announce(self) -> Posted:
+        if self._part is None:
+            return Posted(letters={})
+        self._place = RoundPlace(first=self._part.begin())
+        others = [member for member in self.terms.members if member != self._me]
+        return Posted(letters={peer: self._sealed(peer, 1, self._place) for peer in others})
+
+    def _agree(self, letters: Mapping[str, Blob]) -> Placed:
+        self._require(letters, self.terms.owners)
+        firsts = [self._opened(owner, 1, letters, RoundPlace).first for owner in self.terms.owners if owner != self._me]
+        first = max(self._place.first, *firsts) if firsts else self._place.first
+        if not 0 <= first <= self.terms.rounds:
+            raise ProtocolError("A party claims to have taken more rounds than there are.")
+        self._beats = self.terms.beats(first)
+        known = None if self._part is None else self._part.opened_before()
+        return Placed(position=first, weights=None if known is None else pack(known))
+
+    # A beat -------------------------------------------------------------------------------------------------------------
+
+    def _say(self, beat: Beat, turn: int, inputs: Mapping[str, Array]) -> Reply:
+        takes_weights = beat.phase == Phase.PARTS and beat.chunk == 0
+        if bool(inputs) != takes_weights:
+            raise ProtocolError("Weights come with the first turn of a round, and with no other.")
+        if takes_weights and self._part is not None:
+            self._part.take(beat.number, *self._weights(inputs))
+        if beat.phase == Phase.OPEN:
+            return Posted(letters={}) if self._node is None else Opened(share=pack(self._node.opened()), own=None)
+        said: dict[str, NewtonLetter] = {}
+        if beat.phase == Phase.COLUMNS and self._part is not None:
+            dealt = self._part.columns(*self.terms.chunks[beat.chunk])
+            said = self._dealt("columns", dealt, turn)
+        elif beat.phase == Phase.PARTS and self._part is not None:
+            said = self._split(beat, turn)
+        elif beat.phase == Phase.FACTORS and self._me in self.terms.holders:
+            said = self._dealt("factors", self._factors(beat), turn)
+        elif beat.phase in (Phase.FOLD, Phase.SERIES, Phase.WEIGH) and self._node is not None:
+            dealing = self._dealing("again", self.terms.threshold, turn)
+            said = self._to_nodes(dealing, link_shares.redealt(dealing, self._node.product(beat)))
+        self._to_self = said.pop(self._me, None)
+        return Posted(letters={peer: self._sealed(peer, turn, letter) for peer, letter in said.items()})
+
+    def _split(self, beat: Beat, turn: int) -> dict[str, NewtonLetter]:
+        """Split our parts of the scores between the holders; with the last people, deal our noise to the nodes."""
+        assert self._part is not None
+        start, stop = self.terms.chunks[beat.chunk]
+        drawn = keys.SeedStream(self._seed("parts", turn), 0).bytes(2 * (len(self.terms.holders) - 1) * (stop - start))
+        words = np.frombuffer(drawn, dtype="<u2").reshape(-1, stop - start)
+        rows = split_parts(self._part.parts(start, stop), words)
+        values = {
+            holder: Blob(row.astype("<u2").tobytes()) for holder, row in zip(self.terms.holders, rows, strict=True)
+        }
+        noise: dict[str, Blob | None] = {}
+        if beat.chunk == len(self.terms.chunks) - 1:
+            dealing = self._dealing("noise", 2 * self.terms.threshold, turn)
+            letters = self._to_nodes(dealing, dealing.shares(0, self._part.noise(beat.number)))
+            noise = {node: letter.values for node, letter in letters.items()}
+        return {peer: NewtonLetter(values=values.get(peer), noise=noise.get(peer)) for peer in self._hearers(beat)}
+
+    def _factors(self, beat: Beat) -> Integers:
+        """Look our numbers up; the first holder leaves people without a label out, and adds the labels."""
+        assert self._numbers is not None
+        assert self._part is not None
+        bounds, place = self.terms.bounds, self.terms.holders.index(self._me)
+        factors = bounds.factors(place, _kind(beat), self._numbers)
+        if place > 0:
+            return factors
+        labels = self._part.labels(*self.terms.chunks[beat.chunk])
+        held = (labels >= 0).astype(np.int64)
+        offset = bounds.weight_offset * held if beat.number == CURVATURE else bounds.unit // 2 * (1 - 2 * labels) * held
+        return np.vstack([factors * held, offset[None]])
+
+    def _hear(self, beat: Beat, turn: int, letters: Mapping[str, Blob]) -> None:
+        """Take the letters of the beat before."""
+        senders = self._senders(beat) if self._me in self._hearers(beat) else ()
+        self._require(letters, senders)
+        heard = {sender: self._letter(sender, turn, letters) for sender in senders}
+        if beat.phase == Phase.PARTS and self._me in self.terms.holders:
+            self._numbers = self._summed(beat, heard)
+        if self._node is not None:
+            self._node.hear(beat, heard)
+
+    def _summed(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> NDArray[np.uint16]:
+        start, stop = self.terms.chunks[beat.chunk]
+        total = np.zeros(stop - start, dtype=np.uint16)
+        for letter in heard.values():
+            if letter.values is None or letter.values.view.nbytes != 2 * (stop - start):
+                raise ProtocolError("A letter lacks a number per person.")
+            total += np.frombuffer(letter.values.view, dtype="<u2").astype(np.uint16)
+        return total
+
+    def _senders(self, beat: Beat) -> tuple[str, ...]:
+        if beat.phase in (Phase.COLUMNS, Phase.PARTS):
+            return self.terms.owners
+        return (
+            self.terms.holders if beat.phase == Phase.FACTORS else self.terms.nodes if beat.phase != Phase.OPEN else ()
+        )
+
+    def _hearers(self, beat: Beat) -> tuple[str, ...]:
+        if beat.phase != Phase.PARTS:
+            return self.terms.nodes
+        last = beat.chunk == len(self.terms.chunks) - 1
+        return tuple(dict.fromkeys((*self.terms.holders, *(self.terms.nodes if last else ()))))
+
+    # Shares -------------------------------------------------------------------------------------------------------------
+
+    def _dealt(self, what: str, values: Integers, turn: int) -> dict[str, NewtonLetter]:
+        dealing = self._dealing(what, self.terms.threshold, turn)
+        return self._to_nodes(dealing, dealing.shares(0, values.T))
+
+    def _to_nodes(self, dealing: Dealing, shares: tuple[Elements, ...]) -> dict[str, NewtonLetter]:
+        """Return one letter per node; shares at the first points travel as seeds."""
+        seeds = dealing.seeds
+        return {
+            node: NewtonLetter(
+                values=Blob(seeds[point] if point in seeds else self.terms.arithmetic.to_bytes(shares[point - 1]))
+            )
+            for point, node in enumerate(self.terms.nodes, start=1)
+        }
+
+    def _dealing(self, what: str, degree: int, turn: int) -> Dealing:
+        seed = self._seed(what, turn)
+        return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed)
+
+    def _seed(self, what: str, turn: int) -> bytes:
+        return keys.digest("colonnade newton v1", keys.subseed(self._secret, f"colonnade newton {what}"), turn)
+
+    def _weights(self, inputs: Mapping[str, Array]) -> tuple[NDArray[np.float64], Integers]:
+        if set(inputs) != {"weights", "before"}:
+            raise ProtocolError("A round takes weights, and what was opened before.")
+        weights, before = unpack(inputs["weights"]), unpack(inputs["before"])
+        if weights.dtype != np.float64 or weights.shape != (self.terms.columns,):
+            raise ProtocolError("A round takes one number per weight.")
+        if not np.all(np.abs(weights) <= LARGEST_WEIGHT):
+            raise ProtocolError("A weight is too large, or no number.")
+        if before.dtype != np.int64 or before.ndim != 1 or before.size > self.terms.noise.entries(CURVATURE) + 1:
+            raise ProtocolError("What was opened before is of another shape.")
+        return weights.astype(np.float64), before.astype(np.int64)
+
+    # Letters ------------------------------------------------------------------------------------------------------------
+
+    def _require(self, letters: Mapping[str, Blob], senders: Iterable[str]) -> None:
+        if self._session is None or set(letters) != set(senders) - {self._me}:
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+
+    def _letter(self, sender: str, turn: int, letters: Mapping[str, Blob]) -> NewtonLetter:
+        if sender != self._me:
+            return self._opened(sender, turn, letters, NewtonLetter)
+        letter, self._to_self = self._to_self, None
+        if letter is None:
+            raise ProtocolError("A turn before this member has said its own.")
+        return letter
+
+    def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
+        assert self._session is not None
+        return Blob(self._session.seal(peer, turn, 0, codec.encode(letter)))
+
+    def _opened(self, sender: str, turn: int, letters: Mapping[str, Blob], kind: type[_Kind]) -> _Kind:
+        assert self._session is not None
+        return codec.decode(self._session.open(sender, turn, 0, letters[sender].view), kind)
+
+
+def _kind(beat: Beat) -> TableKind:
+    return "weight" if beat.number == CURVATURE else "residual"
+
+
+class _Node:
+    """What a compute node holds: shares of all columns, and of what the present chunk has come to."""
+
+    def __init__(self, terms: NewtonTerms, point: int) -> None:
+        self._terms = terms
+        self._point = point
+        self._columns: list[Elements] = []
+        self._factors: list[Elements] = []
+        self._running: Elements = np.empty((0, 0), dtype=np.uint64)
+        self._weights: Elements = np.empty(0, dtype=np.uint64)
+        self._sums: link_shares.WeightedProduct | None = None
+        self._noise: list[Elements] = []
+
+    def hear(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
+        """Take everyone's letters of one beat."""
+        terms, people = self._terms, self._people(beat)
+        if beat.phase == Phase.COLUMNS:
+            shares = [self._share(heard[owner].values, (terms.widths[owner], people)) for owner in terms.owners]
+            self._columns.append(np.concatenate(shares))
+        elif beat.phase == Phase.PARTS and heard:
+            self._hear_noise(beat, heard)
+        elif beat.phase == Phase.FACTORS:
+            heights = [2 * terms.terms + (place == 0) for place in range(len(terms.holders))]
+            self._factors = [
+                self._share(heard[holder].values, (height, people))
+                for holder, height in zip(terms.holders, heights, strict=True)
+            ]
+            self._running = self._factors[0][:-1]
+        elif beat.phase == Phase.FOLD:
+            self._running = self._reduced(heard, (2 * terms.terms, people))
+        elif beat.phase == Phase.SERIES:
+            self._weights = self._reduced(heard, (people,))
+            if beat.number != CURVATURE:
+                self._add(beat, self._weights[None])
+        elif beat.phase == Phase.WEIGH:
+            self._add(beat, self._reduced(heard, (terms.columns, people)))
+
+    def product(self, beat: Beat) -> Elements:
+        """Return what is dealt again in this beat: a share of degree 2t."""
+        arithmetic = self._terms.arithmetic
+        if beat.phase == Phase.FOLD:
+            return link_shares.complex_product(arithmetic, self._running, self._factors[beat.holder])
+        if beat.phase == Phase.SERIES:
+            total = link_shares.series_of_product(arithmetic, self._running, self._factors[-1], _kind(beat))
+            return arithmetic.add(total, self._factors[0][-1])
+        return link_shares.weighted_columns(arithmetic, self._weights, self._columns[beat.chunk])
+
+    def opened(self) -> Elements:
+        """Return our share of the round's sums, with the noise of every data party; a node that lacks any does not open."""
+        if self._sums is None or len(self._noise) != len(self._terms.owners):
+            raise ProtocolError("A round is opened once, with everybody's noise.")
+        sums, self._sums = self._sums, None
+        noise, self._noise = self._noise, []
+        return sums.masked(noise)
+
+    def _hear_noise(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
+        if beat.chunk == len(self._terms.chunks) - 1:
+            entries = (self._terms.noise.entries(beat.number),)
+            self._noise = [
+                self._share(heard[owner].noise, entries, degree=2 * self._terms.threshold)
+                for owner in self._terms.owners
+            ]
+
+    def _add(self, beat: Beat, weighted: Elements) -> None:
+        terms = self._terms
+        if beat.chunk == 0:
+            curvature = beat.number == CURVATURE
+            self._sums = link_shares.WeightedProduct(terms.arithmetic, terms.columns, curvature=curvature)
+        if self._sums is None:
+            raise ProtocolError("A round begins with its first people.")
+        self._sums.add(weighted, self._columns[beat.chunk])
+
+    def _reduced(self, heard: Mapping[str, NewtonLetter], shape: tuple[int, ...]) -> Elements:
+        nodes = enumerate(self._terms.nodes, start=1)
+        shares = {point: self._share(heard[node].values, shape) for point, node in nodes}
+        return link_shares.reduced_degree(self._terms.arithmetic, shares, self._terms.threshold)
+
+    def _share(self, parcel: Blob | None, shape: tuple[int, ...], degree: int | None = None) -> Elements:
+        if parcel is None:
+            raise ProtocolError("A letter lacks a share.")
+        if self._point > (self._terms.threshold if degree is None else degree):
+            return self._terms.arithmetic.from_bytes(parcel.view, shape)
+        if len(parcel) != _SEED:
+            raise ProtocolError("A letter lacks a seed.")
+        return expand(self._terms.arithmetic, bytes(parcel.view), 0, shape)
+
+    def _people(self, beat: Beat) -> int:
+        start, stop = self._terms.chunks[beat.chunk]
+        return stop - start

@@ -1,0 +1,366 @@
+"""Logistic regression by Newton steps on secret shares, seen from the coordinator.
+
+First a Gram matrix of all columns and the target is opened (`GramRelease`), to start from. Then, for each class, the parties take
+rounds at weights that the coordinator publishes: one opens the curvature at the start, each other one a gradient
+(`colonnade.steps.newton`). What is opened is read by `colonnade.estimation.newton`. Proof: docs/proofs/newton.md.
+
+A target of two levels is one class. With more, every class is fitted against the rest, has rounds of its own and pays for them.
+
+An opened gradient is F·γ·Σ r·x plus noise, a curvature F·γ²·Σ w·x·xᵀ plus noise, γ the scale of rows and F that of the link. The
+constant column comes first among the columns of the party that holds the target.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.relaying import Relay, shares_of
+from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.newton import BlendedCurvature, Division, NewtonPrices, NewtonSearch, start_weights
+from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Reply, Rounds, pack, unpack
+from colonnade.schema import Category, Column
+from colonnade.secure.shamir import reconstruct
+from colonnade.secure.sine_link import LINKS
+from colonnade.steps.newton import LARGEST_SCALE, NewtonSteps, NewtonTerms, Phase
+
+__all__ = ["SCALE", "WINDOW", "NewtonClass", "NewtonFit", "NewtonStudy"]
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SCALE = 1024
+"""γ by default: rounding a row to a thousandth is far below the noise."""
+WINDOW = 12
+"""The largest score, by default, for which the link is the sigmoid."""
+FINEST = 2.0**20
+"""Weights are published in multiples of one part of this."""
+NOTHING: Integers = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonClass:
+    """What the rounds of one class came to, in coded columns with the constant first.
+
+    Parameters
+    ----------
+    weights
+        The weights at the end.
+    before
+        The weights at which the last gradient was opened.
+    gradient, gradient_variance
+        That gradient, and the variance of the noise in each of its entries.
+    information, information_variance
+        The curvature there, as well as it is known, and the variance of the noise in an entry.
+    """
+
+    weights: Array
+    before: Array
+    gradient: Array
+    gradient_variance: float
+    information: Array
+    information_variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonFit:
+    """The result of a study.
+
+    Parameters
+    ----------
+    features
+        The coded columns, the constant one first.
+    classes
+        One for two levels, else one per level.
+    """
+
+    features: tuple[Feature, ...]
+    classes: tuple[NewtonClass, ...]
+
+
+@dataclass(frozen=True)
+class NewtonStudy:
+    """The study: open moments, then take the rounds of every class.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, in the federation's order, the target among them; of two parties or more.
+    target
+        A category.
+    price
+        The price of everything together; δ must be positive.
+    people
+        The number of people.
+    division
+        How the price is divided.
+    window
+        Of the link.
+    scale
+        γ.
+    """
+
+    columns: Mapping[str, Column]
+    target: str
+    price: Price
+    people: int
+    division: Division
+    window: int = WINDOW
+    scale: int = SCALE
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns[self.target], Category):
+            raise SchemaMismatch(
+                f"method='newton' takes a category as its target, and {self.target!r} is none.",
+                remedy="Use cn.LinearRegression for numbers.",
+            )
+        if len(self.parties) < 2:
+            raise BadInput(
+                "Newton steps on shares take columns of at least two parties.",
+                remedy="Name columns of another party too.",
+            )
+        if len(self.columns) < 2:
+            raise BadInput("A regression needs a column besides its target.")
+        if self.price.delta == 0:
+            raise BadInput(
+                "method='newton' needs a positive delta.",
+                remedy="For example delta=1e-6, well below 1/people; for delta=0 see method='functional'.",
+            )
+        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
+            raise BadInput(f"For Newton steps scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+        if self.window not in LINKS:
+            raise BadInput(f"window is one of {', '.join(map(str, LINKS))}.")
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties whose columns enter, in the federation's order."""
+        return parties_of(self.columns)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The coded columns, the constant one first."""
+        return features_of({name: column for name, column in self.columns.items() if name != self.target})
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The levels of the target that have rounds of their own: the second of two, else all."""
+        size = self._category.size
+        return (1,) if size == 2 else tuple(range(size))
+
+    @cached_property
+    def gram(self) -> GramRelease:
+        """The moments to start from."""
+        signed = (self.target,) if self._category.size == 2 else ()
+        return GramRelease(self.columns, self._prices.gram, signed, scale=self.scale)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return each party's part in the moments and in the rounds of every class."""
+        rounds = tuple(self._step(party, level) for level in self.levels for party in self.parties)
+        return (*self.gram.steps(), *rounds)
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open the moments, take all rounds, or return what the parties have kept of them."""
+        moments = yield from self.gram.rounds(plan)
+        classes = []
+        for level in self.levels:
+            found = yield from self._class(plan, level, moments)
+            classes.append(found)
+        return NewtonFit(self.features, tuple(classes))
+
+    def gradient_deviation(self, terms: NewtonTerms) -> float:
+        """Return the standard deviation of the noise in one entry of the last gradient, a sum over people."""
+        last = terms.rounds - 1
+        return float(np.sqrt(terms.noise.opened_variance(last))) / terms.unit(last)
+
+    # One class ----------------------------------------------------------------------------------------------------------
+
+    def _class(self, plan: Plan, level: int, moments: Moments) -> Rounds:
+        name = step_name(level)
+        terms = NewtonTerms.read(plan, name)
+        reading = _Reading(self, terms, moments, level)
+        kept = yield {owner: Recall(plan=plan, step=name) for owner in terms.owners}
+        found = [reply for reply in kept.values() if isinstance(reply, Released)]
+        if found:
+            for number, opened in enumerate(_unframed(found[0].array("opened").astype(np.int64))):
+                reading.see(number, opened)
+            return reading.result()
+        yield from self._take_rounds(plan, name, terms, reading)
+        values = {"opened": pack(_framed(reading.opened))}
+        yield {owner: Conclude(plan=plan, step=name, values=values) for owner in terms.owners}
+        return reading.result()
+
+    def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reading: "_Reading") -> Rounds:
+        relay = Relay(plan, name, terms.members)
+        yield from relay.greet()
+        yield from relay.turn()
+        placed = yield from relay.last()
+        first, before = _place(terms, placed)
+        for number in range(first):
+            reading.see(number, before[number] if number < len(before) else NOTHING)
+        for _ in terms.chunks:
+            yield from relay.turn()
+        for number in range(first, terms.rounds):
+            told = reading.opened[number - 1] if number else NOTHING
+            inputs = {"weights": pack(reading.weights()), "before": pack(told)}
+            for beat in terms.round_beats(number):
+                if beat.phase != Phase.OPEN:
+                    yield from relay.turn(inputs)
+                    inputs = {}
+            replies = yield from relay.last()
+            reading.see(number, _opened(terms, number, replies))
+
+    # Steps --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _category(self) -> Category:
+        column = self.columns[self.target]
+        assert isinstance(column, Category)
+        return column
+
+    @property
+    def _prices(self) -> NewtonPrices:
+        return self.division.prices(self.price, len(self.levels))
+
+    @property
+    def holder(self) -> str:
+        """Who holds the target."""
+        return ColumnName.of(self.target).party
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Where each feature stands among the columns of a run: the constant is first at the target's holder."""
+        before = self.parties[: self.parties.index(self.holder)]
+        constant = sum(coded_widths(self.features)[party] for party in before)
+        places = np.delete(np.arange(len(self.features)), constant)
+        return np.append(constant, places).astype(np.intp)
+
+    def _step(self, party: str, level: int) -> Step:
+        own = columns_at(party, self.columns)
+        target = ColumnName.of(self.target).column if party == self.holder else ""
+        return NewtonSteps.ask(
+            name=step_name(level),
+            party=party,
+            columns=own,
+            parameters={
+                "scale": self.scale,
+                "row_bound": self.scale**2 * len(own),  # the constant column takes the target's place in the count
+                "width": coded_widths(self.features).get(party, 0) + bool(target),
+                "target": target,
+                "level": level,
+                "window": self.window,
+                "parts": self.division.parts,
+            },
+            price=self._prices.rounds,
+        )
+
+
+def step_name(level: int) -> str:
+    """Return what the rounds of a class are called in a plan."""
+    return f"newton {level}"
+
+
+class _Reading:
+    """What has been opened of one class, and the search that it drives. The same openings give the same weights."""
+
+    def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
+        self.opened: list[Integers] = []
+        self._terms = terms
+        self._moments = moments
+        self._order = study.order
+        self._features = study.features
+        self._places = moments.places([name for name in study.columns if name != study.target])
+        target = np.zeros(len(moments.features))
+        aims = moments.places([study.target])
+        if len(study.levels) == 1:
+            target[[0, aims[0]]] = 0.5
+        else:
+            target[aims[level]] = 1.0
+        self._start = start_weights(moments, target, self._places)
+        self._search: NewtonSearch | None = None
+        self._curvature: BlendedCurvature | None = None
+        self._last: tuple[Array, Array, float] | None = None
+
+    def weights(self) -> Array:
+        """Return the weights of the next round, in the order of the run's columns: short numbers, alike on any machine."""
+        found = np.round((self._start if self._search is None else self._search.weights) * FINEST) / FINEST
+        ordered = np.empty_like(found)
+        ordered[self._order] = found
+        return ordered
+
+    def see(self, number: int, opened: Integers) -> None:
+        """Take in what a round opened; nothing if that was lost."""
+        self.opened.append(opened)
+        unit, variance = self._terms.unit(number), self._terms.noise.opened_variance(number)
+        if opened.size not in (0, self._terms.noise.entries(number)):
+            raise ProtocolError("What a round opened is of another shape.")
+        if number == CURVATURE:
+            self._begin(None if not opened.size else opened / unit, variance / unit**2)
+        elif opened.size:
+            assert self._search is not None
+            gradient = (opened / unit)[self._order]
+            self._last = (self._search.weights, gradient, variance / unit**2)
+            self._search.see(gradient, variance / unit**2)
+
+    def result(self) -> NewtonClass:
+        """Return what it came to."""
+        assert self._search is not None
+        assert self._curvature is not None
+        before, gradient, variance = self._last or (self._start, np.zeros_like(self._start), np.inf)
+        return NewtonClass(
+            self._search.weights, before, gradient, variance, self._search.curvature, self._curvature.variance
+        )
+
+    def _begin(self, triangle: Array | None, variance: float) -> None:
+        kept = np.append(0, self._places)
+        block = np.ix_(kept, kept)
+        matrix = None
+        if triangle is not None:
+            whole = np.zeros((self._terms.columns, self._terms.columns))
+            whole[np.triu_indices(len(whole))] = triangle
+            whole = whole + np.triu(whole, 1).T
+            matrix = whole[np.ix_(self._order, self._order)]
+        self._curvature = BlendedCurvature.of(
+            matrix, variance, self._moments.matrix[block], self._moments.variance[block], self._features
+        )
+        self._search = NewtonSearch(self._start, self._curvature, self._moments.count)
+
+
+def _opened(terms: NewtonTerms, number: int, replies: Mapping[str, Reply]) -> Integers:
+    shares = shares_of(terms.nodes, replies, terms.noise.entries(number))
+    return reconstruct(terms.arithmetic, shares, degree=2 * terms.threshold, bound=terms.bound(number))
+
+
+def _place(terms: NewtonTerms, replies: Mapping[str, Reply]) -> tuple[int, list[Integers]]:
+    """Return the round at which the parties go on, and what the one that has gone furthest was told of earlier rounds."""
+    first, longest = 0, NOTHING
+    for owner in terms.owners:
+        reply = replies[owner]
+        if not isinstance(reply, Placed):
+            raise ProtocolError(f"{owner!r} did not say where it stands.")
+        first = max(first, reply.position)
+        known = NOTHING if reply.weights is None else unpack(reply.weights).astype(np.int64)
+        longest = known if known.size > longest.size else longest
+    return first, _unframed(longest)
+
+
+def _framed(opened: list[Integers]) -> Integers:
+    return np.concatenate([np.append(np.int64(len(one)), one) for one in opened])
+
+
+def _unframed(whole: Integers) -> list[Integers]:
+    found, place = [], 0
+    while place < whole.size:
+        stop = place + 1 + int(whole[place])
+        if not place < stop <= whole.size:
+            raise ProtocolError("What was kept of earlier rounds is of another shape.")
+        found.append(np.asarray(whole[place + 1 : stop]))
+        place = stop
+    return found

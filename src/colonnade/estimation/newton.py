@@ -1,0 +1,354 @@
+"""Newton steps at the coordinator: where to start, which curvature to use, and how far to trust a noisy gradient.
+
+What the coordinator makes of noisy gradients is post-processing and costs nothing. It keeps a belief about the
+maximum-likelihood weights, a mean and a covariance, in coded columns with the constant first. A gradient opened at weights b is
+read as H·(b − b*) plus noise of a known variance (Kalman's update). Where noise outweighs the data the belief hardly moves. Where
+it does not, the update is Newton's step. So one rule serves every ε, and no gradient is thrown away.
+
+*Start.* Least squares on the noisy moments gives a direction (`colonnade.estimation.regression.NormalEquations`). Two readings
+of it are averaged. Two Gaussian classes give the slope that a discriminant has, which is too steep where one level alone
+decides. The log-odds of the fitted shares at both ends of each column give a slope that is too flat where many columns act
+together.
+
+*Curvature.* The weighted Gram matrix is opened once, at the start. It is blended with a multiple of the plain Gram matrix, as far
+as the two differ by no more than their noise. Each later gradient tells how the slope really changed along the last step. A
+secant update (BFGS) takes that in, as far as it is more than noise. Without it the steps would converge slowly, or not at all
+where the start was far off.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import Feature
+from colonnade.errors import BadInput
+from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, either_way
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.regression import LARGEST_EXPLAINED, NormalEquations
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import ledger_rho, price_of_rho
+
+__all__ = [
+    "BlendedCurvature",
+    "Division",
+    "NewtonPrices",
+    "NewtonSearch",
+    "expected_prediction_error",
+    "start_weights",
+    "step_covariance",
+]
+
+Array = NDArray[np.float64]
+
+FIRST_SPREADS = np.exp(np.linspace(np.log(1e-6), 0.0, 41))
+"""Candidates for the variance of the start's error. Coded columns lie in [−1, 1]."""
+LATER_SPREADS = np.exp(np.linspace(np.log(0.03), np.log(3.0), 21))
+"""Candidates for the factor by which the belief's own variance is off."""
+CURVATURE_NOISE = 0.1
+"""How much of the curvature's noise counts against a step. The rest is made good by the steps that follow."""
+LINEARISATION = (0.1, 0.02)
+"""Which parts of a squared step, of its own and of the mean over columns, are added to the variance: slopes change on the way."""
+LONGEST = 1.0
+"""The longest step, as the root mean square by which it moves the score of a typical person, in log-odds."""
+SMALLEST_SHARE = 0.02
+"""Fitted shares are kept this far from 0 and 1 where their log-odds are taken."""
+SECANT_FLOOR = 0.1
+MEAN_WEIGHT = 0.15
+"""What a weight is on average, where no curvature was opened."""
+
+
+@dataclass(frozen=True)
+class NewtonPrices:
+    """The prices of a study's openings.
+
+    Parameters
+    ----------
+    gram
+        Of the moments to start from, opened once for all classes.
+    rounds
+        Of the curvature and all steps of one class together.
+    """
+
+    gram: Price
+    rounds: Price
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a price is divided, in whole parts of ρ.
+
+    Half of what the steps have goes to the last one, because its noise stays in the answer. The earlier ones only have to bring
+    the weights close. Areas under the curve differ by less than 0.002 between divisions that give each opening a tenth or more
+    (benchmarks/newton).
+
+    Parameters
+    ----------
+    gram
+        Of the moments to start from.
+    curvature
+        Of the weighted Gram matrix.
+    steps
+        Of each step.
+
+    Examples
+    --------
+    >>> prices = Division().prices(Price.of(1.0, 1e-6), 1)
+    >>> round(float(ledger_rho(prices.gram) / ledger_rho(Price.of(1.0, 1e-6))), 3)
+    0.2
+    """
+
+    gram: int = 20
+    curvature: int = 16
+    steps: tuple[int, ...] = (8, 8, 8, 8, 32)
+
+    def __post_init__(self) -> None:
+        if not self.steps or any(type(part) is not int or part < 1 for part in (self.gram, *self.parts)):
+            raise BadInput("A price is divided into positive whole parts.", remedy="For example steps=(1, 1, 4).")
+
+    @classmethod
+    def of(cls, *, steps: int, gram: float, curvature: float, last: float) -> "Division":
+        """Return the division by shares: of the price for moments and curvature, and of what is left for the last step.
+
+        Examples
+        --------
+        >>> Division.of(steps=5, gram=0.2, curvature=0.16, last=0.5) == Division()
+        True
+        """
+        left = 1 - gram - curvature
+        early = [left * (1 - last) / (steps - 1)] * (steps - 1) if steps > 1 else []
+        wholes = [round(100 * share, 6) for share in (gram, curvature, *early, left - sum(early))]
+        if min(wholes) < 1:
+            raise BadInput(
+                "Every opening takes at least one hundredth of the price.", remedy="Take fewer steps, or other shares."
+            )
+        factor = 1 if all(whole == int(whole) for whole in wholes) else 100
+        first, second, *rest = (round(factor * whole) for whole in wholes)
+        return cls(first, second, tuple(rest))
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Of the curvature, then of each step."""
+        return (self.curvature, *self.steps)
+
+    def prices(self, price: Price, classes: int) -> NewtonPrices:
+        """Divide a price between the moments and the rounds of so many classes, to the ledger's last unit."""
+        rounds = sum(self.parts)
+        unit = ledger_rho(price, (self.gram + rounds) * classes)
+        return NewtonPrices(
+            price_of_rho(unit * self.gram * classes, price.delta), price_of_rho(unit * rounds, price.delta)
+        )
+
+
+def start_weights(moments: Moments, target: Array, places: NDArray[np.intp]) -> Array:
+    """Return weights to start from, the constant's first.
+
+    Parameters
+    ----------
+    moments
+        Noisy second moments of features and target.
+    target
+        Weights over the release's columns that make 0 or 1 of the target.
+    places
+        Which columns are features.
+    """
+    equations = NormalEquations.of(moments, places)
+    solution = equations.solve(target)
+    people, least = moments.count, 1.0 / moments.count
+    share = float(np.clip(moments.matrix[0] @ target / people, least, 1 - least))
+    readings = (
+        _discriminant(equations, solution.weights, solution.explained, share),
+        _log_odds(equations, solution.weights, share),
+    )
+    return np.asarray(np.mean(readings, axis=0), dtype=np.float64)
+
+
+def _discriminant(equations: NormalEquations, weights: Array, explained: float, share: float) -> Array:
+    """Read the fit as that of two Gaussian classes with one variance."""
+    spread = share * (1 - share)
+    ratio = float(np.clip(explained / equations.moments.count / spread, 0.0, LARGEST_EXPLAINED))
+    slope = 1 / (spread * (1 - ratio))
+    level = _logit(share) - (1 - 2 * share) * slope * ratio / 2
+    return np.append(level - slope * equations.means @ weights, slope * weights)
+
+
+def _log_odds(equations: NormalEquations, weights: Array, share: float) -> Array:
+    """Read the fit as shares at both ends of each column, and take their log-odds."""
+    moments, places = equations.moments, equations.places
+    means = equations.means
+    deviations = np.sqrt(np.maximum(np.diag(moments.matrix)[places] / moments.count - means**2, 1e-9))
+    level = np.array([moments.features[place].kind == "level" for place in places])
+    held = np.clip(means, 0.0, 1.0)
+    above, below = np.where(level, 1 - held, deviations), np.where(level, held, deviations)
+    least = min(SMALLEST_SHARE, share / 2, (1 - share) / 2)
+    ends = [np.clip(share + weights * end, least, 1 - least) for end in (above, -below)]
+    slopes = (_logit(ends[0]) - _logit(ends[1])) / np.where(level, 1.0, 2 * deviations)
+    centred = moments.matrix[np.ix_(places, places)] / moments.count - np.outer(means, means)
+    variance = max(float(slopes @ centred @ slopes), 0.0)
+    return np.append(_logit(share) * np.sqrt(1 + np.pi * variance / 8) - slopes @ means, slopes)
+
+
+def _logit(share: Array | float) -> Array:
+    return np.asarray(np.log(share) - np.log1p(-np.asarray(share)))
+
+
+@dataclass(frozen=True, eq=False)
+class BlendedCurvature:
+    """A curvature, and the mean variance of the noise in its entries.
+
+    Parameters
+    ----------
+    matrix
+        Positive semi-definite, the constant column first.
+    variance
+        Of an entry.
+    """
+
+    matrix: Array
+    variance: float
+
+    @classmethod
+    def of(
+        cls, opened: Array | None, variance: float, gram: Array, gram_variance: Array, features: Sequence[Feature]
+    ) -> "BlendedCurvature":
+        """Blend an opened curvature with a multiple of the Gram matrix of the same columns.
+
+        Parameters
+        ----------
+        opened, variance
+            The weighted Gram matrix, or ``None`` if it was lost; the variance of its entries off the diagonal.
+        gram, gram_variance
+            The plain one, and the variance of every entry.
+        features
+            The columns, the constant first. Products of two levels of one column are exactly 0.
+        """
+        if opened is None:
+            return cls(_nonnegative(MEAN_WEIGHT * gram), float(MEAN_WEIGHT**2 * gram_variance.mean()))
+        columns = np.array([feature.column for feature in features])
+        known = (columns[:, None] == columns[None, :]) & ~np.eye(len(columns), dtype=bool)
+        opened = np.where(known, 0.0, opened)
+        noise = np.where(known, 0.0, variance * (1 + np.eye(len(columns))))
+        factor = float(np.sum(opened * gram) / np.sum(gram * gram))
+        apart = opened - factor * gram
+        kept = float(
+            np.clip(1 - np.sum(noise + factor**2 * gram_variance) / max(float(np.sum(apart**2)), 1e-300), 0, 1)
+        )
+        blended = factor * gram + kept * apart
+        entries = kept**2 * noise + (1 - kept) ** 2 * factor**2 * gram_variance
+        return cls(_nonnegative(blended), float(entries.mean()))
+
+
+def _nonnegative(matrix: Array) -> Array:
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+class NewtonSearch:
+    """A belief about the maximum-likelihood weights, moved by one noisy gradient after another.
+
+    Parameters
+    ----------
+    start
+        Weights to start from, the constant's first.
+    curvature
+        The curvature there.
+    people
+        How many there are.
+
+    Examples
+    --------
+    >>> curvature = BlendedCurvature(np.diag([250.0, 25.0]), 0.0)
+    >>> search = NewtonSearch(np.zeros(2), curvature, 1_000)
+    >>> search.see(np.array([-25.0, 5.0]), 1e-9)
+    >>> search.weights.round(3)
+    array([ 0.1, -0.2])
+    """
+
+    def __init__(self, start: Array, curvature: BlendedCurvature, people: int) -> None:
+        self.weights = np.array(start, dtype=np.float64)
+        self.curvature = curvature.matrix
+        self._variance = CURVATURE_NOISE * curvature.variance
+        self._people = people
+        self._covariance = np.eye(len(start))
+        self._seen: tuple[Array, Array, float] | None = None
+
+    def see(self, gradient: Array, variance: float) -> None:
+        """Take in the gradient at the present weights, whose entries have noise of this variance, and move."""
+        if self._seen is not None:
+            before, slope, noise = self._seen
+            self.curvature = _secant(self.curvature, self.weights - before, gradient - slope, variance + noise)
+        first, self._seen = self._seen is None, (self.weights, gradient, variance)
+        step = self._update(gradient, max(variance, 1e-12), FIRST_SPREADS if first else LATER_SPREADS)
+        length = np.sqrt(max(float(step @ self.curvature @ step), 0.0) / self._people)
+        self.weights = self.weights - step * min(1.0, LONGEST / max(length, 1e-12))
+
+    def _update(self, gradient: Array, variance: float, spreads: Array) -> Array:
+        """Return the posterior mean of b − b*, averaged over how wide the belief should have been; narrow the belief."""
+        response = self._covariance @ self.curvature
+        signal = self.curvature @ response
+        values, vectors = np.linalg.eigh((signal + signal.T) / 2)
+        values, rotated = np.maximum(values, 0.0), vectors.T @ gradient
+        blurred = values + self._variance * float(np.trace(self._covariance))
+        expected = np.maximum(spreads[:, None] * blurred + variance, np.finfo(float).tiny)
+        surprise = np.sum(np.log(expected) + rotated**2 / expected, axis=1) / 2 - np.log(spreads)
+        belief = np.exp(surprise.min() - surprise)
+        belief /= belief.sum()
+        turned = response @ vectors
+        step = turned @ ((belief @ (spreads[:, None] / expected)) * rotated)
+        explained = (turned * (belief @ (spreads[:, None] ** 2 / expected))) @ turned.T
+        own, mean = LINEARISATION
+        left = float(belief @ spreads) * self._covariance - explained
+        left += np.diag(own * step**2 + mean * float(np.mean(step**2)))
+        self._covariance = (left + left.T) / 2
+        return np.asarray(step)
+
+
+def _secant(curvature: Array, moved: Array, changed: Array, variance: float) -> Array:
+    """Return the curvature that explains how the gradient changed along a step, as far as that is not noise [BFGS, damped]."""
+    expected = curvature @ moved
+    bent = float(moved @ expected)
+    if bent <= 0:
+        return curvature
+    surprise = changed - expected
+    kept = float(np.clip(1 - len(moved) * variance / max(float(surprise @ surprise), 1e-300), 0.0, 1.0))
+    changed = expected + kept * surprise
+    along = float(moved @ changed)
+    if along < SECANT_FLOOR * bent:
+        part = (1 - SECANT_FLOOR) * bent / (bent - along)
+        changed = part * changed + (1 - part) * expected
+        along = float(moved @ changed)
+    return np.asarray(curvature - np.outer(expected, expected) / bent + np.outer(changed, changed) / along)
+
+
+def step_covariance(information: Array, information_variance: float, gradient_variance: float) -> Array:
+    """Return the covariance that the noise of the last gradient gives the weights, to first order.
+
+    Directions that stand no farther out of the curvature's noise than √b, b = d times the variance of an entry, count as damped:
+    f/(f² + b) in place of 1/f.
+    """
+    values, vectors = np.linalg.eigh((information + information.T) / 2)
+    values = np.maximum(values, 0.0)
+    floor = len(values) * information_variance + (1e-9 * max(float(values.max(initial=0.0)), 1e-300)) ** 2
+    gains = values / (values**2 + floor)
+    return np.asarray((vectors * (gains**2 * gradient_variance)) @ vectors.T)
+
+
+def expected_prediction_error(columns: AssumedColumns, people: int, deviation: float) -> ExpectedError:
+    """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
+
+    Along a direction of variance e the curvature is about people·e·`MEAN_WEIGHT`, and a weight is believed to be about 1 before
+    anything is seen.
+
+    Parameters
+    ----------
+    columns
+        The columns, as previews assume them.
+    people
+        How many there are.
+    deviation
+        Of the noise in an entry of the last gradient, a sum over people.
+    """
+    variances = columns.directions
+    known = (people * MEAN_WEIGHT * variances / deviation) ** 2
+    return either_way(float(np.sqrt(columns.total * np.average(1 / (1 + known), weights=variances))), "in log-odds")

@@ -1,0 +1,199 @@
+"""The noise of Newton steps on shares: gradients of a logistic regression, and one weighted Gram matrix.
+
+Public mathematics: the parties and the coordinator compute the same figures from the same plan. Proof: docs/proofs/newton.md.
+
+Letters: x is one person's integer row over all parties with the constant column, x_q party q's part of it, ‖x_q‖² ≤ R_q²,
+R² = Σ R_q². r = P(z) − y is the person's residual and w the person's weight, integers that the link on shares bounds whatever
+the weights and the rows are: |r| ≤ M and |w| ≤ W. Where one party's record is replaced by nothing, r moves by at most D and w by
+at most E. A null record at the party that holds the target makes both 0. A gradient step opens Σ r·x, the curvature Σ w·x·xᵀ,
+each pair of columns once.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+from colonnade.privacy import calibration
+from colonnade.privacy.accounting import Loss, Price, Unit
+from colonnade.privacy.laws import LARGEST_SIGMA_SQUARED, Description, Sampler
+
+__all__ = ["CURVATURE", "NewtonNoise"]
+
+CURVATURE = 0
+"""The number of the round that opens the curvature. Rounds from 1 on are gradient steps."""
+
+
+@dataclass(frozen=True)
+class NewtonNoise:
+    """Noise of one weighted Gram matrix and of a number of gradients over all people.
+
+    Parameters
+    ----------
+    row_bounds
+        R_q² by data party, positive integers; the constant column is in the bound of the party that holds the target.
+    columns
+        How many columns there are over all parties, the constant one included: what a gradient has entries.
+    residual, residual_change
+        M and D.
+    weight, weight_change
+        W and E.
+    parts
+        How the price is divided: of the curvature, then of each step. ρ is divided in these proportions.
+    price, unit
+        What is offered for all rounds together, and what it protects: a whole record, or one party's part of it.
+    collusion
+        c: how many data parties may pool their shares of the noise with the coordinator.
+
+    Privacy
+    -------
+    Guarantee
+        All rounds together are ρ-zCDP with ρ = Σ ρ_j, towards the coordinator with c data parties. With A the sum of the c
+        largest R_q², a gradient has Δ² = M²(R² − A) + D²A. The curvature has Δ² = (W²(R⁴ − A²) + E²A²)/2 in units of its
+        entries off the diagonal. For one party's part of a record, D and E hold on the others' columns.
+        Proof: docs/proofs/newton.md.
+    Neighbours
+        Zero-out: a null record has x = 0, the constant column included, so it adds nothing to any round.
+    Adversary
+        The coordinator, which chooses all weights and learns every noisy sum, together with up to c data parties. With more, the
+        loss is that of the shares that are left.
+    Numerics
+        Integers throughout; the rounding of the link is in M, D, W and E. Discrete Gaussian shares, whose sum is accounted by
+        `summed_gaussian_rho`.
+    Checked by
+        tests/privacy/test_newton_noise.py, tests/party/test_newton.py
+
+    Examples
+    --------
+    >>> bounds = {"a": 4_000_000, "b": 1_000_000}
+    >>> noise = NewtonNoise(bounds, 12, 66_000, 66_500, 16_700, 17_000, (4, 3, 3, 10), Price.of(1.0, 1e-5), "person", 1)
+    >>> noise.loss().epsilon(1e-5) <= 1.0, noise.loss(colluders=2) is None
+    (True, True)
+    """
+
+    row_bounds: Mapping[str, int]
+    columns: int
+    residual: int
+    residual_change: int
+    weight: int
+    weight_change: int
+    parts: tuple[int, ...]
+    price: Price
+    unit: Unit
+    collusion: int
+
+    def __post_init__(self) -> None:
+        bounds = (*self.row_bounds.values(), self.residual, self.weight, self.columns)
+        if not self.row_bounds or any(type(one) is not int or one < 1 for one in bounds):
+            raise BadInput("Rows, residuals and weights have positive whole bounds.")
+        if self.residual_change < self.residual or self.weight_change < self.weight:
+            raise BadInput("A residual moves by at least as much as it can be.")
+        if len(self.parts) < 2 or any(type(part) is not int or part < 1 for part in self.parts):
+            raise BadInput("The price is divided into positive whole parts: of the curvature, and of one step or more.")
+        if not 0 <= self.collusion < len(self.row_bounds):
+            raise BadInput(
+                "collusion is at least 0 and below the number of data parties.",
+                remedy="Lower collusion, or add a party.",
+            )
+
+    name = "gaussian noise in shares, in every round"
+
+    @property
+    def parties(self) -> int:
+        """P: how many add a share of the noise."""
+        return len(self.row_bounds)
+
+    @property
+    def honest(self) -> int:
+        """P − c: how many shares suffice."""
+        return self.parties - self.collusion
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are: the curvature and the steps."""
+        return len(self.parts)
+
+    @property
+    def total(self) -> int:
+        """R²."""
+        return sum(self.row_bounds.values())
+
+    def entries(self, number: int) -> int:
+        """Return how many numbers a round opens."""
+        return self.columns * (self.columns + 1) // 2 if number == CURVATURE else self.columns
+
+    def moved(self, number: int, *, colluders: int = 0, party: str | None = None) -> Fraction:
+        """Return Δ² of one round, of the curvature in units of an entry off the diagonal.
+
+        Of a whole record towards the coordinator with the ``colluders`` parties of the longest rows; or of one party's part.
+        """
+        rest = self.total - self.row_bounds[party] if party else sum(sorted(self.row_bounds.values())[::-1][:colluders])
+        if number == CURVATURE:
+            own = self.weight**2 * (self.total**2 - rest**2)
+            return Fraction(own + self.weight_change**2 * rest**2, 2)
+        return Fraction(self.residual**2 * (self.total - rest) + self.residual_change**2 * rest)
+
+    @cached_property
+    def shares(self) -> tuple[Fraction, ...]:
+        """s² of every round, exactly: the variance of one party's share of an entry, of the curvature off its diagonal."""
+        return tuple(self._share(number) for number in range(self.rounds))
+
+    def opened_variance(self, number: int) -> float:
+        """Return the variance of the noise in one number that a round opens; of the curvature off its diagonal."""
+        return float(self.shares[number]) * self.parties
+
+    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
+        """Return what all rounds cost a person's record, whole or at one party; ``None`` if no noise is left.
+
+        Up to c colluders cost nothing: the noise was made for them.
+        """
+        counted = max(colluders, self.collusion)
+        shares = self.parties - counted
+        if shares < 1:
+            return None
+        rho = sum(
+            calibration.summed_gaussian_rho(
+                self.moved(number, colluders=counted, party=party), share, shares, self.entries(number)
+            )
+            for number, share in enumerate(self.shares)
+        )
+        return Loss.of_zcdp(Fraction(rho))
+
+    def describe(self, unit: float = 1.0) -> Description:
+        """Return sensitivity and scale of the last step in words, in multiples of ``unit``."""
+        last = self.rounds - 1
+        return Description(
+            f"Δ₂ = {math.sqrt(self.moved(last)) / unit:.6g} per step, in units of the gradient with columns scaled to [−1, 1]",
+            f"standard deviation {math.sqrt(self.opened_variance(last)) / unit:.6g} of a number opened in the last step",
+        )
+
+    def draw_share(self, number: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw one party's share of the noise of one round. Of the curvature row by row, twice the variance on the diagonal."""
+        share = self.shares[number]
+        if number != CURVATURE:
+            return sampler.discrete_gaussian(share, self.columns)
+        rows, places = np.triu_indices(self.columns)
+        drawn = sampler.discrete_gaussian(share, len(rows))
+        diagonal = rows == places
+        drawn[diagonal] = sampler.discrete_gaussian(2 * share, self.columns)
+        return drawn
+
+    def _share(self, number: int) -> Fraction:
+        most = calibration.ledger_rho(self.price) * self.parts[number] / sum(self.parts)
+        if self.unit == "party":
+            worst = max(self.moved(number, party=party) for party in self.row_bounds)
+        else:
+            worst = self.moved(number, colluders=self.collusion)
+        share, grow = max(calibration.round_up(worst / (2 * most * self.honest)), Fraction(1, 4)), Fraction(1, 2**31)
+        while calibration.summed_gaussian_rho(worst, share, self.honest, self.entries(number)) > most:
+            share, grow = calibration.round_up(share * (1 + grow)), grow * 2
+        if 2 * share > LARGEST_SIGMA_SQUARED:
+            raise BadInput(
+                "So much noise cannot be drawn exactly.", remedy="Lower the fixed-point scale, or raise epsilon."
+            )
+        return share

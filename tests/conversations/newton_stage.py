@@ -1,0 +1,187 @@
+"""Runs of Newton steps among made-up members: no guards, no ledgers, and a coordinator that can be played badly."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from colonnade.conversations.newton import NewtonRun
+from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
+from colonnade.secure.shamir import default_threshold, reconstruct
+from colonnade.secure.sine_link import STEPS
+from colonnade.steps.newton import NewtonTerms, Phase
+from tests.conversations.stage import FEDERATION, RUN, members, seed
+
+SCALE = 16
+NAME = "newton 1"
+
+
+def a_plan(widths: Mapping[str, int], *, nodes: Sequence[str], people: int = 40, **changes: object) -> Plan:
+    """A plan with one run of a curvature and two steps; the first owner holds the target."""
+    price = Price.of(1.0, 1e-5)
+    holder = next(iter(widths))
+    given = {"window": 8, "parts": (2, 1, 3), **changes.pop("parameters", {})}
+
+    def parameters(owner: str, width: int) -> dict[str, object]:
+        return {
+            "scale": SCALE,
+            "row_bound": SCALE**2 * width,
+            "width": width,
+            "target": "y" if owner == holder else "",
+            "level": 1,
+            **given,
+        }
+
+    fields: dict[str, object] = {
+        "task": "moments",
+        "method": "newton",
+        "parameters": {},
+        "unit": "person",
+        "price": price,
+        "federation": FEDERATION,
+        "alignment": "a" * 64,
+        "people": people,
+        "parties": tuple(widths),
+        "compute_nodes": tuple(nodes),
+        "threshold": default_threshold(len(nodes)),
+        "collusion": 1,
+        "steps": tuple(
+            Step(
+                name=NAME, party=party, kind="newton", columns=("x",), parameters=parameters(party, width), price=price
+            )
+            for party, width in widths.items()
+        ),
+    }
+    return Plan(**(fields | changes))
+
+
+@dataclass
+class Rows:
+    """A data party's part: made-up rows, parts of scores, labels and noise, and what it was asked."""
+
+    terms: NewtonTerms
+    name: str
+    first: int = 0
+    known: np.ndarray | None = None
+    taken: list[tuple[int, np.ndarray, np.ndarray]] = field(default_factory=list)
+    drawn: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        generator = np.random.default_rng(list(self.name.encode()))
+        people, width = self.terms.people, self.terms.widths[self.name]
+        self.rows = generator.integers(-SCALE, SCALE + 1, size=(width, people))
+        self.label = generator.integers(-1, 2, size=people)
+        self.scores = generator.integers(-9_000, 9_000, size=people)
+
+    def begin(self) -> int:
+        return self.first
+
+    def opened_before(self) -> np.ndarray | None:
+        return self.known
+
+    def take(self, number: int, weights: np.ndarray, before: np.ndarray) -> None:
+        self.taken.append((number, weights, before))
+
+    def columns(self, start: int, stop: int) -> np.ndarray:
+        return self.rows[:, start:stop]
+
+    def parts(self, start: int, stop: int) -> np.ndarray:
+        return self.scores[start:stop]
+
+    def labels(self, start: int, stop: int) -> np.ndarray:
+        return self.label[start:stop]
+
+    def noise(self, number: int) -> np.ndarray:
+        generator = np.random.default_rng([number, *self.name.encode()])
+        self.drawn[number] = generator.integers(-4 * 10**8, 4 * 10**8, size=self.terms.noise.entries(number))
+        return self.drawn[number]
+
+
+@dataclass
+class NewtonStage:
+    """All members of one run, and a coordinator that relays and sends weights."""
+
+    plan: Plan
+    parts: Mapping[str, Rows] = field(default_factory=dict)
+    kinds: Mapping[str, type[NewtonRun]] = field(default_factory=dict)
+    draw: object = 0
+
+    def __post_init__(self) -> None:
+        self.terms = NewtonTerms.read(self.plan, NAME)
+        self.parts = {owner: self.parts.get(owner, Rows(self.terms, owner)) for owner in self.terms.owners}
+        people = members(self.terms.members)
+        self.runs = {
+            name: self.kinds.get(name, NewtonRun)(
+                people[name], self.plan, NAME, RUN, part=self.parts.get(name), secret=seed("secret", self.draw, name)
+            )
+            for name in self.terms.members
+        }
+        self.number = 0
+        self.letters: dict[str, dict[str, Blob]] = {}
+        self.replies: list[dict[str, Reply]] = []
+
+    def turn(self, inputs: Mapping[str, object] | None = None) -> dict[str, Reply]:
+        packed = {name: pack(value) for name, value in (inputs or {}).items()}
+        replies = {name: run.turn(self.number, self.letters.get(name, {}), packed) for name, run in self.runs.items()}
+        self.letters = {}
+        for sender, reply in replies.items():
+            if isinstance(reply, Greeted):
+                for receiver in self.runs:
+                    self.letters.setdefault(receiver, {})[sender] = Blob(reply.hello)
+            if isinstance(reply, Posted):
+                for receiver, letter in reply.letters.items():
+                    self.letters.setdefault(receiver, {})[sender] = letter
+        self.number += 1
+        self.replies.append(replies)
+        return replies
+
+    def meet(self) -> "NewtonStage":
+        """Greet, agree on the first round, and deal the columns."""
+        for _ in range(3 + len(self.terms.chunks)):
+            self.turn()
+        return self
+
+    def weights(self, value: float = 0.0) -> dict[str, np.ndarray]:
+        return {"weights": np.full(self.terms.columns, value), "before": np.empty(0, dtype=np.int64)}
+
+    def until(self, phase: Phase, number: int) -> "NewtonStage":
+        """Take the turns of a round up to and with a phase."""
+        inputs: dict[str, np.ndarray] = self.weights()
+        for beat in self.terms.round_beats(number):
+            self.turn(inputs)
+            inputs = {}
+            if beat.phase == phase:
+                return self
+        raise AssertionError
+
+    def round(self, number: int) -> list[int]:
+        """Take one round; return what the coordinator opens."""
+        self.until(Phase.OPEN, number)
+        return self.open(self.replies[-1], number)
+
+    def open(self, replies: Mapping[str, Reply], number: int) -> list[int]:
+        shares = {}
+        for point, node in enumerate(self.terms.nodes, start=1):
+            reply = replies[node]
+            assert isinstance(reply, Opened)
+            shares[point] = unpack(reply.share).copy()
+        return reconstruct(
+            self.terms.arithmetic, shares, degree=2 * self.terms.threshold, bound=self.terms.bound(number)
+        ).tolist()
+
+    def plain(self, number: int) -> list[int]:
+        """The same without shares, up to the rounding of the link, and with everyone's noise; floats."""
+        bounds, first = self.terms.bounds, self.terms.holders[0]
+        scores = sum(part.scores for part in self.parts.values())
+        scores = ((scores + STEPS // 2) % STEPS - STEPS // 2) * bounds.link.step
+        labels = self.parts[first].label
+        chance = bounds.link.weight(scores) if number == CURVATURE else bounds.link.probability(scores) - labels
+        chance = np.where(labels >= 0, chance, 0.0)
+        rows = np.concatenate([self.parts[owner].rows for owner in self.terms.owners])
+        noise = sum(part.drawn[number] for part in self.parts.values())
+        if number == CURVATURE:
+            return ((rows * chance) @ rows.T)[np.triu_indices(len(rows))] * bounds.unit + noise
+        return rows @ chance * bounds.unit + noise

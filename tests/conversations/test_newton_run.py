@@ -1,0 +1,327 @@
+"""Newton steps on shares: right, opened only with everyone's noise, silent about scores, and taken once."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from colonnade.conversations.newton import LARGEST_WEIGHT, NewtonLetter, NewtonRun
+from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Blob, Opened, Posted, unpack
+from colonnade.secure.shamir import expand, reconstruct
+from colonnade.steps.newton import NewtonTerms, Phase
+from tests import kit
+from tests.conversations.newton_stage import NAME, SCALE, NewtonStage, Rows, a_plan
+from tests.conversations.stage import NAMES
+
+SETTINGS = {
+    "three parties": ({"ana": 3, "bo": 2, "cy": 1}, NAMES[:3]),
+    "two parties and a node": ({"ana": 1, "bo": 4}, ("ana", "bo", "eva")),
+    "four parties, of whom three compute": ({"ana": 2, "bo": 1, "cy": 1, "dee": 3}, NAMES[:4]),
+    "five parties, threshold two": (dict.fromkeys(NAMES[:5], 2), NAMES[:5]),
+    "two parties, threshold two": ({"ana": 2, "bo": 2}, NAMES[:5]),
+}
+
+
+def _stage(people: int = 40, **changes: object) -> NewtonStage:
+    return NewtonStage(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], people=people, **changes))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(name: str) -> None:
+    """As near as the tables are rounded: by the bounds on that, for each of forty people."""
+    widths, nodes = SETTINGS[name]
+    stage = NewtonStage(a_plan(widths, nodes=nodes)).meet()
+    for number in range(3):
+        bounds = stage.terms.bounds
+        rounding = bounds.residual - (0.505 + 0.5) * bounds.unit
+        largest = 40 * SCALE * (SCALE if number == CURVATURE else 1) * max(rounding, bounds.unit * 0.004)
+        away = np.array(stage.round(number)) - stage.plain(number)
+        assert np.max(np.abs(away)) <= largest
+        assert np.max(np.abs(away)) < 0.2 * SCALE * bounds.unit * (SCALE if number == CURVATURE else 1)
+
+
+def test_people_in_several_chunks_are_added_up(monkeypatch) -> None:
+    monkeypatch.setattr("colonnade.steps.newton.CHUNK_UNIT", 16)
+    monkeypatch.setattr("colonnade.steps.newton.CHUNK_ELEMENTS", 16 * 17)
+    stage = _stage(people=41).meet()
+    assert len(stage.terms.chunks) == 3
+    for number in range(3):
+        away = np.array(stage.round(number)) - stage.plain(number)
+        assert np.max(np.abs(away)) < 0.2 * SCALE * stage.terms.bounds.unit * (SCALE if number == CURVATURE else 1)
+
+
+def test_no_more_rounds_are_taken_than_the_plan_has() -> None:
+    stage = _stage().meet()
+    for number in range(3):
+        stage.round(number)
+    with pytest.raises(ProtocolError, match="All rounds"):
+        stage.turn()
+
+
+def test_everyone_goes_on_with_the_round_after_whoever_has_gone_furthest() -> None:
+    plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=("ana", "bo", "eva"))
+    terms = NewtonTerms.read(plan, NAME)
+    parts = {name: Rows(terms, name, first=first) for name, first in (("ana", 0), ("bo", 2), ("cy", 1))}
+    stage = NewtonStage(plan, parts).meet()
+    away = np.array(stage.round(2)) - stage.plain(2)
+    assert np.max(np.abs(away)) < 0.2 * SCALE * terms.bounds.unit
+    assert {part.taken[0][0] for part in parts.values()} == {2}
+    with pytest.raises(ProtocolError):
+        stage.turn()
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"weights": np.zeros(3), "before": np.empty(0, dtype=np.int64)},
+        {"weights": np.zeros(4, dtype=np.int64), "before": np.empty(0, dtype=np.int64)},
+        {"weights": np.full(4, 2 * LARGEST_WEIGHT), "before": np.empty(0, dtype=np.int64)},
+        {"weights": np.full(4, np.nan), "before": np.empty(0, dtype=np.int64)},
+        {"weights": np.zeros(4), "before": np.zeros(12, dtype=np.int64)},
+        {"weights": np.zeros(4)},
+        {},
+    ],
+)
+def test_weights_that_are_not_numbers_within_bounds_are_refused_before_anything_is_taken(inputs) -> None:
+    stage = _stage().meet()
+    with pytest.raises(ProtocolError):
+        stage.turn(inputs)
+    assert not stage.parts["ana"].taken
+
+
+def test_weights_in_the_middle_of_a_round_are_refused() -> None:
+    stage = _stage().meet()
+    stage.turn(stage.weights())
+    with pytest.raises(ProtocolError, match="no other"):
+        stage.turn(stage.weights(1.0))
+
+
+@pytest.mark.parametrize("phase", [Phase.PARTS, Phase.FACTORS, Phase.SERIES, Phase.WEIGH])
+@pytest.mark.parametrize("spoil", ["lost", "swapped", "changed", "too many"])
+def test_a_letter_that_is_missing_or_wrong_opens_nothing(spoil: str, phase: Phase) -> None:
+    stage = _stage().meet().until(phase, CURVATURE)
+    heard = stage.letters["ana"]
+    sender = next(iter(heard))
+    if spoil == "lost":
+        del heard[sender]
+    elif spoil == "swapped":
+        heard[sender] = stage.letters["bo"].get("cy") or stage.letters["bo"]["ana"]
+    elif spoil == "changed":
+        heard[sender] = Blob(bytes(heard[sender].view[:-1]) + b"\0")
+    else:
+        heard["eva"] = heard[sender]
+    with pytest.raises(ColonnadeError):
+        stage.turn()
+
+
+def test_a_node_does_not_open_without_everyones_noise() -> None:
+    class Silent(NewtonRun):
+        def _split(self, beat, turn):
+            letters = super()._split(beat, turn)
+            return {peer: NewtonLetter(values=letter.values) for peer, letter in letters.items()}
+
+    stage = NewtonStage(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3]), kinds={"bo": Silent}).meet()
+    with pytest.raises(ProtocolError, match="lacks a share"):
+        stage.until(Phase.FACTORS, CURVATURE)
+
+
+def test_a_round_is_opened_with_fresh_sums_and_noise() -> None:
+    """Asked to open again, a node has nothing left to open."""
+    stage = _stage().meet()
+    stage.round(0)
+    node = stage.runs["ana"]._node
+    with pytest.raises(ProtocolError, match="opened once"):
+        node.opened()
+
+
+def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> None:
+    plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], people=6_000)
+    numbers, seen = [], []
+    for draw in range(2):
+        stage = NewtonStage(plan, draw=draw).meet()
+        stage.until(Phase.FACTORS, CURVATURE)
+        numbers.append(stage.runs["bo"]._numbers.copy())
+        session, letter = stage.runs["cy"]._session, stage.letters["cy"]["bo"]
+        values = codec.decode(session.open("bo", stage.number - 1, 0, letter.view), NewtonLetter).values
+        shape = (2 * stage.terms.terms, 6_000)
+        seen.append(stage.terms.arithmetic.from_bytes(values.view, shape))
+    for drawn in numbers:
+        assert stats.chisquare(np.bincount(drawn >> 11, minlength=32)).pvalue > kit.ALPHA
+    assert np.mean(numbers[0] == numbers[1]) < 0.01
+    assert np.mean(seen[0] == seen[1]) < 0.001
+    above = np.mean(seen[0] > stage.terms.arithmetic.largest)
+    assert abs(above - 0.5) < 0.01
+
+
+def test_sizes_and_flow_do_not_depend_on_the_rows() -> None:
+    """Nobody with a label and scores of 0, or everybody with any: letters of the same sizes, in the same order."""
+
+    class Nobody(Rows):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self.rows, self.scores, self.label = 0 * self.rows, 0 * self.scores, 0 * self.label - 1
+
+    plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3])
+    terms = NewtonTerms.read(plan, NAME)
+    sizes = []
+    for kind in (Rows, Nobody):
+        stage = NewtonStage(plan, {name: kind(terms, name) for name in terms.owners}).meet()
+        stage.round(0), stage.round(1)
+        sizes.append(
+            [
+                {
+                    name: {to: len(letter) for to, letter in reply.letters.items()}
+                    for name, reply in turn.items()
+                    if isinstance(reply, Posted)
+                }
+                for turn in stage.replies
+            ]
+        )
+    assert sizes[0] == sizes[1]
+
+
+def test_what_a_node_deals_again_is_uniform_to_one_other_node() -> None:
+    """The share of a re-dealt residual at one node: were the product's own share sent on, it would depend on the factors."""
+    stage = _stage(people=8_000).meet().until(Phase.SERIES, 0)
+    session, letter = stage.runs["cy"]._session, stage.letters["cy"]["bo"]
+    values = codec.decode(session.open("bo", stage.number - 1, 0, letter.view), NewtonLetter).values
+    share = stage.terms.arithmetic.from_bytes(values.view, (8_000,))
+    counts = np.bincount((share // np.uint64(stage.terms.arithmetic.modulus // 16 + 1)).astype(int), minlength=16)
+    assert stats.chisquare(counts).pvalue > kit.ALPHA
+
+
+# Who computes
+
+
+def test_the_coordinator_is_no_node_of_a_plan_that_deals_again() -> None:
+    plan = a_plan({"ana": 2, "bo": 1}, nodes=("ana", "bo", "coordinator"))
+    with pytest.raises(NotEnoughComputeNodes, match="besides the coordinator"):
+        NewtonTerms._of(plan, NAME)  # not remembered
+    assert NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=("ana", "bo", "eva")), NAME).nodes[-1] == "eva"
+
+
+def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_is_none() -> None:
+    """One node adds a number to one person's residual before it deals it again: the step opens that multiple of the row."""
+
+    class Amplifying(NewtonRun):
+        def _say(self, beat, turn, inputs):
+            node, honest = self._node, None if self._node is None else self._node.product
+            if node is not None and (beat.phase, beat.number) == (Phase.SERIES, 1):
+                arithmetic = self.terms.arithmetic
+
+                def product(one):
+                    values = honest(one)
+                    if (one.phase, one.number) != (Phase.SERIES, 1):
+                        return values
+                    values[7] = (int(values[7]) + 5_000 * self.terms.bounds.unit) % arithmetic.modulus
+                    return values
+
+                node.product = product
+            return super()._say(beat, turn, inputs)
+
+    plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], parameters={"parts": (1, 1)}, people=40)
+    opened = []
+    for kinds in ({}, {"ana": Amplifying}):
+        stage = NewtonStage(plan, kinds=kinds).meet()
+        stage.until(Phase.SERIES, 0), stage.turn(), stage.turn()
+        stage.until(Phase.OPEN, 1)
+        opened.append({name: reply for name, reply in stage.replies[-1].items() if isinstance(reply, Opened)})
+    arithmetic = stage.terms.arithmetic
+    values = [
+        reconstruct(arithmetic, {p: unpack(one[n].share).copy() for p, n in enumerate(stage.terms.nodes, 1)}, degree=2)
+        for one in opened
+    ]
+    row = np.concatenate([stage.parts[owner].rows[:, 7] for owner in stage.terms.owners])
+    weight = 3 * 5_000 * stage.terms.bounds.unit  # Lagrange's weight of the first of three nodes
+    assert np.array_equal(values[1] - values[0], weight * row)
+
+
+def test_redundant_nodes_do_not_compute() -> None:
+    terms = NewtonTerms.read(a_plan(dict.fromkeys(NAMES[:4], 1), nodes=NAMES[:4]), NAME)
+    assert terms.nodes == NAMES[:3]
+    assert set(terms.members) == set(NAMES[:4])
+
+
+@pytest.mark.parametrize(("nodes", "parties", "holders"), [(3, 2, 2), (3, 4, 2), (5, 4, 3), (5, 2, 2), (7, 5, 4)])
+def test_there_is_one_holder_more_than_may_collude_and_the_target_is_at_the_first(
+    nodes: int, parties: int, holders: int
+) -> None:
+    names = tuple(f"p{number}" for number in range(9))
+    terms = NewtonTerms.read(a_plan(dict.fromkeys(names[:parties], 1), nodes=names[:nodes]), NAME)
+    assert len(terms.holders) == holders
+    assert terms.holders[0] == names[0]
+
+
+# Plans
+
+
+def test_where_there_is_little_room_tables_are_coarser_and_where_there_is_none_the_plan_is_refused() -> None:
+    def terms(people: int, scale: int) -> NewtonTerms:
+        widths = dict.fromkeys(("ana", "bo", "cy", "dee"), 1)
+        plan = a_plan(widths, nodes=NAMES[:5], people=people, parameters={"scale": scale, "row_bound": scale**2})
+        return NewtonTerms.read(plan, NAME)
+
+    fine, coarse = terms(50_000, 1_024), terms(4_000_000, 1_024)
+    assert fine.bounds.bits > coarse.bounds.bits
+    for one in (fine, coarse):
+        assert max(one.bound(number) for number in range(one.rounds)) <= one.arithmetic.largest
+    with pytest.raises(BadInput, match="does not fit"):
+        terms(2**40, 2**15 - 1)
+
+
+@pytest.mark.parametrize("parties", [2, 3, 4, 5])
+@pytest.mark.parametrize("nodes", [3, 5, 7])
+def test_there_is_room_for_a_million_people_at_the_default_scale(parties: int, nodes: int) -> None:
+    names = tuple(f"p{number}" for number in range(7))
+    plan = a_plan(
+        dict.fromkeys(names[:parties], 8),
+        nodes=names[:nodes],
+        people=1_000_000,
+        parameters={"scale": 1_024, "row_bound": 8 * 1_024**2, "window": 12},
+    )
+    terms = NewtonTerms.read(plan, NAME)
+    assert max(terms.bound(number) for number in range(terms.rounds)) <= terms.arithmetic.largest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parameters": {"window": 9}},
+        {"parameters": {"parts": (1,)}},
+        {"parameters": {"parts": (1, 0, 1)}},
+        {"parameters": {"target": ""}},
+        {"parameters": {"scale": 0}},
+        {"collusion": 2},
+    ],
+)
+def test_plans_that_could_not_keep_their_promise_are_refused(changes: dict) -> None:
+    with pytest.raises(ColonnadeError):
+        NewtonTerms.read(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], **changes), NAME)
+
+
+def test_parties_of_one_run_are_asked_for_the_same() -> None:
+    plan = a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3])
+    for changed in ({"parameters": {**plan.steps[1].parameters, "window": 12}}, {"price": Price.of(2.0, 1e-5)}):
+        step = plan.steps[1]
+        other = type(step)(**{name: getattr(step, name) for name in step.__struct_fields__} | changed)
+        fields = {name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": (plan.steps[0], other)}
+        with pytest.raises(PlanMismatch):
+            NewtonTerms.read(type(plan)(**fields), NAME)
+
+
+def test_a_seed_and_elements_are_the_same_share() -> None:
+    """The first node expands what the others are sent."""
+    stage = _stage()
+    for _ in range(4):
+        stage.turn()
+    bo, terms = stage.parts["bo"], stage.terms
+    letters = stage.runs["bo"]._dealt("columns", bo.rows, 3)
+    stage.turn(stage.weights())
+    kept = {node: stage.runs[node]._node._columns[0][terms.places("bo")] for node in terms.nodes}
+    assert np.array_equal(kept["ana"], expand(terms.arithmetic, bytes(letters["ana"].values.view), 0, bo.rows.shape))
+    assert np.array_equal(kept["cy"], terms.arithmetic.from_bytes(letters["cy"].values.view, bo.rows.shape))
+    shares = {point: kept[node] for point, node in enumerate(terms.nodes, start=1)}
+    assert np.array_equal(reconstruct(terms.arithmetic, shares, degree=1), bo.rows)

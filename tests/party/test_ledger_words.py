@@ -1,0 +1,137 @@
+"""Rows of a ledger in words: one sentence each, from the plan that was kept, and safe on a screen and in a spreadsheet."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+import colonnade as cn
+from colonnade.cli import ledgers
+from colonnade.party.ledger.refused import RefusedStudy
+from colonnade.party.ledger.rows import Entry
+from colonnade.party.ledger.words import Reading, Requester, Standing, read_rows
+from colonnade.plan import About, one_line
+from colonnade.privacy.accounting import Loss
+from colonnade.protocol import codec
+from tests.federations import federation
+from tests.party.test_gate import a_plan, gate_of
+from tests.party.test_requests import ANALYST, OTHER
+
+WHEN = datetime(2026, 11, 15, 10, 3, tzinfo=UTC)
+
+
+def entry(plan, about: About | None = None, *, kind: str = "debit", loss: Loss | None = None) -> Entry:
+    step = plan.steps_of("bank")[0].name
+    request = codec.request_identity(plan, "bank", step)
+    return Entry(
+        7, kind, f"x {step} y", WHEN, request, loss, None, True, plan=codec.digest(plan), about=about, version=1
+    )
+
+
+def reading(plan, **more) -> Reading:
+    return Reading("bank", 1e-5, {codec.digest(plan): plan}, **more)
+
+
+def test_a_row_says_when_what_who_what_for_at_what_price_and_to_whom():
+    with federation() as f:
+        plan = a_plan(f)
+    words = About(title="Churn", purpose="planning", requester=ANALYST.name).signed(
+        codec.digest(plan), ANALYST.identity
+    )
+    row = reading(plan, keys={ANALYST.name: ANALYST.public}).row(entry(plan, words, loss=Loss.of_pure(980_000_000)))
+    assert row.sentence() == (
+        "2026-11-15 10:03 · Churn: randomised response, of 2 columns (1 of yours) · asked by analyst@telco · for: planning · "
+        "ε 0.98 · to the coordinator"
+    )
+    assert row.columns == ("bank.segment", "telco.plan")
+
+
+def test_who_asked_is_judged_by_the_signature_and_the_papers():
+    with federation() as f:
+        plan = a_plan(f)
+    hashed, words = codec.digest(plan), About(requester=ANALYST.name)
+    signed = words.signed(hashed, ANALYST.identity)
+    judged = {
+        Standing.SIGNED: [(signed, None), (signed, {ANALYST.name: ANALYST.public})],
+        Standing.OTHER_KEY: [(signed, {}), (signed, {ANALYST.name: OTHER.public})],
+        Standing.CLAIMED: [(words, None), (None, None), (About(), {})],
+        Standing.FORGED: [
+            (msgspec.structs.replace(signed, title="x"), None),
+            (words.signed(bytes(32), ANALYST.identity), None),
+        ],
+    }
+    for standing, cases in judged.items():
+        for about, keys in cases:
+            assert Requester.of(about, hashed, keys).standing is standing
+    assert "according to the coordinator" in Requester.of(None, hashed).words()
+
+
+EVIL = ["\x1b[2J", "a\nb", "\u202eevil", "\x00", "x" * 5_000, "\ud800"]
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_no_text_of_a_coordinator_moves_the_cursor_or_fills_the_screen(text):
+    assert one_line(text).isprintable()
+    assert len(one_line(text)) <= 200
+    with federation() as f:
+        plan = a_plan(f)
+    if text == "\ud800":
+        return  # cannot travel
+    steps = tuple(
+        step if step.party == "bank" else msgspec.structs.replace(step, columns=(text,)) for step in plan.steps
+    )
+    hostile = msgspec.structs.replace(plan, steps=steps, method=text)
+    row = reading(hostile).row(entry(hostile))
+    study = RefusedStudy(when=0, code="x", hash=codec.digest(hostile), content=codec.encode(hostile))
+    assert len(row.columns) == 2
+    for words in (row.sentence(), *row.columns, reading(hostile).refusal(study)):
+        assert words.isprintable()
+        assert len(words) < 1_000
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "=cmd|'/C calc'!A1"])
+def test_no_cell_is_a_formula(text):
+    assert ledgers._cell(text) == f"'{text}"
+    assert ledgers._cell([text, "b"]) == f"'{text} b"
+
+
+def test_ordinary_cells_are_written_as_they_are():
+    assert [ledgers._cell(value) for value in ("a=b", 0.5, None, "", ["x", "y"], True)] == [
+        "a=b",
+        0.5,
+        "",
+        "",
+        "x y",
+        True,
+    ]
+
+
+def test_every_row_of_a_busy_ledger_is_said_and_nothing_in_it_is_an_answer():
+    with federation(epsilon=100.0, analyst=ANALYST) as f:
+        cn.PCA(2, epsilon=1.0, delta=1e-5).fit(f)
+        cn.KMeans(
+            2, columns=["bank.age", "telco.bill"], method="sketch", n_local_clusters=2, epsilon=1.0, delta=1e-5
+        ).fit(f)
+        cn.LinearRegression("telco.bill", columns=["bank.age"], epsilon=1.0, delta=1e-5).fit(f)
+        train, _ = f.split(test=0.5)
+        cn.Coreset(20, task="regression", target="bank.age", allow_nonprivate=True).fit(train)
+        rows = read_rows(gate_of(f)._ledger, {ANALYST.name: ANALYST.public})
+    words = [row.sentence() for row in rows]
+    assert all(words)
+    assert words[0].endswith("the ledger was made; the cap is ε 100 at δ 1e-05")
+    assert any("a data version was declared: 1" in one for one in words)
+    assert any(
+        "Linear regression of telco.bill: Gram matrix with noise in shares, of 2 columns (1 of yours)" in one
+        for one in words
+    )
+    assert any("key agreed on: group key" in one for one in words)
+    assert any("ε ∞ (not differentially private)" in one for one in words)
+    assert all("asked by analyst@telco" in row.sentence() for row in rows if row.requester is not None)
+
+
+def test_an_account_has_words_where_they_are_asked_for_and_only_there():
+    with federation(analyst=ANALYST) as f:
+        cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f.asking(title="Segments"))
+        plain, said = f.accounts()["bank"].entries, f.accounts(in_words=True)["bank"].entries
+    assert [line.words for line in plain] == [""]
+    assert "Segments: randomised response, of 1 column (1 of bank's) · asked by analyst@telco" in said[0].words

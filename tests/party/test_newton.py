@@ -1,0 +1,278 @@
+"""A party's part in Newton steps: bounded whatever the row and the weights are, paid for first, and no round shared twice."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import colonnade as cn
+from colonnade.errors import PlanMismatch, ProtocolError, ReleaseLost, SchemaMismatch
+from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
+from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.secure.sine_link import STEPS, split_parts
+from tests import kit
+from tests.federations import SCHEMAS, federation, frames
+
+TARGET = "bank.default"
+STEP = "newton 1"
+FIELDS = {
+    "bank": {
+        "age": st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.integers(-5, 120)),
+        "segment": st.sampled_from(["basic", "gold", "platinum", "lead", None]),
+        "default": st.sampled_from(["no", "yes", "maybe", None]),
+    },
+    "telco": {
+        "plan": st.sampled_from(["prepaid", "standard", "", None]),
+        "bill": st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)),
+    },
+    "insurer": {"product": st.sampled_from(["car", "home", "life", "none", None])},
+}
+PEOPLE = 40
+
+
+def _plan(people: int = PEOPLE, **options: object):
+    """A real plan for the test federation."""
+    with federation(people) as f:
+        study = cn.LogisticRegression(TARGET, method=cn.methods.Newton(**options), epsilon=1.0, delta=1e-5)
+        return study._prepare(f, 1)[1]
+
+
+PLAN = _plan()
+
+
+def _half(party: str, plan=PLAN) -> PrivateNewtonSteps:
+    return PrivateNewtonSteps(plan, plan.step(party, STEP), SCHEMAS[party])
+
+
+def _table(party: str, row: dict) -> PrivateTable:
+    filler = frames(PEOPLE)[party].drop(columns="person_id").astype(object).head(PEOPLE - 1)
+    frame = pd.concat([pd.DataFrame([row], dtype=object), filler], ignore_index=True)
+    for name, column in SCHEMAS[party].items():
+        if isinstance(column, cn.Numeric):
+            frame[name] = pd.to_numeric(frame[name])
+    return PrivateTable(Source(frame), SCHEMAS[party])
+
+
+def _first(party: str, row: dict, weights: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """The first person's integers, part of the score and label at one party, by the party's own code."""
+    half = _half(party)
+    rows, labels = half.coded(_table(party, row))
+    part = half.in_steps(rows[:, :1], weights[half.terms.places(party)])
+    return rows[:, 0].astype(np.int64), int(part[0]), 0 if labels is None else int(labels[0])
+
+
+def _residual_and_weight(parts: dict[str, tuple[np.ndarray, int, int]], words: np.ndarray) -> tuple[int, int]:
+    """Residual and weight of one person, in integers, as holders and nodes make them."""
+    terms = _half("bank").terms
+    numbers = np.zeros((2, 1), dtype=np.uint16)
+    for (_, part, _), word in zip(parts.values(), words, strict=True):
+        numbers += split_parts(np.array([part]), np.array([[word]], dtype=np.uint16))
+    label = parts["bank"][2]
+    if label < 0:
+        return 0, 0
+    found, k = [], terms.terms
+    for kind in ("residual", "weight"):
+        one, other = (terms.bounds.factors(holder, kind, numbers[holder])[:, 0] for holder in range(2))
+        imaginary, real = one[:k] @ other[k:] + one[k:] @ other[:k], one[:k] @ other[:k] - one[k:] @ other[k:]
+        found.append(int(imaginary if kind == "residual" else real))
+    return found[0] + terms.bounds.unit // 2 * (1 - 2 * label), found[1] + terms.bounds.weight_offset
+
+
+def _triangle(weight: int, row: np.ndarray) -> np.ndarray:
+    first, second = np.triu_indices(len(row))
+    return weight * row[first].astype(float) * row[second] / np.where(first == second, np.sqrt(2), 1.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data) -> None:
+    """A whole record, a record at one party, and the others' records towards a coalition of one party."""
+    noise = _half("bank").terms.noise
+    sizes = st.one_of(st.floats(-(2.0**20), 2.0**20), st.floats(-3, 3))
+    weights = np.array(data.draw(st.lists(sizes, min_size=noise.columns, max_size=noise.columns)))
+    words = data.draw(st.lists(st.integers(0, STEPS - 1), min_size=6, max_size=6))
+    rows = {party: {name: data.draw(values) for name, values in fields.items()} for party, fields in FIELDS.items()}
+    parts = {party: _first(party, row, weights) for party, row in rows.items()}
+    empty = {party: _first(party, dict.fromkeys(fields), weights) for party, fields in FIELDS.items()}
+    for party, (row, _, _) in parts.items():
+        assert int(row @ row) <= noise.row_bounds[party]
+
+    def released(records: dict, drawn: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        residual, weight = _residual_and_weight(records, np.array(drawn))
+        row = np.concatenate([record[0] for record in records.values()])
+        return residual * row.astype(float), _triangle(weight, row)
+
+    whole = released(parts, words[:3])
+    nothing = released(empty, words[3:])
+    assert not nothing[0].any()
+    assert not nothing[1].any()
+    for number, moved in ((1, whole[0]), (CURVATURE, whole[1])):
+        assert moved @ moved <= float(noise.moved(number)) * (1 + 1e-9)
+    for party, own in parts.items():
+        alone = released({**parts, party: empty[party]}, words[3:])
+        others = released({**empty, party: own}, words[3:])
+        for less, limit in ((alone, {"party": party}), (others, {"colluders": 1})):
+            for number in (1, CURVATURE):
+                difference = whole[number == CURVATURE] - less[number == CURVATURE]
+                assert difference @ difference <= float(noise.moved(number, **limit)) * (1 + 1e-9)
+
+
+def test_a_null_record_adds_nothing_to_a_round() -> None:
+    """Not even the constant column."""
+    weights = np.linspace(-1, 1, _half("bank").terms.columns)
+    for party, fields in FIELDS.items():
+        row, part, label = _first(party, dict.fromkeys(fields), weights)
+        assert not row.any()
+        assert part == 0
+        assert label == (-1 if party == "bank" else 0)
+
+
+def test_parts_are_scores_in_whole_steps_clipped_to_the_window() -> None:
+    """Constant, age and three segments: somebody of 18, gold, who defaulted."""
+    half = _half("bank")
+    terms, link = half.terms, half.terms.bounds.link
+    weights = np.zeros(terms.columns)
+    weights[terms.places("bank")] = [1.0, 0.25, 0.0, 2.0, 0.0]
+    person = {"age": 18, "segment": "gold", "default": "yes"}
+    row, part, label = _first("bank", person, weights)
+    assert row.tolist() == [terms.scale, -terms.scale, 0, terms.scale, 0]
+    assert label == 1
+    assert part == round((1.0 - 0.25 + 2.0) / link.step)
+    assert _first("bank", person, 1_000 * weights)[1] == round(link.window / link.step)
+
+
+def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
+    step = PLAN.step("bank", STEP)
+
+    def changed(**parameters: object):
+        fields = {name: getattr(step, name) for name in step.__struct_fields__}
+        other = type(step)(**fields | {"parameters": {**step.parameters, **parameters}})
+        steps = tuple(other if one is step else one for one in PLAN.steps)
+        plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
+        return lambda: PrivateNewtonSteps(plan, other, SCHEMAS["bank"])
+
+    with pytest.raises(PlanMismatch, match="width"):
+        changed(width=3)()
+    with pytest.raises(SchemaMismatch):
+        changed(target="age")()
+    with pytest.raises(PlanMismatch, match="below the constant"):
+        changed(row_bound=1)()
+    with pytest.raises(cn.ColonnadeError):
+        changed(sigma=1)()
+
+
+@pytest.mark.parametrize("number", [CURVATURE, 5])
+def test_a_partys_noise_has_the_declared_law_in_every_round(number: int) -> None:
+    """Rejects a deviation of nine tenths and of eleven tenths."""
+    noise, source = _half("bank").terms.noise, kit.sampler(f"a party's share of the noise of round {number}")
+    drawn = np.array([noise.draw_share(number, source) for _ in range(300)]).astype(float)
+    variance = np.full(noise.entries(number), float(noise.shares[number]))
+    if number == CURVATURE:
+        rows, places = np.triu_indices(noise.columns)
+        variance[rows == places] *= 2
+    squares = (drawn**2 / variance).sum()
+    for factor, fits in ((1.0, True), (0.9, False), (1.1, False)):
+        below = stats.chi2.cdf(squares / factor**2, drawn.size)
+        assert bool(min(below, 1 - below) > kit.ALPHA) is fits
+
+
+# Paying and sharing
+
+
+class Opened:
+    """A party's part in Newton steps of a real federation."""
+
+    def __init__(self, folder) -> None:
+        self.folder = folder
+        self.plan = _plan()
+        self.reopen()
+
+    def reopen(self) -> NewtonPart:
+        self.federation = federation(PEOPLE, ledger_dir=self.folder)
+        self.gate = self.federation.transport._endpoints["bank"]._gate
+        self.part = self.gate.join(self.plan, STEP)
+        return self.part
+
+    def take(self, number: int, before: tuple[int, ...] = ()) -> None:
+        columns = self.part._half.terms.columns
+        self.part.take(number, np.zeros(columns), np.array(before, dtype=np.int64))
+
+
+@pytest.fixture
+def opened(tmp_path):
+    one = Opened(tmp_path)
+    yield one
+    one.federation.close()
+
+
+def test_all_rounds_are_paid_for_before_the_first_is_shared(opened) -> None:
+    assert opened.gate.ledger.spent().epsilon(1e-5) == 0
+    opened.part._leased = 1
+    with pytest.raises(ProtocolError, match="paid"):
+        opened.part.noise(0)
+    opened.part._leased = opened.part._drawn = 0
+    assert opened.part.begin() == 0
+    spent = opened.gate.ledger.spent().epsilon(1e-5)
+    whole = opened.part._half.loss.epsilon(1e-5)
+    assert spent == whole > 0.5
+    opened.take(0)
+    opened.part.noise(0)
+    opened.take(1)
+    opened.part.noise(1)
+    assert opened.gate.ledger.spent().epsilon(1e-5) == spent
+
+
+def test_a_round_is_shared_once(opened) -> None:
+    opened.part.begin()
+    opened.take(1)
+    for again in (1, 0):
+        with pytest.raises(ProtocolError, match="once"):
+            opened.take(again)
+    opened.part.noise(1)
+    with pytest.raises(ProtocolError, match="once"):
+        opened.part.noise(1)
+
+
+def test_noise_is_drawn_for_the_round_that_was_taken_and_no_other(opened) -> None:
+    opened.part.begin()
+    with pytest.raises(ProtocolError):
+        opened.part.noise(0)
+    opened.take(0)
+    with pytest.raises(ProtocolError):
+        opened.part.noise(1)
+
+
+def test_after_a_restart_no_round_that_may_have_been_shared_is_shared_again(opened) -> None:
+    opened.part.begin()
+    opened.take(0)
+    first = opened.part.noise(0)
+    opened.take(1, (5, -7))
+    opened.federation.close()
+    again = opened.reopen()
+    assert again.begin() == 2
+    assert again.opened_before().tolist() == [2, 5, -7]
+    for number in (0, 1):
+        with pytest.raises(ProtocolError, match="once"):
+            opened.take(number)
+    opened.take(2)
+    assert not np.array_equal(again.noise(2), first[: len(again._half.terms.noise.parts)])
+    assert opened.gate.ledger.spent().epsilon(1e-5) == again._half.loss.epsilon(1e-5)
+
+
+def test_rounds_that_others_took_meanwhile_are_gone_too(opened) -> None:
+    opened.part.begin()
+    opened.take(3, (1,))
+    opened.federation.close()
+    assert opened.reopen().begin() == 4
+    assert opened.part.opened_before().tolist() == [0, 0, 1, 1]
+
+
+def test_a_concluded_run_is_not_taken_again(opened) -> None:
+    opened.part.begin()
+    opened.gate.conclude(opened.plan, STEP, {})
+    with pytest.raises(ReleaseLost):
+        opened.gate.join(opened.plan, STEP).begin()

@@ -1,0 +1,140 @@
+"""A link on shares: near the sigmoid, bounded over its whole period, exact on shares, and silent about scores."""
+
+import os
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.secure.link_shares import complex_product, redealt, reduced_degree, series_of_product
+from colonnade.secure.residues import Arithmetic
+from colonnade.secure.shamir import Dealing, reconstruct
+from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds, split_parts
+from tests import kit
+
+KINDS = ("residual", "weight")
+
+
+def sigmoid(scores: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-scores))
+
+
+def series(bounds: LinkBounds, numbers: np.ndarray, kind: str) -> np.ndarray:
+    """The link of holders' numbers, by complex multiplication as it is taught; below 2⁶³ throughout."""
+    terms = bounds.link.terms
+    tables = [bounds.factors(holder, kind, numbers[holder]) for holder in range(bounds.holders)]
+    real, imaginary = tables[0][:terms], tables[0][terms:]
+    for table in tables[1:]:
+        cosine, sine = table[:terms], table[terms:]
+        real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
+    return (imaginary if kind == "residual" else real).sum(axis=0)
+
+
+@pytest.mark.parametrize("window", LINKS)
+def test_within_its_window_a_link_is_the_sigmoid_and_its_slope(window: int) -> None:
+    link = LINKS[window]
+    scores = np.linspace(-window, window, 20_001)
+    chance = sigmoid(scores)
+    assert np.max(np.abs(link.probability(scores) - chance)) < 0.0002
+    assert np.max(np.abs(link.weight(scores) - chance * (1 - chance))) < 0.0011
+
+
+@pytest.mark.parametrize("window", LINKS)
+def test_over_a_whole_period_a_link_stays_within_what_a_residual_may_be(window: int) -> None:
+    link = LINKS[window]
+    scores = np.linspace(0, link.period, 100_001)
+    assert np.max(np.abs(link.probability(scores) - 0.5)) <= 0.505
+    weights = link.weight(scores)
+    assert np.max(weights) < 0.2515
+    assert np.min(weights) > -0.0015
+
+
+@pytest.mark.parametrize("window", LINKS)
+def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: int) -> None:
+    """A holder's number is uniform, so the average over it is what every person gets: taken exactly, by convolution."""
+    bounds = LinkBounds(LINKS[window], 2, 8)
+    first, second = (
+        np.fft.fft(bounds.factors(holder, "residual", np.arange(STEPS)).astype(float)) for holder in (0, 1)
+    )
+    terms = bounds.link.terms
+    both = np.fft.ifft((first[:terms] * second[terms:] + first[terms:] * second[:terms]).sum(axis=0)).real / STEPS
+    scores = (np.arange(STEPS) + STEPS // 2) % STEPS - STEPS // 2
+    away = 0.5 + both / bounds.unit - LINKS[window].probability(scores * LINKS[window].step)
+    assert np.max(np.abs(away)) < 0.0001
+
+
+@pytest.mark.parametrize("window", LINKS)
+@pytest.mark.parametrize(("holders", "bits"), [(2, 8), (3, 8), (2, 4), (4, 6)])
+def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, bits: int) -> None:
+    bounds = LinkBounds(LINKS[window], holders, bits)
+    numbers = np.random.default_rng([window, holders]).integers(0, STEPS, (holders, 50_000))
+    swing = series(bounds, numbers, "residual").astype(float)
+    assert bounds.unit / 2 + np.max(np.abs(swing)) <= bounds.residual
+    assert np.max(swing) - np.min(swing) <= bounds.residual_change
+    weights = bounds.weight_offset + series(bounds, numbers, "weight").astype(float)
+    assert np.max(np.abs(weights)) <= bounds.weight
+    assert max(np.max(weights) - np.min(weights), np.max(np.abs(weights))) <= bounds.weight_change
+
+
+def test_the_bounds_are_not_far_above_what_occurs() -> None:
+    """A bound that is loose would be noise for nothing."""
+    for link in LINKS.values():
+        bounds = LinkBounds(link, 2, 8)
+        assert bounds.residual <= 1.0065 * bounds.unit
+        assert bounds.residual_change <= 1.013 * bounds.unit
+        assert bounds.weight <= 0.2545 * bounds.unit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("parties", [2, 3, 4, 5])
+@pytest.mark.parametrize("threshold", [1, 2, 3])
+def test_a_link_on_shares_is_the_link_in_integers_exactly(threshold: int, parties: int, kind: str) -> None:
+    holders, nodes, people = min(threshold + 1, parties), 2 * threshold + 1, 60
+    bounds = LinkBounds(LINKS[12], holders, 8 if holders < 4 else 6)
+    arithmetic = Arithmetic.for_headroom(2**61, nodes)
+    generator = np.random.default_rng([threshold, parties])
+    parts = generator.integers(-40_000, 40_000, (parties, people))
+    numbers = np.zeros((holders, people), dtype=np.uint16)
+    for part in parts:
+        numbers += split_parts(part, generator.integers(0, STEPS, (holders - 1, people)).astype(np.uint16))
+    assert np.array_equal(numbers.astype(int).sum(axis=0) % STEPS, parts.sum(axis=0) % STEPS)
+
+    def dealing() -> Dealing:
+        return Dealing(arithmetic, nodes=nodes, degree=threshold, seed=os.urandom(32))
+
+    def again(products: list[np.ndarray]) -> list[np.ndarray]:
+        dealt = [redealt(dealing(), product) for product in products]
+        received = [{node + 1: dealt[node][to] for node in range(nodes)} for to in range(nodes)]
+        return [reduced_degree(arithmetic, shares, threshold) for shares in received]
+
+    shares = [dealing().shares(0, bounds.factors(holder, kind, numbers[holder]).T) for holder in range(holders)]
+    running = list(shares[0])
+    for factor in shares[1:-1]:
+        running = again([complex_product(arithmetic, one, other) for one, other in zip(running, factor, strict=True)])
+    last = again(
+        [series_of_product(arithmetic, one, other, kind) for one, other in zip(running, shares[-1], strict=True)]
+    )
+    opened = reconstruct(arithmetic, dict(enumerate(last, start=1)), degree=threshold)
+    assert opened.tolist() == series(bounds, numbers, kind).tolist()
+
+
+def test_a_degree_is_reduced_with_every_nodes_share_or_not_at_all() -> None:
+    arithmetic = Arithmetic.for_headroom(1_000, 3)
+    shares = {point: np.zeros(2, dtype=np.uint64) for point in (1, 2)}
+    with pytest.raises(ProtocolError, match="all 2t"):
+        reduced_degree(arithmetic, shares, 1)
+
+
+@pytest.mark.parametrize("part", [0, 12_345, -70_000])
+def test_what_a_holder_is_given_is_uniform_whatever_the_part(part: int) -> None:
+    words = np.frombuffer(kit.source(f"split {part}").bytes(2 * 40_000), dtype="<u2").reshape(1, -1)
+    for row in split_parts(np.full(40_000, part), words):
+        counts = np.bincount(row >> 10, minlength=64)
+        assert stats.chisquare(counts).pvalue > kit.ALPHA
+
+
+def test_tables_that_make_no_sense_are_refused() -> None:
+    for holders, bits in ((1, 8), (2, 3), (2, 9)):
+        with pytest.raises(BadInput):
+            LinkBounds(LINKS[8], holders, bits)

@@ -1,0 +1,94 @@
+"""Bugs in who asks: signatures, approvals, caps of requesters, and what a privacy officer is shown."""
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from colonnade.cli import ledgers
+from colonnade.party import permission
+from colonnade.party.gate import Gate
+from colonnade.party.ledger import decisions, words
+from colonnade.party.ledger.decisions import Approval
+from colonnade.party.ledger.refused import RefusedStudies
+from colonnade.party.permission import Permission
+from colonnade.plan import About
+from colonnade.secure.keys import frame
+from tests.party import test_approvals as approvals
+from tests.party import test_ledger_words as shown
+from tests.party import test_requests as requests
+from tests.seeded.bug import Bug, replaced, wrapped
+
+FORGED = partial(
+    requests.test_words_that_the_named_analyst_has_not_signed_for_this_plan_are_refused_and_cost_nothing, kind="asked"
+)
+ONE_PLAN = partial(approvals.test_an_approval_is_for_one_plan_one_data_version_and_a_time, secure=False)
+
+
+def _any_approval(honest, self, plan):
+    return any(isinstance(entry.decision, Approval) for entry in self.entries)
+
+
+def _without_an_end(honest, self, plan):
+    wanted = (permission.codec.digest(plan).hex(), plan.data_versions[self.party])
+    found = [entry.decision for entry in self.entries if isinstance(entry.decision, Approval)]
+    return wanted in [(one.plan, one.version) for one in found]
+
+
+def _only_when_proposed(honest, self, plan, cost, *, discloses=False):
+    if sys._getframe(2).f_code.co_name == "quote":
+        honest(self, plan, cost, discloses=discloses)
+
+
+def _decided_in_a_folder():
+    with tempfile.TemporaryDirectory() as folder:
+        approvals.test_a_decision_that_nobody_signed_for_this_ledger_is_not_recorded(
+            approvals.DECISIONS[0], Path(folder)
+        )
+
+
+def _bound_to_no_plan(self, plan):
+    return frame("colonnade study request v1", self.title, self.purpose, self.requester)
+
+
+BUGS = [
+    Bug("anybody's signature is taken", replaced(About, "require_signed", lambda *_: None), FORGED),
+    Bug("a signature holds for every plan", replaced(About, "_message", _bound_to_no_plan), FORGED),
+    Bug("an approval is for every study", wrapped(Permission, "approved", _any_approval), ONE_PLAN),
+    Bug("an approval never ends", wrapped(Permission, "approved", _without_an_end), ONE_PLAN),
+    Bug(
+        "an approval is only asked for when a study is proposed",
+        wrapped(Gate, "_authorise", _only_when_proposed),
+        approvals.test_a_threshold_of_zero_holds_every_study_and_preview_and_asking_directly_are_held_too,
+    ),
+    Bug(
+        "all requesters are one",
+        replaced(permission, "requester_of", lambda _: "analyst@telco"),
+        approvals.test_each_requester_has_a_cap_and_others_are_refused,
+    ),
+    Bug(
+        "what was refused is not kept",
+        replaced(RefusedStudies, "record", lambda *_: None),
+        approvals.test_a_study_above_the_threshold_waits_and_runs_once_it_is_approved,
+    ),
+    Bug(
+        "a decision needs no signature",
+        replaced(decisions._Decision, "signer", lambda *_: approvals.OWNER),
+        _decided_in_a_folder,
+    ),
+    Bug(
+        "control characters reach the screen",
+        replaced(words, "one_line", lambda text, *_: text),
+        partial(shown.test_no_text_of_a_coordinator_moves_the_cursor_or_fills_the_screen, text="a\nb"),
+    ),
+    Bug(
+        "a cell is a formula",
+        replaced(ledgers, "_cell", lambda value: value),
+        lambda: shown.test_no_cell_is_a_formula("=1+1"),
+    ),
+    Bug(
+        "what nobody signed is shown as signed",
+        replaced(words.Requester, "of", classmethod(lambda cls, *_: cls("analyst@telco", words.Standing.SIGNED))),
+        shown.test_who_asked_is_judged_by_the_signature_and_the_papers,
+    ),
+]
