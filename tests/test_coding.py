@@ -279,7 +279,7 @@ STUDIES = {
         BILL, columns=[AGE], method=cn.methods.Functional(budgets={np.str_("bank"): 1.0, np.str_("telco"): 1.0})
     ),
     "coreset": lambda: cn.LinearRegression(BILL, columns=[AGE], method="coreset", size=20, allow_nonprivate=True),
-    "classes": lambda: cn.LogisticRegression(DEFAULT, columns=[AGE, BILL], **PRICE),
+    "classes": lambda: cn.LogisticRegression(DEFAULT, method="secure", columns=[AGE, BILL], **PRICE),
     "gradient": lambda: cn.LogisticRegression(
         DEFAULT, columns=[AGE, BILL], method=cn.methods.Gradient(steps=2, rate=0.1), **PRICE
     ),

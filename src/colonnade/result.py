@@ -343,7 +343,7 @@ class TrustPicture:
             words.append(
                 f"{_listed(self.exposed)} {verb} exact values, and nothing limits what they tell about a person."
             )
-        return " ".join([words[0], *(word[0].upper() + word[1:] for word in words[1:])])
+        return " ".join([words[0], *(f"T{word[1:]}" if word.startswith("the ") else word for word in words[1:])])
 
     def _bounded(self, whom: str, epsilon: float) -> str:
         if epsilon == 0:
@@ -366,6 +366,8 @@ class TrustPicture:
         if COORDINATOR in self.exposed:
             return "no condition helps. No noise protects anybody from the coordinator in this study."
         broken, words = self._broken(), self._weaker()
+        if self.exposed:
+            words.append(f"if {_listed(self.exposed, 'or')} passed on what it learned, nothing is guaranteed")
         if self.key_holders:
             words.append(
                 f"if the coordinator showed what it received to {_listed(self.key_holders, 'or')}, nothing is guaranteed: "

@@ -36,6 +36,7 @@ def test_one_study_of_two_that_was_not_run_is_left_out_and_named(tmp_path: Path)
     result = call("report", study)
     assert result.exit_code == 0, result.output
     assert "left out: Another: it has not been run" in result.output
+    assert "<strong>Another</strong>: it has not been run" in study.with_suffix(".html").read_text(encoding="utf-8")
     assert heads(tmp_path) == before
 
 

@@ -96,7 +96,7 @@ class Rows:
 
     def noise(self, number: int) -> np.ndarray:
         generator = np.random.default_rng([number, *self.name.encode()])
-        self.drawn[number] = generator.integers(-(10**6), 10**6, size=self.terms.noise.entries(number))
+        self.drawn[number] = generator.integers(-4 * 10**8, 4 * 10**8, size=self.terms.noise.entries(number))
         return self.drawn[number]
 
 

@@ -12,7 +12,7 @@ EPSILON = 200.0
 
 
 def fitted(f):
-    return cn.LogisticRegression("bank.default", epsilon=5.0, delta=1e-5).fit(f)
+    return cn.LogisticRegression("bank.default", method="secure", epsilon=5.0, delta=1e-5).fit(f)
 
 
 class Meddling:

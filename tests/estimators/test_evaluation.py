@@ -95,13 +95,13 @@ CASES = {
     "Adult, components": ("adult", lambda _: cn.PCA(3, epsilon=4.0, delta=1e-6), exact_components, 2.0),
     "Adult, logistic": (
         "adult",
-        lambda t: cn.LogisticRegression(t, epsilon=4.0, delta=1e-6),
+        lambda t: cn.LogisticRegression(t, method="secure", epsilon=4.0, delta=1e-6),
         exact_classification,
         1.0,
     ),
     "Adult, three and more classes": (
         "adult",
-        lambda _: cn.LogisticRegression("registry.race", epsilon=4.0, delta=1e-6),
+        lambda _: cn.LogisticRegression("registry.race", method="secure", epsilon=4.0, delta=1e-6),
         exact_accuracy,
         8.0,
     ),
@@ -175,7 +175,7 @@ def test_with_almost_no_noise_regression_figures_are_the_exact_ones(generous):
 
 def test_with_almost_no_noise_classification_figures_are_the_exact_ones_up_to_rounding(generous):
     f, rows = generous
-    model = cn.LogisticRegression("bank.default", epsilon=10.0, delta=1e-5).fit(f)
+    model = cn.LogisticRegression("bank.default", method="secure", epsilon=10.0, delta=1e-5).fit(f)
     found = model.evaluate(f, epsilon=200.0)
     for name, value in exact_classification(model, rows).items():
         assert found[name].value == pytest.approx(value, abs=0.02)
@@ -210,7 +210,7 @@ def test_with_almost_no_noise_two_centres_have_their_exact_loss_and_more_lie_bet
 
 def test_more_than_two_classes_give_what_pairs_leave_open(generous):
     f, rows = generous
-    model = cn.LogisticRegression("bank.segment", epsilon=10.0, delta=1e-5).fit(f)
+    model = cn.LogisticRegression("bank.segment", method="secure", epsilon=10.0, delta=1e-5).fit(f)
     found = model.evaluate(f, epsilon=200.0)
     assert found["accuracy"].covers(exact_accuracy(model, rows)["accuracy"])
     assert "leave open" in found["accuracy"].kind
@@ -225,7 +225,7 @@ def test_more_than_two_classes_give_what_pairs_leave_open(generous):
 def test_two_parties_and_three_evaluate_alike(parties):
     tables = {name: frame for name, frame in frames(500).items() if name in parties}
     with federation(tables=tables, parties=parties, epsilon=10_000.0) as f:
-        model = cn.LogisticRegression("bank.default", epsilon=10.0, delta=1e-5).fit(f)
+        model = cn.LogisticRegression("bank.default", method="secure", epsilon=10.0, delta=1e-5).fit(f)
         found = model.evaluate(f, epsilon=200.0)
         assert found["accuracy"].covers(exact_classification(model, joined(tables))["accuracy"])
 
@@ -234,8 +234,8 @@ def test_two_parties_and_three_evaluate_alike(parties):
 
 MODELS = {
     "linear": lambda: cn.LinearRegression("telco.bill", epsilon=1.0, delta=1e-5),
-    "logistic": lambda: cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-5),
-    "three classes": lambda: cn.LogisticRegression("bank.segment", epsilon=1.0, delta=1e-5),
+    "logistic": lambda: cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5),
+    "three classes": lambda: cn.LogisticRegression("bank.segment", method="secure", epsilon=1.0, delta=1e-5),
     "pca": lambda: cn.PCA(2, epsilon=1.0, delta=1e-5),
     "k-means": lambda: cn.KMeans(3, epsilon=2.0, delta=1e-5),
 }
@@ -287,7 +287,11 @@ def test_what_leaves_is_shares_letters_and_private_releases_and_sizes_tell_nothi
 
 def test_a_pure_price_is_enough_for_a_classifier_and_not_for_moments():
     with federation(200, epsilon=50.0) as f:
-        found = cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-5).fit(f).evaluate(f, epsilon=1.0)
+        found = (
+            cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5)
+            .fit(f)
+            .evaluate(f, epsilon=1.0)
+        )
         assert found.privacy_.delta() == 0
         assert found.privacy_.epsilon() == pytest.approx(1.0, abs=1e-6)
         for model in (cn.LinearRegression("telco.bill", epsilon=1.0, delta=1e-5), cn.PCA(2, epsilon=1.0, delta=1e-5)):
@@ -297,7 +301,7 @@ def test_a_pure_price_is_enough_for_a_classifier_and_not_for_moments():
 
 def test_a_cap_refuses_an_evaluation_before_anything_is_shared():
     with federation(200, epsilon=1.5) as f:
-        model = cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-5).fit(f)
+        model = cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5).fit(f)
         before = f.budget()["spent"]
         with pytest.raises(cn.BudgetExceeded) as refusal:
             model.evaluate(f, epsilon=1.0)
@@ -307,7 +311,7 @@ def test_a_cap_refuses_an_evaluation_before_anything_is_shared():
 
 def test_bad_input_is_refused():
     with federation(200, epsilon=50.0) as f:
-        model = cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-5).fit(f)
+        model = cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5).fit(f)
         for wrong in (
             {},
             {"epsilon": -1.0},
@@ -347,7 +351,11 @@ def test_an_evaluation_shows_its_figures_and_escapes_what_it_shows():
     schema = {**SCHEMAS, "bank": cn.Schema({**SCHEMAS["bank"], "segment": cn.Category(["<b>", "gold", "platinum"])})}
     parties = {name: cn.Party(tables[name], schema=schema[name]) for name in tables}
     with cn.Federation.simulate(parties, id="person_id", budget=cn.Budget(epsilon=90.0, delta=1e-5)) as f:
-        found = cn.LogisticRegression("bank.segment", epsilon=1.0, delta=1e-5).fit(f).evaluate(f, epsilon=1.0)
+        found = (
+            cn.LogisticRegression("bank.segment", method="secure", epsilon=1.0, delta=1e-5)
+            .fit(f)
+            .evaluate(f, epsilon=1.0)
+        )
     assert "accuracy" in str(found)
     assert "ε=1" in str(found)
     assert "<b>_gold" not in found._repr_html_()

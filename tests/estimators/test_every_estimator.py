@@ -46,7 +46,7 @@ MAKE = {
     cn.KMedian: lambda: cn.KMedian(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
     cn.PCA: lambda: cn.PCA(1, columns=FEW, **GAUSSIAN),
     cn.LinearRegression: lambda: cn.LinearRegression("telco.bill", columns=FEW[::2], **GAUSSIAN),
-    cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", columns=FEW, **GAUSSIAN),
+    cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", method="secure", columns=FEW, **GAUSSIAN),
     cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
 }
 QUICK = {"gradient": cn.methods.Gradient(steps=4, rate=0.1)}

@@ -126,7 +126,7 @@ def test_a_constant_category_is_counted_in_every_method():
             counts = cn.PatternCount(["a.c", "b.c0"], method=method, epsilon=60.0).fit(f).counts_
             assert counts.sum() == pytest.approx(tables["b"].c0.notna().sum(), abs=5)
         with pytest.raises(cn.SchemaMismatch, match="one level only"):
-            cn.LogisticRegression("a.c", columns=["b.c0"], epsilon=1.0, delta=1e-6).fit(f)
+            cn.LogisticRegression("a.c", method="secure", columns=["b.c0"], epsilon=1.0, delta=1e-6).fit(f)
 
 
 def test_a_cohort_with_people_without_a_row_is_counted_alike():
@@ -219,7 +219,7 @@ def test_an_accuracy_reads_classes_as_a_partys_column_is_read():
     tables = {"a": pd.DataFrame({"id": range(2_000), "x": x}), "b": pd.DataFrame({"id": range(2_000), "y": x > 0.5})}
     schemas = {"a": cn.Schema(x=cn.Numeric(0, 1)), "b": cn.Schema(y=cn.Category([0, 1]))}
     with opened(tables, schemas) as f:
-        model = cn.LogisticRegression("b.y", epsilon=100.0, delta=1e-6).fit(f)
+        model = cn.LogisticRegression("b.y", method="secure", epsilon=100.0, delta=1e-6).fit(f)
     rows, truth = pd.DataFrame({"a.x": x}), x > 0.5
     found = {model.score(rows, y) for y in (truth, truth.astype(int), truth.astype(float), truth.astype(str).tolist())}
     assert len(found) == 1

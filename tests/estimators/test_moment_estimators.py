@@ -38,7 +38,7 @@ NAMES = [
 STUDIES = {
     "PCA": lambda **options: cn.PCA(2, **options),
     "LinearRegression": lambda **options: cn.LinearRegression("bank.age", **options),
-    "LogisticRegression": lambda **options: cn.LogisticRegression("bank.default", **options),
+    "LogisticRegression": lambda **options: cn.LogisticRegression("bank.default", method="secure", **options),
 }
 LEARNED = {
     "PCA": {
@@ -107,7 +107,7 @@ def test_with_a_generous_price_linear_models_are_those_of_scikit_learn(organisat
 def test_with_a_generous_price_a_logistic_model_predicts_as_well_as_that_of_scikit_learn(organisations):
     f, people = organisations
     columns = [name for name in f.columns() if name != "bank.default"]
-    model = cn.LogisticRegression("bank.default", **GENEROUS).fit(f)
+    model = cn.LogisticRegression("bank.default", method="secure", **GENEROUS).fit(f)
     rows, target = coded(people, f.describe(columns)), people["bank.default"]
     truth = linear_model.LogisticRegression(max_iter=2_000).fit(rows, target)
     assert model.score(people, target) >= truth.score(rows, target) - 0.01
@@ -120,7 +120,7 @@ def test_with_a_generous_price_a_logistic_model_predicts_as_well_as_that_of_scik
 def test_with_a_generous_price_a_model_of_several_classes_is_the_linear_discriminant_of_scikit_learn(organisations):
     f, people = organisations
     others = ["bank.age", "bank.income", "telco.minutes", "telco.monthly_bill", "insurer.product", "insurer.premium"]
-    model = cn.LogisticRegression("telco.plan", columns=others, **GENEROUS).fit(f)
+    model = cn.LogisticRegression("telco.plan", method="secure", columns=others, **GENEROUS).fit(f)
     rows, target = coded(people, f.describe(others)), people["telco.plan"]
     truth = discriminant_analysis.LinearDiscriminantAnalysis().fit(rows, target)
     assert model.coef_.shape == (4, len(model.feature_names_in_))
@@ -148,7 +148,7 @@ def test_attributes_follow_the_order_of_parties_and_schemas_with_every_level():
         pca = cn.PCA(3, columns=["insurer.product", "telco.bill", "bank.age"], **PRICE).fit(f)
         whole = cn.PCA(3, **PRICE).fit(f)
         linear = cn.LinearRegression("telco.bill", **PRICE).fit(f)
-        logistic = cn.LogisticRegression("bank.default", **PRICE).fit(f)
+        logistic = cn.LogisticRegression("bank.default", method="secure", **PRICE).fit(f)
     assert list(pca.feature_names_in_) == ["bank.age", "telco.bill", *NAMES[-4:]]
     assert list(whole.feature_names_in_) == NAMES
     assert list(linear.feature_names_in_) == [name for name in NAMES if name != "telco.bill"]
@@ -229,7 +229,7 @@ def test_studies_of_the_same_columns_share_one_release():
         spent = f.budget().spent.copy()
         cn.PCA(5, columns=columns[::-1], **PRICE).fit(f)
         cn.LinearRegression("bank.age", columns=without("bank.age"), ridge=3.0, **PRICE).fit(f)
-        cn.LogisticRegression("insurer.product", columns=without("insurer.product"), **PRICE).fit(f)
+        cn.LogisticRegression("insurer.product", method="secure", columns=without("insurer.product"), **PRICE).fit(f)
         release = f.moments(columns, **PRICE)
         pd.testing.assert_series_equal(f.budget().spent, spent)
         assert (f.budget().releases == 1).all()
@@ -239,9 +239,9 @@ def test_studies_of_the_same_columns_share_one_release():
 def test_a_target_of_two_levels_is_coded_as_one_sign_which_is_another_release():
     with federation() as f:
         cn.PCA(2, **PRICE).fit(f)
-        model = cn.LogisticRegression("bank.default", **PRICE).fit(f)
+        model = cn.LogisticRegression("bank.default", method="secure", **PRICE).fit(f)
         assert (f.budget().releases == 2).all()
-        same = cn.LogisticRegression("bank.default").fit(f.moments(signed=["bank.default"], **PRICE))
+        same = cn.LogisticRegression("bank.default", method="secure").fit(f.moments(signed=["bank.default"], **PRICE))
         assert (f.budget().releases == 2).all()
     np.testing.assert_array_equal(same.coef_, model.coef_)
 
@@ -320,7 +320,7 @@ def test_scores_are_those_of_scikit_learn():
     tables = frames(800)
     people = joined(tables)
     with federation(tables) as f:
-        logistic = cn.LogisticRegression("insurer.product", **GENEROUS).fit(f)
+        logistic = cn.LogisticRegression("insurer.product", method="secure", **GENEROUS).fit(f)
         linear = cn.LinearRegression("bank.age", **GENEROUS).fit(f)
     right = logistic.predict(people) == people["insurer.product"].to_numpy()
     assert logistic.score(people, people["insurer.product"]) == pytest.approx(right.mean())

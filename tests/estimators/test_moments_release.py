@@ -299,7 +299,11 @@ PRODUCTS = ("car", "home", "life", "none")
 
 def test_a_model_of_a_release_is_the_model_of_the_federation(both):
     f, release, _ = both
-    for model in (cn.PCA(3), cn.LinearRegression("bank.age"), cn.LogisticRegression("insurer.product")):
+    for model in (
+        cn.PCA(3),
+        cn.LinearRegression("bank.age"),
+        cn.LogisticRegression("insurer.product", method="secure"),
+    ):
         there = model.fit(release)
         here = type(model)(**{**model.get_params(), **GENEROUS}).fit(f)
         assert "nothing spent" in here.receipt_
@@ -318,7 +322,9 @@ def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
     np.testing.assert_allclose(one.mean_, other.mean_, rtol=1e-3)
 
 
-@pytest.mark.parametrize("model", [cn.PCA(2), cn.LinearRegression("bank.age"), cn.LogisticRegression("bank.default")])
+@pytest.mark.parametrize(
+    "model", [cn.PCA(2), cn.LinearRegression("bank.age"), cn.LogisticRegression("bank.default", method="secure")]
+)
 def test_fitting_on_a_release_refuses_a_price(both, model):
     with pytest.raises(cn.BadInput, match="paid for when it was made") as refusal:
         model.set_params(epsilon=1.0).fit(both[1])
@@ -332,7 +338,7 @@ def test_columns_that_a_release_lacks_are_named(both):
     with pytest.raises(cn.SchemaMismatch, match=r"insurer\.product"):
         cn.PCA(1, columns=["insurer.product"]).fit(small)
     with pytest.raises(cn.SchemaMismatch, match=r"telco\.plan"):
-        cn.LogisticRegression("telco.plan").fit(small)
+        cn.LogisticRegression("telco.plan", method="secure").fit(small)
     with pytest.raises(cn.BadInput, match="from 1 to 4"):
         cn.PCA(5).fit(small)
 
@@ -342,7 +348,7 @@ def test_a_signed_category_serves_as_target_and_as_feature_and_not_for_component
     signed = f.moments(signed=["telco.plan", "bank.default"], **GENEROUS)
     levels = both[1]
     for target in ("telco.plan", "bank.default"):
-        one, other = (cn.LogisticRegression(target).fit(release) for release in (signed, levels))
+        one, other = (cn.LogisticRegression(target, method="secure").fit(release) for release in (signed, levels))
         assert list(one.feature_names_in_) == list(other.feature_names_in_)
         np.testing.assert_allclose(one.predict_proba(people), other.predict_proba(people), atol=0.01)
     linear = [cn.LinearRegression("bank.age").fit(release).predict(people) for release in (signed, levels)]

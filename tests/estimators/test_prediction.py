@@ -28,8 +28,8 @@ def trained():
     with federation(400, epsilon=100.0) as f:
         yield {
             "numbers": cn.LinearRegression("telco.bill", epsilon=2.0, delta=1e-5).fit(f),
-            "classes": cn.LogisticRegression("bank.default", epsilon=2.0, delta=1e-5).fit(f),
-            "three classes": cn.LogisticRegression("bank.segment", epsilon=2.0, delta=1e-5).fit(f),
+            "classes": cn.LogisticRegression("bank.default", method="secure", epsilon=2.0, delta=1e-5).fit(f),
+            "three classes": cn.LogisticRegression("bank.segment", method="secure", epsilon=2.0, delta=1e-5).fit(f),
             "components": cn.PCA(2, epsilon=2.0, delta=1e-5).fit(f),
             "clusters": cn.KMeans(3, epsilon=2.0, delta=1e-5).fit(f),
             "medians": cn.KMedian(2, epsilon=2.0, delta=1e-5).fit(f),

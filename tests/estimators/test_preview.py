@@ -20,7 +20,9 @@ STUDIES = {
     "pca sketch": lambda: cn.PCA(1, columns=["bank.age", "telco.bill"], method="sketch", **GAUSSIAN),
     "pca local": lambda: cn.PCA(1, columns=["bank.age", "telco.bill"], method="local", **GAUSSIAN),
     "linear": lambda: cn.LinearRegression("telco.bill", columns=["bank.age", "insurer.product"], **GAUSSIAN),
-    "logistic": lambda: cn.LogisticRegression("bank.default", columns=["telco.bill", "bank.age"], **GAUSSIAN),
+    "logistic": lambda: cn.LogisticRegression(
+        "bank.default", method="secure", columns=["telco.bill", "bank.age"], **GAUSSIAN
+    ),
     "kmeans secure": lambda: cn.KMeans(2, **GAUSSIAN),
     "kmeans response": lambda: cn.KMeans(2, method="response", epsilon=2.0),
     "kmeans sketch": lambda: cn.KMeans(2, method="sketch", **GAUSSIAN),

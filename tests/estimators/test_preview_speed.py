@@ -16,7 +16,7 @@ STUDIES: dict[str, Callable[[], Any]] = {
     "linear": lambda: cn.LinearRegression("p0.x0", epsilon=1.0, delta=1e-6),
     "linear sketch": lambda: cn.LinearRegression("p0.x0", method="sketch", epsilon=1.0, delta=1e-6),
     "linear functional": lambda: cn.LinearRegression("p0.x0", method="functional", epsilon=1.0),
-    "logistic": lambda: cn.LogisticRegression("p0.answer", epsilon=1.0, delta=1e-6),
+    "logistic": lambda: cn.LogisticRegression("p0.answer", method="secure", epsilon=1.0, delta=1e-6),
     "logistic gradient": lambda: cn.LogisticRegression("p0.answer", method="gradient", epsilon=1.0, delta=1e-6),
     "pca": lambda: cn.PCA(3, epsilon=1.0, delta=1e-6),
     "pca local": lambda: cn.PCA(3, method="local", epsilon=1.0, delta=1e-6),

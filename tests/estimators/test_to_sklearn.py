@@ -41,7 +41,7 @@ def test_linear_predictions_are_equal(data, rows):
 
 @pytest.mark.parametrize("target", ["bank.default", "bank.segment"])
 def test_logistic_classes_and_probabilities_are_equal(target, data, rows):
-    model = cn.LogisticRegression(target, epsilon=1.0, delta=1e-5).fit(data)
+    model = cn.LogisticRegression(target, method="secure", epsilon=1.0, delta=1e-5).fit(data)
     exported = model.to_sklearn()
     assert np.max(np.abs(model.predict_proba(rows) - exported.predict_proba(rows))) <= SAME
     assert np.array_equal(model.predict(rows), exported.predict(rows))
@@ -87,7 +87,7 @@ class PlainUnpickler(pickle.Unpickler):
 def test_nothing_of_ours_is_left_in_an_exported_model(data):
     models = [
         cn.LinearRegression("telco.bill", epsilon=1.0, delta=1e-5),
-        cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-5),
+        cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5),
         cn.PCA(3, epsilon=1.0, delta=1e-5),
         cn.KMeans(3, epsilon=2.0, delta=1e-5),
     ]
@@ -98,6 +98,6 @@ def test_nothing_of_ours_is_left_in_an_exported_model(data):
 
 
 def test_a_model_that_was_not_fitted_is_not_exported():
-    for model in (cn.LinearRegression("a.x"), cn.LogisticRegression("a.x"), cn.PCA(2), cn.KMeans(2)):
+    for model in (cn.LinearRegression("a.x"), cn.LogisticRegression("a.x", method="secure"), cn.PCA(2), cn.KMeans(2)):
         with pytest.raises(cn.BadInput, match="not fitted"):
             model.to_sklearn()

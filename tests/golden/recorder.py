@@ -180,7 +180,7 @@ def disturbed(*, plan: bytes = b"", run: bytes = bytes(16)) -> Iterator[None]:
         return hashlib.sha256(b"colonnade/plan/1" + plan + data).digest()
 
     with (
-        mock.patch.object(codec, "_digest_of_plan", other),
+        mock.patch.object(codec, "plan_digest", other),
         mock.patch.object(relay, "os", SimpleNamespace(urandom=lambda count: run[:count])),
     ):
         yield

@@ -57,6 +57,7 @@ KINDS = [
     "coreset-scores",
     "gradient",
     "gram",
+    "newton",
     "group-key",
     "matching",
     "pair-tables",
@@ -206,7 +207,10 @@ for unit in ("person", "party"):
     fits(f"unit {unit}", lambda unit=unit: cn.PCA(2, columns=MIXED, unit=unit, **GAUSSIAN))
     fits(f"skellam, unit {unit}", lambda unit=unit: cn.PCA(2, columns=MIXED, unit=unit, method=SKELLAM, **GAUSSIAN))
     fits(f"unit {unit}", lambda unit=unit: cn.LinearRegression("telco.bill", columns=MIXED[:3], unit=unit, **GAUSSIAN))
-    fits(f"unit {unit}", lambda unit=unit: cn.LogisticRegression("bank.default", columns=MIXED, unit=unit, **GAUSSIAN))
+    fits(
+        f"unit {unit}",
+        lambda unit=unit: cn.LogisticRegression("bank.default", method="secure", columns=MIXED, unit=unit, **GAUSSIAN),
+    )
     for kind, target in ((cn.LinearRegression, "telco.bill"), (cn.LogisticRegression, "bank.default")):
         fits(
             f"unit {unit}",
@@ -219,7 +223,7 @@ fits("", lambda: cn.PCA(2, columns=MIXED, method="local", epsilon=8.0, delta=1e-
 fits("clipped", lambda: cn.PCA(2, columns=NUMBERS, method=CLIPPED, **GAUSSIAN))
 fits("", lambda: cn.LinearRegression("telco.bill", columns=NUMBERS[:2], method="sketch", **GAUSSIAN))
 fits("ridge", lambda: cn.LinearRegression("telco.bill", columns=MIXED[:3], ridge=5.0, **GAUSSIAN))
-fits("three classes", lambda: cn.LogisticRegression("bank.segment", columns=NUMBERS, **GAUSSIAN))
+fits("three classes", lambda: cn.LogisticRegression("bank.segment", method="secure", columns=NUMBERS, **GAUSSIAN))
 fits(
     "bottom-up",
     lambda: cn.LogisticRegression(
@@ -288,6 +292,20 @@ fits(
     LOWERED,
 )
 
+# Newton steps -------------------------------------------------------------------------------------------------------------
+
+for unit in ("person", "party"):
+    fits(
+        f"two steps, unit {unit}",
+        lambda unit=unit: cn.LogisticRegression(
+            "bank.default",
+            columns=["bank.age", "telco.bill", "insurer.drift"],
+            method=cn.methods.Newton(steps=2),
+            unit=unit,
+            **GAUSSIAN,
+        ),
+    )
+
 # Clusters -----------------------------------------------------------------------------------------------------------------
 
 for kind in (cn.KMeans, cn.KMedian):
@@ -327,7 +345,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "linear": lambda: cn.LinearRegression(
         "telco.bill", columns=["bank.age", "telco.plan", "insurer.drift"], **GAUSSIAN
     ),
-    "logistic": lambda: cn.LogisticRegression("bank.default", columns=NUMBERS, **GAUSSIAN),
+    "logistic": lambda: cn.LogisticRegression("bank.default", method="secure", columns=NUMBERS, **GAUSSIAN),
     "components": lambda: cn.PCA(2, columns=NUMBERS, **GAUSSIAN),
     "clusters": lambda: cn.KMeans(2, columns=NUMBERS, n_local_clusters=3, **GAUSSIAN),
     "medians": lambda: cn.KMedian(2, columns=NUMBERS, n_local_clusters=3, **GAUSSIAN),

@@ -15,7 +15,7 @@ STUDIES = {
     "counts": lambda: cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.5, delta=1e-6),
     "response": lambda: cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0),
     "pca": lambda: cn.PCA(2, epsilon=1.0, delta=1e-6),
-    "logistic": lambda: cn.LogisticRegression("bank.default", epsilon=1.0, delta=1e-6),
+    "logistic": lambda: cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-6),
     "kmeans": lambda: cn.KMeans(2, columns=["bank.age", "telco.bill"], epsilon=1.0, delta=1e-6),
 }
 

@@ -43,7 +43,9 @@ STUDIES = {
     "moment": lambda: cn.Moment(["right.y"], 2, epsilon=1.0),
     "components": lambda: cn.PCA(3, **GAUSSIAN),
     "linear": lambda: cn.LinearRegression("right.y", **GAUSSIAN),
-    "binary": lambda: cn.LogisticRegression("left.kind$", columns=["right.y", "left." + "x" * 70], **GAUSSIAN),
+    "binary": lambda: cn.LogisticRegression(
+        "left.kind$", method="secure", columns=["right.y", "left." + "x" * 70], **GAUSSIAN
+    ),
     "centres": lambda: cn.KMeans(3, **GAUSSIAN),
 }
 

@@ -13,7 +13,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.protocol import codec
-from colonnade.report import document, markup
+from colonnade.report import document, markup, summary
 from colonnade.report.document import noise_words_of
 from colonnade.report.markup import Html, join, table, tag
 from tests import federations
@@ -39,7 +39,7 @@ def studies(federation) -> dict[str, Any]:
         "sketch": cn.PCA(1, columns=["bank.age", "telco.bill"], method="sketch", **GAUSSIAN),
         "rows": cn.PCA(1, columns=["bank.age", "telco.bill"], method="local", **GAUSSIAN),
         "clusters": cn.KMeans(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
-        "logistic": cn.LogisticRegression("bank.default", columns=["telco.bill"], **GAUSSIAN),
+        "logistic": cn.LogisticRegression("bank.default", method="secure", columns=["telco.bill"], **GAUSSIAN),
     }
     return {name: study.fit(federation) for name, study in made.items()}
 
@@ -216,6 +216,42 @@ def test_a_study_that_is_not_private_says_so_loudly(tmp_path):
     assert "NO NOISE" in page.text
     assert "∞" in page.text
     assert "nothing: not differentially private" in page.text
+
+
+def test_the_first_page_has_two_lines_per_study_a_verdict_per_party_and_what_is_left_out(studies, federation, tmp_path):
+    some = [studies["secure"], studies["response"]]
+    why = {"<A sample>": "it is not private, and would run again"}
+    path = document.write(some, tmp_path / "all.html", federation=federation, left_out=why)
+    page = read(path)
+    first = page.text[: page.text.index("What was asked")]
+    for study in some:
+        assert all(line in first for line in study.privacy_.trust.lines)
+    assert "bank: Holds Noise hides every person from the coordinator, also together with 1 other party." in first
+    assert "<A sample> : it is not private, and would run again" in first
+    assert "Its ledger was charged ε = 1.5 for these studies" in first  # one of them as a whole, half of the other
+    assert f"in all, of its cap of ε = {federation.budget().epsilon['bank']:g}" in first
+
+
+def test_a_verdict_rests_on_what_a_party_must_fear():
+    with federations.federation(600, epsilon=9.0, parties=("bank", "telco")) as f:
+        trusting = cn.PCA(1, columns=["bank.age", "telco.bill"], **GAUSSIAN).fit(f)
+        local = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f)
+        exact = cn.LinearRegression(
+            "telco.bill", columns=["bank.age"], method="coreset", size=50, allow_nonprivate=True
+        ).fit(f)
+    words = {
+        name: {verdict.party: verdict.word for verdict in summary.verdicts(chosen)}
+        for name, chosen in {
+            "trusting": [trusting],
+            "local": [local],
+            "mixed": [local, trusting],
+            "exact": [local, exact],
+        }.items()
+    }
+    assert words["trusting"] == {"bank": "Holds on trust", "telco": "Holds on trust"}
+    assert words["local"] == {"bank": "Holds"}
+    assert words["mixed"] == {"bank": "Holds on trust", "telco": "Holds on trust"}
+    assert words["exact"] == {"bank": "NOT PRIVATE", "telco": "NOT PRIVATE"}
 
 
 def test_a_private_study_is_not_marked_as_unsafe(reports):

@@ -52,6 +52,7 @@ def _bugs() -> list[Bug]:
     from colonnade.service import attestation, federation_setup, health
     from colonnade.service.authority import CertificateAuthority, SiteRequest
     from colonnade.service.processes import MonitoredEndpoint
+    from colonnade.transport import tracing
     from colonnade.transport.kit import Certificate, Kit
     from tests.network import test_certificates as certificates
     from tests.network import test_monitored as monitored
@@ -61,6 +62,7 @@ def _bugs() -> list[Bug]:
     from tests.party import test_ledger_backup as copies
     from tests.party import test_ledger_faults as faults
     from tests.party import test_table_check as checks
+    from tests.transport import test_tracing as traces
 
     def last_key(papers: FederationAgreement, name: str) -> PublicIdentity:
         keys = [papers.members[name].identity, *(one.identity for one in papers.rotations.get(name, []))]
@@ -117,6 +119,11 @@ def _bugs() -> list[Bug]:
             "exact counts are written for everybody",
             replaced(private_files, "replace_file", lambda path, content: path.write_bytes(content)),
             _with(checks.test_a_partys_folder_is_checked_at_the_command_line),
+        ),
+        Bug(
+            "a trace quotes what members say",
+            wrapped(tracing, "_answered", lambda honest, replies: {**honest(replies), "colonnade.message": "No."}),
+            _with(traces.test_every_round_of_a_study_is_a_span_of_public_facts),
         ),
         Bug(
             "two processes serve one folder",

@@ -34,7 +34,7 @@ from tests.seeded.bug import Bug, replaced, wrapped
 def _fitted():
     with federation(200, epsilon=50.0) as f:
         model = cn.LinearRegression("telco.bill", epsilon=2.0, delta=1e-5).fit(f)
-        classes = cn.LogisticRegression("bank.default", epsilon=2.0, delta=1e-5).fit(f)
+        classes = cn.LogisticRegression("bank.default", method="secure", epsilon=2.0, delta=1e-5).fit(f)
     return {"numbers": model, "linear": model, "classes": classes}
 
 

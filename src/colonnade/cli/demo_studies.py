@@ -152,10 +152,10 @@ def _exact_model(data: Federated, federation: cn.Federation, study: Any) -> tupl
     people, described = data.joined(), federation.describe(study.columns)
     columns: dict[str, Any] = {}
     for name, column in described.items():
-        if isinstance(column, cn.Numeric):
-            columns[name] = people[name].clip(column.low, column.high)
-        else:
+        if isinstance(column, cn.Category):
             columns |= {f"{name}={level}": (people[name] == level).astype(float) for level in column.levels[1:]}
+        elif isinstance(column, cn.Numeric):
+            columns[name] = people[name].clip(column.low, column.high)
     rows, target = pd.DataFrame(columns), people[study.target]
     if isinstance(study, cn.LinearRegression):
         return Exact().fit(rows, target), rows

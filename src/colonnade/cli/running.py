@@ -68,7 +68,7 @@ def write_report(source: Path, target: Path, *, as_json: bool) -> None:
             fit_on, _ = file.parts(federation)
             finished, left_out = _fitted_again(file.studies, fit_on)
             title = f"Privacy report: {file.title or source.name}"
-            written = document.write(finished, target, federation=federation, title=title)
+            written = document.write(finished, target, federation=federation, title=title, left_out=left_out)
     if as_json:
         results.print_json({"written": str(written), "left_out": left_out})
         return

@@ -288,7 +288,7 @@ class NewtonRun(Conversation):
             raise ProtocolError("A weight is too large, or no number.")
         if before.dtype != np.int64 or before.ndim != 1 or before.size > self.terms.noise.entries(CURVATURE) + 1:
             raise ProtocolError("What was opened before is of another shape.")
-        return weights, before
+        return weights.astype(np.float64), before.astype(np.int64)
 
     # Letters ------------------------------------------------------------------------------------------------------------
 

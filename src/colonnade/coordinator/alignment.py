@@ -193,11 +193,13 @@ class Alignment:
 
     @property
     def receipt(self) -> str:
-        """A one-line summary."""
+        """The trust picture in two lines, and one line with the figures."""
         plan, transcript = self.findings.plan, self.findings.transcript
         price = f"ε={plan.price.epsilon:.4g}" if plan.price is not None else "no budget"
         return (
-            f"align(mode={self.mode!r}): {self.people:,} places, size {self.size}, {price}; {len(plan.parties)} parties, "
+            f"{self.findings.privacy.trust}\n"
+            f"align(mode={self.mode!r}): {self.people:,} places, size {self.size}, {price}; "
+            f"spent: {self.findings.cost.words}; {len(plan.parties)} parties, "
             f"{transcript.rounds} rounds, {transcript.bytes:,} bytes, {transcript.wall_time:.2f} s"
         )
 

@@ -153,7 +153,14 @@ def open_connection(
     except BaseException:
         journal.close()
         raise
-    return Connection(agreement, WithLocalNodes(far, near) if near else far, journal)
+    line: Transport = WithLocalNodes(far, near) if near else far
+    return Connection(agreement, _traced(line) if os.environ.get("COLONNADE_TRACES") == "1" else line, journal)
+
+
+def _traced(line: Transport) -> Transport:
+    from colonnade.transport.tracing import Traced
+
+    return Traced(line)
 
 
 def one_order(described: Mapping[str, Described]) -> tuple[str, int, bool, dict[str, int]]:

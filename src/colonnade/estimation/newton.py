@@ -42,9 +42,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-FIRST_SPREADS = np.exp(np.linspace(np.log(1e-6), np.log(1e3), 61))
+FIRST_SPREADS = np.exp(np.linspace(np.log(1e-6), 0.0, 41))
 """Candidates for the variance of the start's error. Coded columns lie in [−1, 1]."""
-LATER_SPREADS = np.exp(np.linspace(np.log(0.03), np.log(300.0), 31))
+LATER_SPREADS = np.exp(np.linspace(np.log(0.03), np.log(3.0), 21))
 """Candidates for the factor by which the belief's own variance is off."""
 CURVATURE_NOISE = 0.1
 """How much of the curvature's noise counts against a step. The rest is made good by the steps that follow."""
@@ -161,7 +161,7 @@ def start_weights(moments: Moments, target: Array, places: NDArray[np.intp]) -> 
         _discriminant(equations, solution.weights, solution.explained, share),
         _log_odds(equations, solution.weights, share),
     )
-    return np.mean(readings, axis=0)
+    return np.asarray(np.mean(readings, axis=0), dtype=np.float64)
 
 
 def _discriminant(equations: NormalEquations, weights: Array, explained: float, share: float) -> Array:

@@ -34,7 +34,7 @@ def named(
     frames
         Frames by party, where keywords will not do (a party called ``id``).
     id
-        The id column, or one name per party. People whom every frame has are kept, under their id. Without it the frames have
+        The id column, or one name per party. People in every frame are kept, under their id. Without it the frames have
         the same rows in the same order.
     parties
         Frames by party: ``bank=bank_frame, telco=telco_frame``.

@@ -93,6 +93,34 @@ class Summary:
         return f"<h4>{html.escape(self.title)}</h4><table>{rows}</table>{self.printed().to_html(escape=True)}"
 
 
+REACH = 1.96
+"""How many standard errors an interval of 95 % reaches to either side."""
+
+
+def coefficient_table(model: Any) -> pd.DataFrame:
+    """Return the coefficients of a regression by name, the intercept last, with intervals of 95 % for the privacy noise.
+
+    Parameters
+    ----------
+    model
+        A fitted regression: ``coef_``, ``intercept_``, ``coef_stderr_`` and ``feature_names_in_``; with more than two classes one
+        row of coefficients per class.
+    """
+    rows = np.atleast_2d(model.coef_)
+    errors = np.atleast_2d(getattr(model, "coef_stderr_", np.full_like(rows, np.nan)))
+    estimates = np.column_stack([rows, np.atleast_1d(model.intercept_)])
+    errors = np.column_stack([errors, np.full(len(rows), np.nan)])
+    names = [*model.feature_names_in_, INTERCEPT]
+    tables = [
+        pd.DataFrame(
+            {"coefficient": one, "privacy error": error, "lower": one - REACH * error, "upper": one + REACH * error},
+            index=pd.Index(names, name="column"),
+        )
+        for one, error in zip(estimates, errors, strict=True)
+    ]
+    return tables[0] if len(tables) == 1 else pd.concat(dict(zip(model.classes_, tables, strict=True)), names=["class"])
+
+
 class RegressionStudy(MomentStudy):
     """The base of regressions: tables, intervals and covariances of coefficients."""
 
@@ -168,6 +196,13 @@ class RegressionStudy(MomentStudy):
         """Whether ε determines each coefficient, in the shape of ``coef_``. If not, its interval is the whole line."""
         rows = np.array([one.determined[:-1] for one in self._inferred()])
         return np.asarray(rows.reshape(np.shape(self.coef_)))
+
+    def _table(self) -> pd.DataFrame:
+        """Return the summary's table; coefficients with the errors of the noise alone, for a method without intervals."""
+        if vars(self).get("_inference") is None:
+            return coefficient_table(self)
+        frame = self.summary().frame
+        return frame.rename_axis([*frame.index.names[:-1], "column"])
 
     def _inferred(self) -> list[Inference]:
         require_fitted(self)

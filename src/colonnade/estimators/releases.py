@@ -45,7 +45,8 @@ class PatternCount(Study):
         Non-negative counts, one per combination of levels. The last column varies fastest. They add up to the number of people;
         where a column leaves people out, to an estimate of how many have a value in every column.
     stderr_ : pandas.Series
-        The standard error of each unbiased estimate that the noise causes.
+        The standard error of each unbiased estimate that the noise causes. The error of a fit to pairs, and of assuming
+        independence, comes on top.
     unbiased_ : pandas.Series
         The estimates before they were made non-negative and consistent.
     privacy_, transcript_, receipt_

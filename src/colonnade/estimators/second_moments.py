@@ -36,8 +36,6 @@ from colonnade.steps.registry import STUDIES
 __all__ = ["PCA", "MomentStudy", "category_target"]
 
 
-REACH = 1.96
-"""How many standard errors an interval of 95 % reaches to either side."""
 MOSTLY_NOISE = 0.7
 ALL_NOISE = (
     "Predictions would be mostly noise: ask for fewer columns, narrower bounds or a larger epsilon, or, if delta is 0, for "
@@ -59,10 +57,6 @@ class MomentStudy(Study):
         error = expected_errors.prediction_error(columns, noise)
         lost = error.value is not None and error.value > MOSTLY_NOISE
         return Expectation(_floor_in_words(columns, noise), (ALL_NOISE,) if lost else (), (error,))
-
-    def _table(self) -> pd.DataFrame:
-        """Return one row per coefficient: by default that of a regression."""
-        return coefficient_table(self)
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         """Refuse columns that the fit cannot use, before anything is spent."""
@@ -144,30 +138,6 @@ def _floor_in_words(columns: AssumedColumns, noise: MomentNoise) -> dict[str, st
     deviation = math.sqrt(expected_errors.noise_floor(columns, noise)) / 2
     words = f"columns, and combinations of columns, whose standard deviation is below {deviation:.2g} of their bounds"
     return {"lost in the noise": words}
-
-
-def coefficient_table(model: Any) -> pd.DataFrame:
-    """Return the coefficients of a regression by name, the intercept first, with intervals of 95 % for the privacy noise.
-
-    Parameters
-    ----------
-    model
-        A fitted regression: ``coef_``, ``intercept_``, ``coef_stderr_`` and ``feature_names_in_``; with more than two classes one
-        row of coefficients per class.
-    """
-    rows = np.atleast_2d(model.coef_)
-    errors = np.atleast_2d(getattr(model, "coef_stderr_", np.full_like(rows, np.nan)))
-    estimates = np.column_stack([np.atleast_1d(model.intercept_), rows])
-    errors = np.column_stack([np.full(len(rows), np.nan), errors])
-    names = ["(intercept)", *model.feature_names_in_]
-    tables = [
-        pd.DataFrame(
-            {"coefficient": one, "stderr": error, "low": one - REACH * error, "high": one + REACH * error},
-            index=pd.Index(names, name="column"),
-        )
-        for one, error in zip(estimates, errors, strict=True)
-    ]
-    return tables[0] if len(tables) == 1 else pd.concat(dict(zip(model.classes_, tables, strict=True)), names=["class"])
 
 
 def category_target(name: str, column: Column) -> Category:

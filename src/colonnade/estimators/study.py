@@ -122,9 +122,9 @@ class Study(BaseEstimator):
         algorithm, plan = checked._plan(federation, repeat)
         quote = federation.quote(plan)
         expectation = checked.method.expect(checked, algorithm, federation)
+        statement = statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked))
         accounts = federation.accounts()
         charges = {party: quote.charge(party) for party in plan.parties}
-        statement = statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked))
         return Preview(
             title=f"{type(self).__name__}, method {plan.method!r}",
             statement=statement,

@@ -135,7 +135,7 @@ def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -
             )
             uncovered = sum(entry.loss is None for entry in account.entries)
             if uncovered:
-                charged += f" No budget covers {uncovered} of its releases, which {'is' if uncovered == 1 else 'are'} not private."
+                charged += f" No budget covers {uncovered} of its releases: not private."
         cards.append(tag("div", title, tag("p", verdict.reason), tag("p", charged, klass="soft"), klass="receipt"))
     return cards
 

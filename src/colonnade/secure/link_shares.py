@@ -2,7 +2,7 @@
 
 A product of two shares of degree t is a share of degree 2t. The nodes bring it back to degree t together: each deals its share of
 the product by a fresh polynomial of degree t, and the N = 2t + 1 values that a node receives, combined with the weights of
-Lagrange's interpolation at 0, are its new share [Gennaro, Rabin and Rabin 1998]. The new polynomial is a sum of all nodes' fresh
+Lagrange's interpolation at 0, are its new share [Gennaro–Rabin–Rabin 1998]. The new polynomial is a sum of all nodes' fresh
 ones. So t nodes together learn nothing, if all of them compute as written.
 
 Everything is exact modulo M. Nothing here needs room for the integers it passes through; only what is opened does.

@@ -220,7 +220,7 @@ class LinkBounds:
 
     @property
     def _scores(self) -> Floats:
-        return np.arange(STEPS) * self.link.step
+        return np.arange(STEPS, dtype=np.float64) * self.link.step
 
     def _rounded(self, coefficients: Sequence[int]) -> float:
         """Return how far rounding can move a series: each factor, a complex number, is off by at most √½."""

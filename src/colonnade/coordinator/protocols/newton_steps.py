@@ -41,6 +41,8 @@ SCALE = 1024
 """γ by default: rounding a row to a thousandth is far below the noise."""
 WINDOW = 12
 """The largest score, by default, for which the link is the sigmoid."""
+FINEST = 2.0**20
+"""Weights are published in multiples of one part of this."""
 NOTHING: Integers = np.empty(0, dtype=np.int64)
 
 
@@ -187,7 +189,7 @@ class NewtonStudy:
         kept = yield {owner: Recall(plan=plan, step=name) for owner in terms.owners}
         found = [reply for reply in kept.values() if isinstance(reply, Released)]
         if found:
-            for number, opened in enumerate(_unframed(found[0].array("opened"))):
+            for number, opened in enumerate(_unframed(found[0].array("opened").astype(np.int64))):
                 reading.see(number, opened)
             return reading.result()
         yield from self._take_rounds(plan, name, terms, reading)
@@ -287,8 +289,8 @@ class _Reading:
         self._last: tuple[Array, Array, float] | None = None
 
     def weights(self) -> Array:
-        """Return the weights of the next round, in the order of the run's columns."""
-        found = self._start if self._search is None else self._search.weights
+        """Return the weights of the next round, in the order of the run's columns: short numbers, alike on any machine."""
+        found = np.round((self._start if self._search is None else self._search.weights) * FINEST) / FINEST
         ordered = np.empty_like(found)
         ordered[self._order] = found
         return ordered

@@ -58,7 +58,6 @@ class Newton(MomentMethod):
     guarantee = "(ε, δ) for all steps together"
     adversary = "the coordinator and up to c colluding parties; compute nodes compute as written"
     delta = "needed"
-    reference = "secure-pca"
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
     constraints = {
         "steps": Whole(1, MOST_STEPS),

@@ -1,0 +1,212 @@
+"""Logistic regression by Newton steps: near maximum likelihood, paid for once, and honest about what it asks of nodes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression as Plain
+
+import colonnade as cn
+from colonnade.coordinator.protocols.newton_steps import NewtonStudy
+from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
+from colonnade.privacy.accounting import Price, total
+from colonnade.privacy.calibration import ledger_rho
+
+PEOPLE, DELTA = 4_000, 1e-5
+COLUMNS = ["bank.age", "bank.plan", "shop.basket", "clinic.pressure"]
+SCHEMAS = {
+    "bank": cn.Schema(age=cn.Numeric(0, 100), plan=cn.Category(["a", "b", "c"]), late=cn.Category(["no", "yes"])),
+    "shop": cn.Schema(basket=cn.Numeric(-50, 50), kind=cn.Category(["x", "y", "z"])),
+    "clinic": cn.Schema(pressure=cn.Numeric(80, 180)),
+}
+
+
+def _frame() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "bank.age": rng.uniform(0, 100, PEOPLE),
+            "bank.plan": rng.choice(["a", "b", "c"], PEOPLE, p=[0.5, 0.3, 0.2]),
+            "shop.basket": rng.uniform(-50, 50, PEOPLE),
+            "clinic.pressure": rng.uniform(80, 180, PEOPLE),
+        }
+    )
+    score = 0.04 * frame["bank.age"] - 0.03 * frame["shop.basket"] + 1.2 * (frame["bank.plan"] == "c") - 3.5
+    frame["bank.late"] = np.where(rng.random(PEOPLE) < 1 / (1 + np.exp(-score)), "yes", "no")
+    third = rng.random(PEOPLE) * 2 + 0.02 * (frame["bank.age"] - 50)
+    frame["shop.kind"] = np.select([third < 0.7, third < 1.4], ["x", "y"], "z")
+    return frame
+
+
+FRAME = _frame()
+
+
+def _federation(**options: object) -> cn.Federation:
+    named = options.pop("parties", tuple(SCHEMAS))
+    parties = {
+        party: cn.Party(
+            FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
+            schema=schema,
+        )
+        for party, schema in SCHEMAS.items()
+        if party in named
+    }
+    return cn.Federation.simulate(parties, id="id", **{"budget": cn.Budget(epsilon=2_000.0, delta=DELTA), **options})
+
+
+def _study(**options: object) -> cn.LogisticRegression:
+    given = {"columns": COLUMNS, "method": "newton", "epsilon": 1_000.0, "delta": DELTA, **options}
+    return cn.LogisticRegression("bank.late", **given)
+
+
+@pytest.fixture(scope="module")
+def federation():
+    with _federation(budget=cn.Budget(epsilon=10_000.0, delta=DELTA)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def model(federation) -> cn.LogisticRegression:
+    return _study().fit(federation)
+
+
+def test_almost_without_noise_it_is_the_maximum_likelihood_estimate(model) -> None:
+    """Within a quarter of a sampling error, every coefficient that is identified: levels against the first one."""
+    design = pd.get_dummies(FRAME[COLUMNS], columns=["bank.plan"]).astype(float)
+    design = design.drop(columns="bank.plan_a")[
+        ["bank.age", "bank.plan_b", "bank.plan_c", "shop.basket", "clinic.pressure"]
+    ]
+    labels = (FRAME["bank.late"] == "yes").to_numpy()
+    plain = Plain(C=1e9, max_iter=5_000, tol=1e-10).fit(design / 10, labels)
+    chance = plain.predict_proba(design / 10)[:, 1]
+    rows = np.column_stack([np.ones(PEOPLE), design])
+    errors = np.sqrt(np.diag(np.linalg.inv((rows * (chance * (1 - chance))[:, None]).T @ rows)))[1:]
+    found = dict(zip(model.feature_names_in_, model.coef_[0], strict=True))
+    ours = [
+        found["bank.age"],
+        found["bank.plan=b"] - found["bank.plan=a"],
+        found["bank.plan=c"] - found["bank.plan=a"],
+        found["shop.basket"],
+        found["clinic.pressure"],
+    ]
+    assert np.all(np.abs(ours - plain.coef_[0] / 10) <= 0.25 * errors)
+    mean = model.predict_proba(FRAME[COLUMNS])[:, 1]
+    assert abs(mean.mean() - labels.mean()) < 0.002
+
+
+def test_it_costs_its_price_once_and_a_second_fit_asks_for_nothing_new(federation, model) -> None:
+    assert model.privacy_.epsilon() <= 1_000.0
+    assert model.privacy_.epsilon() > 999.0
+    spent = str(federation.budget())
+    again = _study().fit(federation)
+    assert np.array_equal(again.coef_, model.coef_)
+    assert str(federation.budget()) == spent
+
+
+def test_the_statement_names_nodes_and_holders_and_what_they_are_trusted_with(model) -> None:
+    words = " ".join(model.privacy_.assumptions)
+    assert "compute as written" in words
+    assert "pool their parts" in words
+    assert "coordinator is itself" not in words
+
+
+def test_more_colluders_than_covered_cost_more(model) -> None:
+    both = model.privacy_.epsilon(observer=("coordinator", "shop", "clinic"))
+    assert model.privacy_.epsilon(observer=("coordinator", "shop")) <= 1_000.0 < both
+
+
+def test_several_classes_have_rows_of_their_own_and_pay_for_them(federation) -> None:
+    study = cn.LogisticRegression(
+        "shop.kind", columns=["bank.age", "clinic.pressure"], method="newton", epsilon=1_000.0, delta=DELTA
+    )
+    preview = study.preview(federation)
+    assert "3 classes" in str(preview)
+    assert "pays for its own steps" in str(preview)
+    fitted = study.fit(federation)
+    assert fitted.coef_.shape == (3, 2)
+    assert fitted.privacy_.epsilon() <= 1_000.0
+    one = {step.name for step in fitted.plan_.steps}
+    assert one == {"gram", "newton 0", "newton 1", "newton 2"}
+    chances = fitted.predict_proba(FRAME[["bank.age", "clinic.pressure"]])
+    old, young = chances[FRAME["bank.age"] > 90], chances[FRAME["bank.age"] < 10]
+    assert old[:, 2].mean() > young[:, 2].mean() + 0.2
+
+
+def test_two_parties_need_a_node_that_is_not_the_coordinator() -> None:
+    two = ("bank", "shop")
+    columns = ["bank.age", "shop.basket"]
+    with _federation(parties=two) as lonely, pytest.raises(cn.NotEnoughComputeNodes, match="besides the coordinator"):
+        _study(columns=columns).fit(lonely)
+    with _federation(parties=two, compute_nodes=["helper"]) as helped:
+        assert _study(columns=columns, epsilon=10.0).fit(helped).coef_.shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delta": 0.0}, "delta"),
+        ({"ridge": 1.0}, "ridge"),
+        ({"method": cn.methods.Newton(window=9)}, "window"),
+        ({"method": cn.methods.Newton(gram=0.6, curvature=0.5)}, "hundredth"),
+        ({"method": cn.methods.Newton(steps=0)}, "steps"),
+        ({"columns": ["bank.age", "bank.plan"]}, "two parties"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_anything_is_spent(federation, options: dict, words: str) -> None:
+    with pytest.raises(cn.ColonnadeError, match=words) as refused:
+        _study(**options).fit(federation)
+    assert refused.value.spent is None
+
+
+def test_a_preview_says_what_to_expect_and_spends_nothing(federation) -> None:
+    preview = _study(epsilon=1.0).preview(federation)
+    assert "last gradient" in str(preview)
+    assert preview.statement.epsilon() <= 1.0
+
+
+# The search
+
+
+def test_prices_add_up_to_the_whole_and_no_more() -> None:
+    for classes in (1, 3):
+        whole = Price.of(1.0, 1e-6)
+        prices = Division().prices(whole, classes)
+        spent = float(ledger_rho(prices.gram)) + classes * float(ledger_rho(prices.rounds))
+        assert 0.999 * float(ledger_rho(whole)) <= spent <= float(ledger_rho(whole))
+
+
+def test_a_search_without_noise_finds_the_minimum_of_a_likelihood() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.ones(3_000), rng.uniform(-1, 1, (3_000, 4))])
+    truth = np.array([-0.5, 2.0, -1.0, 0.3, 0.0])
+    labels = rng.random(3_000) < 1 / (1 + np.exp(-rows @ truth))
+    best = Plain(C=1e9, tol=1e-10, fit_intercept=False, max_iter=5_000).fit(rows, labels).coef_[0]
+    search = NewtonSearch(np.zeros(5), BlendedCurvature(rows.T @ rows / 4, 0.0), 3_000)
+    for _ in range(6):
+        search.see(rows.T @ (1 / (1 + np.exp(-rows @ search.weights)) - labels), 1e-9)
+    assert np.max(np.abs(search.weights - best)) < 1e-3
+
+
+def test_a_search_that_sees_nothing_but_noise_stays_where_it_is() -> None:
+    rng = np.random.default_rng(1)
+    search = NewtonSearch(np.zeros(20), BlendedCurvature(np.eye(20) * 100.0, 1.0), 1_000)
+    for _ in range(5):
+        search.see(1e4 * rng.normal(size=20), 1e8)
+    assert np.max(np.abs(search.weights)) < 1.0
+
+
+def test_losses_of_all_steps_together_fit_the_ledger() -> None:
+    """What every party is debited for the Gram matrix and for the rounds, added up as ledgers do."""
+    with _federation(budget=cn.Budget(epsilon=1.0, delta=DELTA)) as tight:
+        study = _study(epsilon=1.0)
+        plan = study._prepare(tight, 1)[1]
+        losses = tight.quote(plan).losses
+        for party in SCHEMAS:
+            assert total(losses[party].values()).epsilon(DELTA) <= 1.0
+        assert study.fit(tight).privacy_.epsilon() <= 1.0
+
+
+def test_a_study_of_one_party_or_of_no_category_is_refused() -> None:
+    with pytest.raises(cn.BadInput, match="two parties"):
+        NewtonStudy({"a.x": cn.Numeric(0, 1), "a.y": cn.Category(["n", "y"])}, "a.y", Price.of(1, 1e-6), 9, Division())
+    with pytest.raises(cn.SchemaMismatch):
+        NewtonStudy({"a.x": cn.Numeric(0, 1), "b.y": cn.Numeric(0, 1)}, "b.y", Price.of(1, 1e-6), 9, Division())

@@ -1,0 +1,158 @@
+"""Two lines that anybody understands: who learns what, and what must not happen for it to hold. And figures for replacement."""
+
+import math
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import pytest
+from scipy.stats import norm
+
+import colonnade as cn
+from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.result import COORDINATOR, Opening, PrivacyStatement, TrustPicture
+from tests import federations
+
+PRICE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+ONE = Loss.of_pure(10**9)
+BOTH = ["bank.age", "telco.bill"]
+
+
+def test_with_two_parties_preview_receipt_and_print_say_what_a_coordinator_that_computes_must_not_do():
+    words = "if the coordinator and bank, or the coordinator and telco, pooled what they saw, nothing is guaranteed"
+    with federations.federation(600, epsilon=20.0, parties=("bank", "telco")) as f:
+        study = cn.PCA(1, columns=BOTH, **PRICE)
+        preview = study.preview(f)
+        study.fit(f)
+    assert any("If it pooled what it saw with bank or with telco" in warning for warning in preview.warnings)
+    assert "compute_nodes=[...]" in str(preview)
+    for shown in (str(preview), preview._repr_html_(), study.receipt_, str(study.privacy_), study._repr_html_()):
+        assert words in shown
+    assert math.isinf(study.privacy_.epsilon(observer=("coordinator", "bank")))
+
+
+def test_a_preview_does_not_warn_of_a_coordinator_that_only_relays():
+    with federations.federation(600, epsilon=5.0) as f:
+        preview = cn.PCA(1, columns=BOTH, **PRICE).preview(f)
+    assert not any("compute node" in warning for warning in preview.warnings)
+    assert "What must not happen: if bank and insurer, or insurer and telco, pooled" in str(preview)
+
+
+def test_a_statement_prints_for_reading_and_opens_with_the_two_lines():
+    with federations.federation(600, epsilon=5.0) as f:
+        study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(f)
+    lines = str(study.privacy_).splitlines()
+    assert lines[:2] == list(study.privacy_.trust.lines) == study.receipt_.splitlines()[:2]
+    assert "by a factor of at most 2.7 (ε = 1)" in lines[0]
+    assert "Opening(" not in str(study.privacy_)
+    assert all(any(observer in line for line in lines) for observer in study.privacy_.table()["observer"])
+
+
+def test_a_loaded_model_carries_statement_and_receipt(tmp_path):
+    with federations.federation(600, epsilon=5.0) as f:
+        study = cn.LinearRegression("telco.bill", columns=["bank.age"], **PRICE).fit(f)
+    study.save(tmp_path / "model.json")
+    loaded = cn.load(tmp_path / "model.json")
+    assert loaded.receipt_ == study.receipt_
+    assert str(loaded.privacy_) == str(study.privacy_)
+    assert "paid: bank ε=" in (tmp_path / "model.json").read_text(encoding="utf-8")
+
+
+def test_where_every_record_is_randomised_by_itself_nothing_must_not_happen():
+    with federations.federation(600, epsilon=5.0) as f:
+        study = cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
+    assert study.privacy_.trust.holds == "What must not happen: nothing; it holds whoever pools what they saw."
+
+
+def test_parties_that_hold_a_key_are_named_and_not_said_to_learn_anything():
+    with federations.federation(600, epsilon=5.0) as f:
+        study = cn.KMeans(2, columns=BOTH, method="sketch", **PRICE).fit(f)
+    trust = study.privacy_.trust
+    assert trust.exposed == ()
+    assert "if the coordinator showed what it received to bank or telco, nothing is guaranteed" in trust.holds
+    assert trust.learns.startswith("Who learns what: the coordinator learns noisy figures only.")
+
+
+def test_exact_values_are_said_to_be_exact():
+    with federations.federation(600, epsilon=5.0) as f:
+        study = cn.LinearRegression(
+            "telco.bill", columns=["bank.age"], method="coreset", size=50, allow_nonprivate=True
+        )
+        study.fit(f)
+    assert "the coordinator, bank and telco learn exact values" in study.receipt_
+    assert "No noise protects anybody from the coordinator" in study.receipt_
+
+
+def test_scores_that_one_party_is_told_are_said_to_be_told():
+    scores = Opening("scores", ("bank", "telco"), (NOTHING,), key_holders=("telco",))
+    trust = PrivacyStatement((scores,), ("bank", "telco"), 0.0).trust
+    assert trust.exposed == ("telco",)
+    assert "the coordinator and bank learn nothing about any person. telco learns exact values" in trust.learns
+    assert "if telco passed on what it learned, nothing is guaranteed" in trust.holds
+
+
+STATEMENTS = {
+    "coordinator computes": (("bank", "telco"), ("bank", "telco", COORDINATOR), 1, (ONE,)),
+    "three compute": (("bank", "telco", "shop"), ("bank", "telco", "shop"), 1, (ONE, ONE)),
+    "five compute": (("bank", "telco", "shop"), ("bank", "telco", "shop", "n1", "n2"), 2, (ONE, ONE, ONE + ONE)),
+    "nobody computes": (("bank", "telco"), (), 0, (ONE,)),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_the_second_line_is_what_a_search_over_all_coalitions_finds(name):
+    parties, nodes, threshold, losses = STATEMENTS[name]
+    opening = Opening("a count", parties, losses, nodes=nodes, threshold=threshold)
+    statement = PrivacyStatement((opening,), parties, 0.0)
+    members = list(dict.fromkeys((COORDINATOR, *parties, *nodes)))
+    broken = [
+        group
+        for size in range(1, len(members) + 1)
+        for group in combinations(members, size)
+        if not set(parties) <= set(group) and math.isinf(statement.epsilon(observer=group))
+    ]
+    smallest = min(map(len, broken), default=0)
+    found = {frozenset(group) for group in broken if len(group) == smallest}
+    assert set(TrustPicture(statement)._broken()) == found
+    assert ("nothing is guaranteed" in statement.trust.holds) == bool(found)
+
+
+def test_the_second_line_says_what_still_holds_with_one_party_too_many():
+    opening = Opening("a count", ("bank", "telco", "shop"), (ONE, ONE, ONE + ONE))
+    statement = PrivacyStatement((opening,), opening.scope, 0.0)
+    assert statement.collusion == 1
+    assert (
+        "if the coordinator and any 2 parties pooled what they saw, only ε = 2 is guaranteed" in statement.trust.holds
+    )
+
+
+# Replacement figures --------------------------------------------------------------------------------------------------------
+
+
+def test_receipt_and_budget_show_what_holds_for_replaced_records():
+    with federations.federation(600, epsilon=5.0) as f:
+        study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(f)
+        budget = f.budget()
+    assert "ε=1, δ=0 per person towards the coordinator (ε=2 if a record is replaced by another)" in study.receipt_
+    assert budget.spent_if_replaced["bank"] == 2.0
+    assert budget.spent_if_replaced["insurer"] == 0.0
+
+
+def _gaussian_delta(epsilon: float, shift: float) -> float:
+    """The exact δ of Gaussian noise whose mean shifts by so many deviations (Balle and Wang, 2018)."""
+    return float(norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift))
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 200), Fraction(1, 8), Fraction(2), Fraction(8)])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
+def test_the_figure_for_replaced_records_holds_for_gaussian_noise_whose_distance_doubles(rho, delta):
+    bound = Loss.of_zcdp(rho).epsilon_if_replaced(delta)
+    assert _gaussian_delta(bound, 2 * math.sqrt(2 * rho)) <= delta
+    assert bound >= Loss.of_zcdp(rho).epsilon(delta)
+
+
+def test_of_a_pure_loss_the_figure_is_at_most_twice_as_large_and_of_nothing_nothing():
+    assert ONE.epsilon_if_replaced(0.0) == ONE.epsilon_if_replaced(1e-5) == 2.0
+    assert (ONE * 400).epsilon_if_replaced(1e-5) <= 800.0
+    assert math.isinf(Loss.of_zcdp(Fraction(1, 8)).epsilon_if_replaced(0.0))
+    assert NOTHING.epsilon_if_replaced(1e-5) == NOTHING.epsilon_if_replaced(0.0) == 0.0

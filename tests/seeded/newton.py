@@ -1,0 +1,151 @@
+"""Bugs in Newton steps: their noise, their bounds, their links, and how often a round leaves."""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from colonnade.conversations import newton as conversation
+from colonnade.conversations.newton import NewtonRun
+from colonnade.party.gate import AdmittedStep
+from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
+from colonnade.privacy.laws.newton import NewtonNoise
+from colonnade.protocol.messages import unpack
+from colonnade.secure.link_shares import WeightedProduct
+from colonnade.secure.sine_link import LinkBounds
+from colonnade.steps import newton as terms
+from tests.conversations import test_newton_run as runs
+from tests.party import test_newton as parts
+from tests.privacy import test_newton_noise as noises
+from tests.secure import test_sine_link as links
+from tests.seeded.bug import Bug, replaced, wrapped
+
+
+def _at_a_party(test):
+    """Run a test that needs a party with a ledger."""
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            opened = parts.Opened(Path(folder))
+            try:
+                test(opened)
+            finally:
+                opened.federation.close()
+
+    return run
+
+
+def _constant_for_all(honest, self, table):
+    rows, labels = honest(self, table)
+    if labels is not None:
+        rows[0] = self.terms.scale
+    return rows, labels
+
+
+def _unclipped(self, rows, weights):
+    return self.terms.bounds.link.in_steps(weights @ rows.astype(float) / self.terms.scale)
+
+
+def _forgets(honest, self, number, weights, before):
+    honest(self, number, weights, before)
+    self._leased = 0
+
+
+def _as_given(parts, words):
+    return np.vstack([0 * words, (parts % 2**16).astype(np.uint16)[None]])
+
+
+BUGS = [
+    Bug(
+        "half the noise in a Newton step",
+        wrapped(NewtonNoise, "draw_share", lambda honest, self, *given: honest(self, *given) // 2),
+        partial(parts.test_a_partys_noise_has_the_declared_law_in_every_round, 5),
+    ),
+    Bug(
+        "the diagonal of the curvature has the noise of the rest",
+        replaced(
+            NewtonNoise,
+            "draw_share",
+            lambda self, number, sampler: sampler.discrete_gaussian(self.shares[number], self.entries(number)),
+        ),
+        partial(parts.test_a_partys_noise_has_the_declared_law_in_every_round, 0),
+    ),
+    Bug(
+        "a coalition is accounted as if residuals did not move on its own columns",
+        wrapped(NewtonNoise, "moved", lambda honest, self, number, **_: honest(self, number) * 99 // 100),
+        noises.test_the_bounds_are_reached,
+    ),
+    Bug(
+        "rounds are not added up",
+        wrapped(NewtonNoise, "_share", lambda honest, self, number: honest(self, number) / len(self.parts)),
+        noises.test_every_round_costs_its_part_of_the_price,
+    ),
+    Bug(
+        "rounding is not in the bounds of a link",
+        replaced(LinkBounds, "_rounded", lambda self, coefficients: 0.0),
+        partial(links.test_no_numbers_of_holders_lead_past_the_bounds, 12, 2, 4),
+    ),
+    Bug(
+        "a part of a score is given away as it is",
+        replaced(links, "split_parts", _as_given),
+        partial(links.test_what_a_holder_is_given_is_uniform_whatever_the_part, 12_345),
+    ),
+    Bug(
+        "a null record has a constant column, in Newton steps",
+        wrapped(PrivateNewtonSteps, "coded", _constant_for_all),
+        parts.test_a_null_record_adds_nothing_to_a_round,
+    ),
+    Bug(
+        "parts of scores are not clipped",
+        replaced(PrivateNewtonSteps, "in_steps", _unclipped),
+        parts.test_parts_are_scores_in_whole_steps_clipped_to_the_window,
+    ),
+    Bug(
+        "a round is shared again on request",
+        wrapped(NewtonPart, "take", _forgets),
+        _at_a_party(parts.test_a_round_is_shared_once),
+    ),
+    Bug(
+        "which rounds were taken is not kept",
+        replaced(AdmittedStep, "open_once", lambda self, opened, part=None: None),
+        _at_a_party(parts.test_after_a_restart_no_round_that_may_have_been_shared_is_shared_again),
+    ),
+    Bug(
+        "rounds are shared unpaid",
+        replaced(AdmittedStep, "reserve", lambda self, **options: None),
+        _at_a_party(parts.test_all_rounds_are_paid_for_before_the_first_is_shared),
+    ),
+    Bug(
+        "the coordinator computes where shares are dealt again",
+        replaced(terms, "COORDINATOR", "nobody"),
+        runs.test_the_coordinator_is_no_node_of_a_plan_that_deals_again,
+    ),
+    Bug(
+        "a product is sent on without being dealt again",
+        replaced(conversation.link_shares, "redealt", lambda dealing, values: (values,) * dealing.nodes),
+        partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
+    ),
+    Bug(
+        "one party's noise is left out of a round",
+        wrapped(WeightedProduct, "masked", lambda honest, self, noise: honest(self, noise[:1])),
+        partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
+    ),
+    Bug(
+        "any weights are taken, in Newton steps",
+        replaced(NewtonRun, "_weights", lambda self, inputs: (unpack(inputs["weights"]), np.empty(0, dtype=np.int64))),
+        partial(
+            runs.test_weights_that_are_not_numbers_within_bounds_are_refused_before_anything_is_taken,
+            {"weights": np.full(4, np.nan), "before": np.empty(0, dtype=np.int64)},
+        ),
+    ),
+    Bug(
+        "degrees are reduced by the nodes that happen to answer",
+        replaced(
+            links,
+            "reduced_degree",
+            lambda arithmetic, shares, threshold: next(iter(shares.values())),
+        ),
+        links.test_a_degree_is_reduced_with_every_nodes_share_or_not_at_all,
+    ),
+]

@@ -1,0 +1,119 @@
+"""Rounds as spans: public facts in a fixed vocabulary, and the same replies as without."""
+
+import contextlib
+import importlib.util
+
+import pytest
+
+import colonnade as cn
+from colonnade.errors import BadInput, PartyAway
+from colonnade.protocol import codec
+from colonnade.protocol.messages import GetDescription
+from colonnade.transport.direct import Direct
+from colonnade.transport.tracing import ATTRIBUTES, SPAN, Traced
+from tests.federations import TEST_KEY, federation
+from tests.transport.contract import TransportContract, echoes
+
+
+class Span:
+    def __init__(self, name: str) -> None:
+        self.name, self.attributes = name, {}
+
+    def is_recording(self) -> bool:
+        return True
+
+    def set_attribute(self, name: str, value: object) -> None:
+        self.attributes[name] = value
+
+    def set_attributes(self, found: dict) -> None:
+        self.attributes |= found
+
+
+class Tracer:
+    """Keeps spans. Of OpenTelemetry's tracers this much is used."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+
+    @contextlib.contextmanager
+    def start_as_current_span(self, name: str, **options: bool):
+        assert options == {
+            "record_exception": False,
+            "set_status_on_exception": False,
+        }  # an exception's text is free text
+        self.spans.append(Span(name))
+        yield self.spans[-1]
+
+
+class TestTraced(TransportContract):
+    @contextlib.contextmanager
+    def bring_up(self, endpoints):
+        transport = Traced(Direct(endpoints), Tracer())
+        yield transport
+        transport.close()
+
+
+def counts(f: cn.Federation) -> cn.PatternCount:
+    return cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(f)
+
+
+def traced(f: cn.Federation) -> Tracer:
+    tracer = Tracer()
+    f.transport = Traced(f.transport, tracer)
+    return tracer
+
+
+def test_every_round_of_a_study_is_a_span_of_public_facts():
+    with federation() as f:
+        tracer = traced(f)
+        study = counts(f)
+    assert {span.name for span in tracer.spans} == {SPAN}
+    assert {name for span in tracer.spans for name in span.attributes} <= ATTRIBUTES
+    named = codec.digest(study.plan_).hex()[:12]
+    of_the_study = [span.attributes for span in tracer.spans if span.attributes.get("colonnade.study") == named]
+    turns = [found["colonnade.turn"] for found in of_the_study if found["colonnade.request"] == "Post"]
+    assert turns == sorted(turns)
+    assert len(of_the_study) == study.transcript_.rounds
+    assert sum(found["colonnade.bytes_in"] for found in of_the_study) == sum(study.transcript_.bytes_from.values())
+
+
+def test_a_study_finds_the_same_with_and_without():
+    with federation(test_key=TEST_KEY) as f:
+        plain = counts(f).unbiased_
+    with federation(test_key=TEST_KEY) as f:
+        traced(f)
+        assert counts(f).unbiased_.equals(plain)
+
+
+def test_a_refusal_and_a_party_that_is_away_are_there_by_their_codes():
+    with federation(epsilon=0.5) as f:
+        tracer = traced(f)
+        with pytest.raises(cn.BudgetExceeded):
+            counts(f)
+        assert tracer.spans[-1].attributes["colonnade.refused"] == ["budget-exceeded"]
+
+    class Away:
+        def exchange(self, requests):
+            raise PartyAway("Party 'bank' is not there.")
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    tracer = Tracer()
+    with pytest.raises(PartyAway):
+        Traced(Away(), tracer).exchange({"bank": codec.encode(GetDescription())})
+    assert tracer.spans[-1].attributes["colonnade.error"] == "party-away"
+
+
+def test_without_the_extra_its_name_is_told(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(BadInput, match="OpenTelemetry") as refused:
+        Traced(Direct(echoes()))
+    assert "colonnade[traces]" in refused.value.remedy
+
+
+def test_a_provider_that_was_never_set_up_costs_nothing_and_changes_nothing():
+    pytest.importorskip("opentelemetry", reason="needs the extra colonnade[traces]")
+    with federation() as f:
+        f.transport = Traced(f.transport)
+        counts(f)
