@@ -111,16 +111,21 @@ class NewtonStudy:
                 remedy="Name columns of another party too.",
             )
         if len(self.columns) < 2:
-            raise BadInput("A regression needs a column besides its target.")
+            raise BadInput("A regression needs a column besides its target.", remedy="Name another column in columns=.")
         if self.price.delta == 0:
             raise BadInput(
                 "method='newton' needs a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people; for delta=0 see method='functional'.",
             )
         if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(f"For Newton steps scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+            raise BadInput(
+                f"For Newton steps scale is a whole number between 1 and {LARGEST_SCALE:,}.",
+                remedy="Leave it out, or take a power of two such as 1024.",
+            )
         if self.window not in LINKS:
-            raise BadInput(f"window is one of {', '.join(map(str, LINKS))}.")
+            raise BadInput(
+                f"window is one of {', '.join(map(str, LINKS))}.", remedy="Leave it out, or take the smallest."
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:
