@@ -289,7 +289,7 @@ class Line:
 
     def _changed(self, request: Any) -> Any:
         plan = getattr(request, "plan", None)
-        if plan is None:
+        if not isinstance(plan, Plan):  # an account is asked for by the hash of a plan
             return request
         self.last = plan if self.change is None else self.change(plan)
         return msgspec.structs.replace(request, plan=self.last)

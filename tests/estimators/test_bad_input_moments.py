@@ -49,7 +49,7 @@ def linear(target="bank.age", **options):
 
 
 def logistic(target="bank.default", **options):
-    return cn.LogisticRegression(target, method="secure", **by(options))
+    return cn.LogisticRegression(target, **{"method": "secure", **by(options)})
 
 
 EVERY = pytest.mark.parametrize("study", [pca, linear, logistic])

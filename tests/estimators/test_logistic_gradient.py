@@ -188,7 +188,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_paid(changes: dict, 
     facts = {"target": "bank.default", "method": "gradient", "epsilon": 1.0, "delta": 1e-5} | changes
     with federation(50) as f:
         with pytest.raises(error):
-            cn.LogisticRegression(facts.pop("target"), method="secure", **facts).fit(f)
+            cn.LogisticRegression(facts.pop("target"), **facts).fit(f)
         assert f.budget().spent.max() == 0
 
 
@@ -199,7 +199,7 @@ def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
 
     def asked(epsilon: float) -> cn.LogisticRegression:
         facts = {"method": cn.methods.Gradient(steps=40, rate=0.05), "epsilon": epsilon, "delta": 1e-6}
-        return cn.LogisticRegression("bank.default", method="secure", columns=columns, **facts)
+        return cn.LogisticRegression("bank.default", columns=columns, **facts)
 
     with data.federation(budget=cn.Budget(epsilon=9_000.0, delta=1e-3), test_key=TEST_KEY) as f:
         expected = asked(0.5).preview(f).expected_error

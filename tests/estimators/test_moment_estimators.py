@@ -38,7 +38,7 @@ NAMES = [
 STUDIES = {
     "PCA": lambda **options: cn.PCA(2, **options),
     "LinearRegression": lambda **options: cn.LinearRegression("bank.age", **options),
-    "LogisticRegression": lambda **options: cn.LogisticRegression("bank.default", method="secure", **options),
+    "LogisticRegression": lambda **options: cn.LogisticRegression("bank.default", **{"method": "secure", **options}),
 }
 LEARNED = {
     "PCA": {

@@ -1,5 +1,7 @@
 """Logistic regression by Newton steps: near maximum likelihood, paid for once, and honest about what it asks of nodes."""
 
+from contextlib import suppress
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,9 @@ from colonnade.coordinator.protocols.newton_steps import NewtonStudy
 from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
 from colonnade.privacy.accounting import Price, total
 from colonnade.privacy.calibration import ledger_rho
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Opened, Post, Posted, Reply, unpack
+from tests.conversations.sites import Lost, Site
 
 PEOPLE, DELTA = 4_000, 1e-5
 COLUMNS = ["bank.age", "bank.plan", "shop.basket", "clinic.pressure"]
@@ -210,3 +215,129 @@ def test_a_study_of_one_party_or_of_no_category_is_refused() -> None:
         NewtonStudy({"a.x": cn.Numeric(0, 1), "a.y": cn.Category(["n", "y"])}, "a.y", Price.of(1, 1e-6), 9, Division())
     with pytest.raises(cn.SchemaMismatch):
         NewtonStudy({"a.x": cn.Numeric(0, 1), "b.y": cn.Numeric(0, 1)}, "b.y", Price.of(1, 1e-6), 9, Division())
+
+
+# Cut short
+
+
+SITE = {"epsilon": 2.0, "delta": 1e-5}
+STEP, ROUNDS = "newton 1", 4
+OPENS = (8, 12, 16, 20)
+"""The turns that open a round: three to meet, one to deal columns, then four or five per round."""
+
+
+def _at_site() -> cn.LogisticRegression:
+    return cn.LogisticRegression("bank.default", method=cn.methods.Newton(steps=ROUNDS - 1), **SITE)
+
+
+def _posts(site: Site) -> list[tuple[str, Post, Reply]]:
+    return [
+        (name, requests[name], reply)
+        for requests, replies in site.rounds
+        for name, reply in replies.items()
+        if isinstance(requests[name], Post) and requests[name].step == STEP
+    ]
+
+
+def _kill_at(site: Site, turn: int, name: str) -> None:
+    def spoil(requests):
+        request = codec.decode_request(next(iter(requests.values())))
+        if isinstance(request, Post) and request.step == STEP and request.turn == turn:
+            site.spoil = lambda requests: requests
+            site.kill(name)
+        return requests
+
+    site.spoil = spoil
+
+
+def _check(site: Site) -> None:
+    """No party has shared, and no node has opened, more rounds than were paid for; and every ledger holds the price once."""
+    for party in site.parties:
+        shared = [
+            1 for name, post, reply in _posts(site) if name == party and post.inputs and isinstance(reply, Posted)
+        ]
+        opened = [1 for name, _, reply in _posts(site) if name == party and isinstance(reply, Opened)]
+        assert len(shared) <= ROUNDS
+        assert len(opened) <= ROUNDS
+    assert all(0 < spent <= 2.0 for spent in site.federation.budget().spent)
+
+
+@pytest.mark.parametrize(
+    "turn", [1, 4, 8, 13, 20, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 5, 6, 7, 9, 12, 16, 19))]
+)
+def test_a_party_that_is_killed_goes_on_and_no_round_is_opened_twice(tmp_path, turn: int) -> None:
+    site = Site(tmp_path)
+    _kill_at(site, turn, "telco")
+    with pytest.raises(cn.ColonnadeError):
+        _at_site().fit(site.federation)
+    model = _at_site().fit(site.federation)
+    assert np.all(np.isfinite(model.coef_))
+    _check(site)
+    site.close()
+
+
+def test_a_coordinator_that_comes_back_goes_on_from_what_was_opened(tmp_path) -> None:
+    """The third round is lost. The fourth is taken at the weights that the first two led to."""
+    site = Site(tmp_path)
+    _kill_at(site, OPENS[2] - 1, "insurer")
+    with pytest.raises(cn.ColonnadeError):
+        _at_site().fit(site.federation)
+    sent = [unpack(post.inputs["weights"]).tolist() for name, post, _ in _posts(site) if name == "bank" and post.inputs]
+    assert len(sent) == 3
+    assert sent[0] == sent[1] != sent[2]  # the curvature and the first step are both taken at the start
+    _at_site().fit(site.federation)
+    again = [
+        unpack(post.inputs["weights"]).tolist() for name, post, _ in _posts(site) if name == "bank" and post.inputs
+    ]
+    assert again[3:] == [sent[2]]
+    _check(site)
+    site.close()
+
+
+def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
+    site = Site(tmp_path)
+
+    def lose(name, request):
+        if isinstance(request, Post) and request.step == STEP and request.turn == OPENS[1] and name == "bank":
+            site.lose = lambda name, request: None
+            raise Lost
+
+    site.lose = lose
+    with pytest.raises(cn.ColonnadeError):
+        _at_site().fit(site.federation)
+    _at_site().fit(site.federation)
+    _check(site)
+    site.close()
+
+
+def test_asking_again_and_again_opens_no_more_rounds_than_were_paid_for(tmp_path) -> None:
+    site = Site(tmp_path)
+    for turn in (9, 9, 13, 5, 5):
+        _kill_at(site, turn, "bank")
+        with suppress(cn.ColonnadeError):
+            _at_site().fit(site.federation)
+    _check(site)
+    site.close()
+
+
+# Intervals, and traffic
+
+
+def test_a_summary_is_about_the_maximum_likelihood_estimate(model) -> None:
+    summary = model.summary()
+    assert "maximum-likelihood estimate" in str(summary)
+    frame = summary.frame
+    assert model.determined_.all()
+    assert frame.loc["bank.plan=a", "coefficient"] == 0
+    assert abs(frame.loc["bank.age", "coefficient"] - 0.04) < 4 * frame.loc["bank.age", "total error"]
+    assert abs(frame.loc["bank.plan=c", "coefficient"] - 1.2) < 4 * frame.loc["bank.plan=c", "total error"]
+    wide, narrow = model.conf_int(0.95), model.conf_int(0.95, total=False)
+    assert ((wide.upper - wide.lower) >= (narrow.upper - narrow.lower)).all()
+
+
+def test_traffic_is_foretold_within_a_seventh(federation) -> None:
+    study = _study(epsilon=7.0)
+    foretold = study.preview(federation).traffic
+    found = study.fit(federation).transcript_
+    assert foretold.rounds == found.rounds
+    assert abs(foretold.bytes / found.bytes - 1) < 0.15

@@ -94,7 +94,8 @@ def _linear(data: Sample, **parameters: Any) -> cn.LinearRegression:
 
 
 def _logistic(data: Sample, **parameters: Any) -> cn.LogisticRegression:
-    return cn.LogisticRegression("b.answer", method="secure", columns=data.numbers, **GAUSSIAN, **parameters)
+    given = {"method": "secure", **GAUSSIAN, **parameters}
+    return cn.LogisticRegression("b.answer", columns=data.numbers, **given)
 
 
 STUDIES: dict[str, tuple[Callable[[Sample], Any], Callable[..., float], int]] = {

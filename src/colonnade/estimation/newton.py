@@ -33,11 +33,11 @@ from colonnade.privacy.calibration import ledger_rho, price_of_rho
 __all__ = [
     "BlendedCurvature",
     "Division",
+    "NewtonClass",
     "NewtonPrices",
     "NewtonSearch",
     "expected_prediction_error",
     "start_weights",
-    "step_covariance",
 ]
 
 Array = NDArray[np.float64]
@@ -304,6 +304,30 @@ class NewtonSearch:
         return np.asarray(step)
 
 
+@dataclass(frozen=True, eq=False)
+class NewtonClass:
+    """What the rounds of one class came to, in coded columns with the constant first.
+
+    Parameters
+    ----------
+    weights
+        The weights at the end.
+    before
+        The weights at which the last gradient was opened.
+    gradient, gradient_variance
+        That gradient, and the variance of the noise in each of its entries.
+    information, information_variance
+        The curvature there, as well as it is known, and the variance of the noise in an entry.
+    """
+
+    weights: Array
+    before: Array
+    gradient: Array
+    gradient_variance: float
+    information: Array
+    information_variance: float
+
+
 def _secant(curvature: Array, moved: Array, changed: Array, variance: float) -> Array:
     """Return the curvature that explains how the gradient changed along a step, as far as that is not noise [BFGS, damped]."""
     expected = curvature @ moved
@@ -319,19 +343,6 @@ def _secant(curvature: Array, moved: Array, changed: Array, variance: float) -> 
         changed = part * changed + (1 - part) * expected
         along = float(moved @ changed)
     return np.asarray(curvature - np.outer(expected, expected) / bent + np.outer(changed, changed) / along)
-
-
-def step_covariance(information: Array, information_variance: float, gradient_variance: float) -> Array:
-    """Return the covariance that the noise of the last gradient gives the weights, to first order.
-
-    Directions that stand no farther out of the curvature's noise than √b, b = d times the variance of an entry, count as damped:
-    f/(f² + b) in place of 1/f.
-    """
-    values, vectors = np.linalg.eigh((information + information.T) / 2)
-    values = np.maximum(values, 0.0)
-    floor = len(values) * information_variance + (1e-9 * max(float(values.max(initial=0.0)), 1e-300)) ** 2
-    gains = values / (values**2 + floor)
-    return np.asarray((vectors * (gains**2 * gradient_variance)) @ vectors.T)
 
 
 def expected_prediction_error(columns: AssumedColumns, people: int, deviation: float) -> ExpectedError:

@@ -341,7 +341,7 @@ class LogisticRegression(RegressionStudy):
     """
 
     task: ClassVar[str] = STUDIES["LogisticRegression"]
-    offers = (moments.Secure, Newton, moments.Functional, moments.Gradient)
+    offers = (Newton, moments.Secure, moments.Functional, moments.Gradient)
     constraints = {
         **COMMON,
         "target": OneColumn(),
@@ -365,7 +365,7 @@ class LogisticRegression(RegressionStudy):
         target: str,
         *,
         columns: Sequence[str] | None = None,
-        method: GivenMethod = "secure",
+        method: GivenMethod = "newton",
         ridge: float = 0.0,
         coding: Coding = "full",
         epsilon: float | None = None,

@@ -22,7 +22,7 @@ with R = (N − t)·N − (N − t) = (N − t)(N − 1) values for one re-dealt
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -39,6 +39,11 @@ from colonnade.secure.residues import Arithmetic, noise_tail
 from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, LINKS, LinkBounds, SineLink
 from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.kind import (
+    HELLO,
+    LETTER,
+    LOSS,
+    SEED,
+    SMALL,
     Channel,
     Earlier,
     Forecast,
@@ -59,6 +64,9 @@ CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
 
 COMPUTING = "The compute nodes {nodes} compute as written. One that deviates could amplify a row past the noise."
+
+PLACE = 10
+"""Bytes of a party's place beside its envelope."""
 
 _COMMON = ("scale", "window", "parts", "level")
 
@@ -349,8 +357,9 @@ class NewtonSteps(StepKind):
 
     @classmethod
     def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
-        """Say that it is not possible: nobody has counted the letters of a run yet."""
-        return False
+        """Add the rounds of a run: recall, greet, agree on a place, one round per beat, conclude."""
+        _forecast(NewtonTerms.read(whole.plan, whole.name), forecast, kept=kept)
+        return True
 
 
 @lru_cache(maxsize=64)
@@ -411,3 +420,77 @@ def _with_room(people: int, scale: int, bounds: LinkBounds, noise: NewtonNoise, 
         return Arithmetic.for_headroom(most, nodes)
     except BadInput:  # too large to be opened, or to be drawn: coarser tables make both smaller
         return None
+
+
+def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
+    members, owners = terms.members, terms.owners
+    answer = 8 * sum(1 + terms.noise.entries(number) for number in range(terms.rounds))
+    if kept:
+        forecast.round(dict.fromkeys(owners, SMALL), dict.fromkeys(owners, answer + LOSS + SMALL))
+        return
+    forecast.round(dict.fromkeys(owners, SMALL), dict.fromkeys(owners, SMALL // 2))
+    forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
+    places = {(owner, other): LETTER + PLACE for owner in owners for other in members if other != owner}
+    forecast.round(dict.fromkeys(members, len(members) * HELLO), _by(places, members, place=0))
+    forecast.round(_by(places, members, place=1), dict.fromkeys(members, SMALL))
+    arriving = dict.fromkeys(members, SMALL)
+    for beat in terms.beats(0):
+        letters = dict(_letters(terms, beat))
+        said = _by(letters, members, place=0)
+        if beat.phase == Phase.OPEN:
+            said = {
+                name: SMALL + (8 * terms.noise.entries(beat.number) if name in terms.nodes else 0) for name in members
+            }
+        inputs = _inputs(terms, beat)
+        forecast.round({name: size + inputs for name, size in arriving.items()}, said)
+        arriving = _by(letters, members, place=1)
+    forecast.round(dict.fromkeys(owners, answer + SMALL), dict.fromkeys(owners, answer + LOSS + SMALL))
+
+
+def _inputs(terms: NewtonTerms, beat: Beat) -> int:
+    """Return how large the public inputs of a turn are: weights, and what the round before opened."""
+    if beat.phase != Phase.PARTS or beat.chunk:
+        return 0
+    return 8 * terms.columns + (8 * terms.noise.entries(beat.number - 1) if beat.number else 0)
+
+
+def _by(letters: dict[tuple[str, str], int], members: tuple[str, ...], *, place: int) -> dict[str, int]:
+    """Add letters up by sender (0) or by receiver (1)."""
+    sizes = dict.fromkeys(members, SMALL)
+    for ends, size in letters.items():
+        sizes[ends[place]] += size
+    return sizes
+
+
+def _letters(terms: NewtonTerms, beat: Beat) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield sender, receiver and size of every letter of a beat."""
+    start, stop = terms.chunks[beat.chunk]
+    people, last = stop - start, beat.chunk == len(terms.chunks) - 1
+    if beat.phase == Phase.PARTS:
+        entries, double = terms.noise.entries(beat.number), 2 * terms.threshold
+        for owner in terms.owners:
+            for other in {*terms.holders, *(terms.nodes if last else ())} - {owner}:
+                size = LETTER + (2 * people if other in terms.holders else 0)
+                if last and other in terms.nodes:
+                    size += _share(terms, other, entries, double)
+                yield (owner, other), size
+        return
+    for sender, values in _dealt(terms, beat).items():
+        for node in terms.nodes:
+            if node != sender:
+                yield (sender, node), LETTER + _share(terms, node, values * people, terms.threshold)
+
+
+def _dealt(terms: NewtonTerms, beat: Beat) -> dict[str, int]:
+    """Return how many values per person each sender of a beat deals to the nodes."""
+    if beat.phase == Phase.COLUMNS:
+        return dict(terms.widths)
+    if beat.phase == Phase.FACTORS:
+        return {holder: 2 * terms.terms + (place == 0) for place, holder in enumerate(terms.holders)}
+    again = {Phase.FOLD: 2 * terms.terms, Phase.SERIES: 1, Phase.WEIGH: terms.columns}
+    return dict.fromkeys(terms.nodes, again[beat.phase]) if beat.phase in again else {}
+
+
+def _share(terms: NewtonTerms, node: str, values: int, degree: int) -> int:
+    point = terms.nodes.index(node) + 1
+    return SEED if point <= degree else values * terms.arithmetic.element_bytes

@@ -22,7 +22,14 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.relaying import Relay, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.newton import BlendedCurvature, Division, NewtonPrices, NewtonSearch, start_weights
+from colonnade.estimation.newton import (
+    BlendedCurvature,
+    Division,
+    NewtonClass,
+    NewtonPrices,
+    NewtonSearch,
+    start_weights,
+)
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE
@@ -32,7 +39,7 @@ from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import LINKS
 from colonnade.steps.newton import LARGEST_SCALE, NewtonSteps, NewtonTerms, Phase
 
-__all__ = ["SCALE", "WINDOW", "NewtonClass", "NewtonFit", "NewtonStudy"]
+__all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -44,30 +51,6 @@ WINDOW = 12
 FINEST = 2.0**20
 """Weights are published in multiples of one part of this."""
 NOTHING: Integers = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class NewtonClass:
-    """What the rounds of one class came to, in coded columns with the constant first.
-
-    Parameters
-    ----------
-    weights
-        The weights at the end.
-    before
-        The weights at which the last gradient was opened.
-    gradient, gradient_variance
-        That gradient, and the variance of the noise in each of its entries.
-    information, information_variance
-        The curvature there, as well as it is known, and the variance of the noise in an entry.
-    """
-
-    weights: Array
-    before: Array
-    gradient: Array
-    gradient_variance: float
-    information: Array
-    information_variance: float
 
 
 @dataclass(frozen=True, eq=False)

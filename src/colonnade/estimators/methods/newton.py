@@ -12,6 +12,7 @@ from colonnade.errors import BadInput
 from colonnade.estimation import newton as newton_estimation
 from colonnade.estimation import regression
 from colonnade.estimation.expected_errors import AssumedColumns
+from colonnade.estimation.newton_inference import newton_inference
 from colonnade.estimators.methods.method import Expectation
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.plan import Parameter
@@ -58,6 +59,7 @@ class Newton(MomentMethod):
     guarantee = "(ε, δ) for all steps together"
     adversary = "the coordinator and up to c colluding parties; compute nodes compute as written"
     delta = "needed"
+    estimand = "the maximum-likelihood estimate on clipped values"
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
     constraints = {
         "steps": Whole(1, MOST_STEPS),
@@ -112,17 +114,16 @@ class Newton(MomentMethod):
         """Return the model of the final weights, and what noise leaves them uncertain by."""
         columns = study._chosen(federation.describe())
         names, into = coefficients_to_own_units(value.features[1:])
-        values, errors = [], []
-        for one in value.classes:
-            values.append(into @ np.append(one.weights[1:], one.weights[0]))
-            spread = newton_estimation.step_covariance(one.information, one.information_variance, one.gradient_variance)
-            order = np.append(np.arange(1, len(spread)), 0)
-            errors.append(regression.standard_errors(into, spread[np.ix_(order, order)]))
+        values = np.array([into @ np.append(one.weights[1:], one.weights[0]) for one in value.classes])
+        found = [
+            newton_inference(one, value.features, row[:-1], coding=study.coding)
+            for one, row in zip(value.classes, values, strict=True)
+        ]
         levels = tuple(str(level) for level in study._category(columns).levels)
-        both, doubt = np.array(values), np.array(errors)
-        shares = np.full(len(levels), np.nan)
-        model = regression.LogisticFit(levels, names, both[:, :-1], both[:, -1], doubt[:, :-1], shares)
-        return study._learned(model, value.features[1:], columns)
+        errors, shares = np.array([one.errors for one in found]), np.full(len(levels), np.nan)
+        model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
+        learned = study._learned(model, value.features[1:], columns)
+        return {**learned, "_inference": [one.written for one in found]}
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, how many classes pay, and how far noise moves predictions."""
