@@ -91,7 +91,7 @@ def request_identity(plan: Plan, party: str, step: str) -> bytes:
 
 
 def study_of(message: msgspec.Struct) -> str | None:
-    """Return how logs name the study that a message is about: by the first digits of its plan's hash; ``None`` without a study."""
+    """Return how logs name the study that a message is about: by the first digits of its plan's hash; ``None`` if by none."""
     plan = getattr(message, "plan", None)
     hashed = digest(plan) if isinstance(plan, Plan) else plan or b""
     return hashed.hex()[:12] or None
