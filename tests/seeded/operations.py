@@ -166,7 +166,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "a new identity key needs no signature of the old one",
-            replaced(FederationAgreement, "_current", last_key),
+            replaced(FederationAgreement, "keys_of", lambda self, name: (last_key(self, name),)),
             _with(rotation.test_a_new_key_that_the_old_one_did_not_sign_is_refused, forge=rotation.stranger),
         ),
     ]
