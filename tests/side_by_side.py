@@ -334,6 +334,8 @@ class Line:
                 told = (codec.encode(msgspec.structs.replace(message, head=b"")), len(message.head))
             case Ask() | Post() | Conclude():
                 told = self._request(message)
+            case GetAccount():
+                told = data  # with the hash of a plan, which has a noisy size in it where one was released
             case _:
                 return type(message).__name__, data
         return type(message).__name__, told if self._sizes else None, len(data) if self._sizes else None
