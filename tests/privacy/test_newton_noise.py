@@ -119,6 +119,15 @@ def test_colluders_beyond_those_covered_cost_more_and_all_of_them_leave_nothing(
     assert noise.loss(colluders=3) is None
 
 
+def test_a_replaced_record_costs_four_times_as_much() -> None:
+    noise = noise_of()
+    whole = sum(float(noise.moved(number, colluders=1) / (2 * noise.shares[number] * 2)) for number in range(6))
+    assert noise.replaced_loss() == noise.replaced_loss(colluders=1)
+    wanted = Loss.of_zcdp(Fraction(4 * whole)).epsilon(1e-5)
+    assert math.isclose(noise.replaced_loss().epsilon(1e-5), wanted, rel_tol=1e-6)
+    assert noise.replaced_loss(colluders=3) is None
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -327,6 +327,8 @@ class Loss:
             return twice
 
         def suffices(nano: int) -> bool:
+            if nano > LARGEST_REPLACED:  # the δ that is left for each step is below any float
+                return False
             found = self.nano_epsilon(delta / (1 + math.exp(nano / NANO)) * (1 - 1e-12))  # δ rounded down
             return found is not None and found <= nano
 

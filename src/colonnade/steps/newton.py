@@ -318,6 +318,7 @@ class NewtonSteps(StepKind):
                 party_losses={
                     owner: tuple(noise.loss(colluders=count, party=owner) for count in counts) for owner in terms.owners
                 },
+                replaced=tuple(noise.replaced_loss(colluders=count) for count in counts),
                 nodes=terms.nodes,
                 threshold=terms.threshold,
             ),

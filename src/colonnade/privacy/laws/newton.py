@@ -152,13 +152,20 @@ class NewtonNoise:
 
         Up to c colluders cost nothing: the noise was made for them.
         """
-        counted = max(colluders, self.collusion)
-        shares = self.parties - counted
+        return self._loss(max(colluders, self.collusion), party, 1)
+
+    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
+        """Return the loss if a record is replaced by another instead of by nothing: each round moves at most twice as far."""
+        return self._loss(max(colluders, self.collusion), None, 4)
+
+    def _loss(self, colluders: int, party: str | None, factor: int) -> Loss | None:
+        """Return the loss to an observer who includes so many parties, Δ² being so many times what `moved` says."""
+        shares = self.parties - colluders
         if shares < 1:
             return None
         rho = sum(
             calibration.summed_gaussian_rho(
-                self.moved(number, colluders=counted, party=party), share, shares, self.entries(number)
+                factor * self.moved(number, colluders=colluders, party=party), share, shares, self.entries(number)
             )
             for number, share in enumerate(self.shares)
         )
