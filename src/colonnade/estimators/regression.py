@@ -295,9 +295,8 @@ class LogisticRegression(RegressionStudy):
 
     Notes
     -----
-    A surrogate ranks people nearly as well as the maximum-likelihood estimate (AUC lower by up to 0.014 on four public sets). Its
-    coefficients differ, by a factor of 2 and more for columns far from Gaussian, and probabilities can be too extreme
-    (docs/explanation/intervals.md). Intervals cover what the surrogate gives without noise.
+    A surrogate ranks people nearly as well as the maximum-likelihood estimate. Its coefficients differ, by a factor of 2 and more
+    for columns far from Gaussian. Intervals cover what the surrogate gives without noise (docs/explanation/intervals.md).
 
     Missing values: all methods do the same. A missing number is the value that its column declares. A person without a level has
     0 in every indicator of that column (or a level of its own). Nobody is left out, so a target with ``missing="excluded"`` is
