@@ -88,7 +88,7 @@ class LinearRegression(RegressionStudy):
     feature_names_in_ : array
         The names that the coefficients belong to.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----
@@ -291,7 +291,7 @@ class LogisticRegression(RegressionStudy):
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----
