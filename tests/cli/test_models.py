@@ -13,6 +13,7 @@ from tests.cli.studies import call
 STUDY = """
 id = "person_id"
 ledger_dir = "ledgers"
+compute_nodes = ["helper"]
 
 [budget]
 epsilon = 20.0
