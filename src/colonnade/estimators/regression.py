@@ -82,7 +82,8 @@ class LinearRegression(RegressionStudy):
         The intercept.
     coef_stderr_ : array
         Errors of ``coef_`` as estimates of what the same people give without noise: from the noise, and from what shrinking
-        moved. Infinite where ε does not determine a coefficient. The sampling of people is not in them (`summary`).
+        moved (``"sketch"``: the noise alone). Infinite where ε does not determine a coefficient. The sampling of people is not in
+        them (`summary`).
     determined_ : array of bool
         Whether ε determines each coefficient.
     feature_names_in_ : array
@@ -285,7 +286,8 @@ class LogisticRegression(RegressionStudy):
         The target's levels, in schema order.
     coef_stderr_ : array
         Errors of ``coef_`` as estimates of what the same surrogate gives without noise. Infinite where ε does not determine a
-        coefficient, NaN for ``"gradient"``. Neither the surrogate's bias nor the sampling of people is in them.
+        coefficient, NaN for ``"gradient"``; with more than two classes from the noise alone. Neither the surrogate's bias nor the
+        sampling of people is in them.
     determined_ : array of bool
         Whether ε determines each coefficient, for two classes.
     feature_names_in_ : array
