@@ -46,9 +46,7 @@ def newton_inference(
     information = free.T @ found.information[np.ix_(order, order)] @ free
     gradient = free.T @ found.gradient[order]
     size = len(gradient)
-    noise = OpenedScore(
-        found.gradient_variance * np.eye(size), found.information_variance * (1 + np.eye(size)), np.zeros(size)
-    )
+    noise = OpenedScore(found.gradient_variance * np.eye(size), found.information_variance * (1 + np.eye(size)), start)
     unbounded = np.zeros(size, dtype=bool)
     unbounded[-1] = True
     equations = Equations(information, information @ start - gradient, noise, unbounded, lambda _: 1.0)
