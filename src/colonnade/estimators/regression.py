@@ -253,10 +253,8 @@ class LogisticRegression(RegressionStudy):
     columns
         The explaining columns; all but the target by default. A category enters as one indicator per level.
     method
-        ``"newton"``: Newton steps on secret shares. Noisy gradients of the likelihood itself are opened, so it converges to the
-        maximum-likelihood estimate. Every class pays for its own steps. It needs three compute nodes besides the coordinator.
-        Options: `cn.methods.Newton`.
-        The others fit a quadratic surrogate, and miss the maximum-likelihood estimate even without noise: see Notes.
+        ``"newton"``: Newton steps on secret shares, which converge to the maximum-likelihood estimate. Every class pays for its own
+        steps. It needs three compute nodes besides the coordinator. Options: `cn.methods.Newton`. The others fit a surrogate.
         ``"secure"``: one noisy Gram matrix computed on secret shares. A solve that takes its noise into account gives the
         direction; scale and intercept come from the same moments. Options: `cn.methods.Secure`.
         ``"functional"``: pure ε by Laplace noise in shares on the coefficients of the objective's second-order expansion
