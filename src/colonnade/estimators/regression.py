@@ -282,10 +282,10 @@ class LogisticRegression(RegressionStudy):
     classes_ : array
         The target's levels, in schema order.
     coef_stderr_ : array
-        Errors of ``coef_`` as estimates of what the same surrogate gives without noise. Infinite where ε does not determine a
+        Errors of ``coef_`` as estimates of what the same method gives without noise. Infinite where ε does not determine a
         coefficient, NaN for ``"gradient"``. Neither the surrogate's bias nor the sampling of people is in them.
     determined_ : array of bool
-        Whether ε determines each coefficient, for two classes.
+        Whether ε determines each coefficient; of surrogates, for two classes.
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
     privacy_, transcript_, receipt_
@@ -295,7 +295,7 @@ class LogisticRegression(RegressionStudy):
     -----
     A surrogate ranks people nearly as well as the maximum-likelihood estimate (AUC lower by up to 0.014 on four public sets). Its
     coefficients differ, by a factor of 2 and more for columns far from Gaussian, and probabilities can be too extreme
-    (docs/explanation/intervals.md). Intervals cover what the surrogate gives without noise.
+    (docs/explanation/intervals.md). Intervals cover what the method gives without noise: by ``"newton"``, maximum likelihood.
 
     Missing values: all methods do the same. A missing number is the value that its column declares. A person without a level has
     0 in every indicator of that column (or a level of its own). Nobody is left out, so a target with ``missing="excluded"`` is
