@@ -4,12 +4,13 @@ Messages, sizes, order and control flow are identical, and the difference at eac
 sensitivity.
 """
 
+import msgspec
 import numpy as np
 import pytest
 
 import colonnade as cn
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Released
+from colonnade.protocol.messages import Accounted, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import federation, frames
@@ -62,6 +63,8 @@ def record(study, tables, monkeypatch):
 def blank(data: bytes) -> tuple:
     """A reply with the released values removed: what must not depend on data."""
     reply = codec.decode_reply(data)
+    if isinstance(reply, Accounted):  # a ledger's name is random
+        return (msgspec.structs.replace(reply, ledger=""), len(data))
     if not isinstance(reply, Released):
         return (data,)
     shapes = tuple((name, array.dtype, array.shape) for name, array in reply.values.items())

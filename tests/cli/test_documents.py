@@ -10,6 +10,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import app
+from colonnade.service import study_keys
 from colonnade.service.study_file import read
 from tests.cli.studies import call
 
@@ -82,10 +83,8 @@ def test_every_file_that_a_document_names_exists(document: str) -> None:
 
 
 def test_the_table_of_what_exists_lists_every_estimator_and_method() -> None:
-    from colonnade.service.study_file import _estimators
-
     table = text("README.md")
-    for name, kind in _estimators().items():
+    for name, kind in study_keys.estimators().items():
         for method in kind.methods:
             assert re.search(rf"\| `{name}` \| `\"{method}\"`", table), (name, method)
 

@@ -128,6 +128,7 @@ MANY_PEOPLE: dict[str, Callable[[Sample], Any]] = {
     "pca local": lambda data: cn.PCA(2, columns=data.numbers, method="local", **GAUSSIAN),
     "linear sketch": lambda data: _linear(data, method="sketch"),
     "linear functional": lambda data: _linear(data, method="functional"),
+    "logistic newton": lambda data: _logistic(data, method="newton"),
     "logistic functional": lambda data: _logistic(data, method="functional"),
 }
 """Methods whose noise is above everything in a table of so few people. `benchmarks/previews` has the others."""

@@ -31,6 +31,20 @@ def test_with_two_parties_preview_receipt_and_print_say_what_a_coordinator_that_
     assert math.isinf(study.privacy_.epsilon(observer=("coordinator", "bank")))
 
 
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-5])
+def test_a_preview_charges_what_the_receipt_then_says_was_paid_and_the_budget_what_remains(delta):
+    """The study's own δ is another than the cap's: the ledger's figure is at the cap's."""
+    with federations.federation(600, epsilon=20.0) as f:
+        study = cn.PCA(1, columns=BOTH, epsilon=1.0, delta=delta)
+        shown = study.preview(f).table()
+        study.fit(f)
+        budget = f.budget()
+    paid = ", ".join(f"{party} ε={shown.charge[party]:.6g}" for party in ("bank", "telco"))
+    assert f"paid: {paid} (at the δ of each cap)" in study.receipt_
+    assert budget.spent["bank"] == shown.charge["bank"]
+    assert budget.remaining["bank"] == shown["would remain"]["bank"]
+
+
 def test_a_preview_does_not_warn_of_a_coordinator_that_only_relays():
     with federations.federation(600, epsilon=5.0) as f:
         preview = cn.PCA(1, columns=BOTH, **PRICE).preview(f)

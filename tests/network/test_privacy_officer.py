@@ -246,9 +246,10 @@ def test_a_person_is_erased_from_table_orders_and_scores_and_is_told_what_stays(
     shown = done("party", "erase", bank, person)
     assert "what would stay" in shown
     assert f"{person} --yes" in shown
+    assert "1 of the table has one of these ids" in shown
+    assert "0 of the table have one of these ids" in done("party", "erase", bank, "nobody")
     with opened(site) as federation:
         assert federation.data_versions["bank"] == 1
-    refused(call("party", "erase", bank, "nobody", "--yes"), "bad-input")
     orders = bank / "alignments"
     orders.mkdir(exist_ok=True)
     (orders / "old.alignment").write_bytes(b"names people")
@@ -270,6 +271,15 @@ def test_a_person_is_erased_from_table_orders_and_scores_and_is_told_what_stays(
     with opened(site) as federation:
         assert federation.data_versions["bank"] == 2
         counts().fit(federation)  # a new release, of the table without them
+
+
+def test_a_new_version_does_not_tell_whether_whoever_asked_to_be_erased_was_there(site):
+    """The version is public. A coordinator may know who asked, and must not read from it who had a row."""
+    bank, somebody = site.members["bank"].path, str(site.tables["bank"]["person_id"].iloc[0])
+    for version, person in ((2, "nobody"), (3, somebody), (4, "nobody else")):
+        assert f"the table is data version {version}" in done("party", "erase", bank, person, "--yes")
+        with opened(site) as federation:
+            assert federation.data_versions["bank"] == version
 
 
 def test_a_person_is_erased_from_a_csv_file_and_other_cells_stay_as_they_were(tmp_path):

@@ -43,13 +43,13 @@ def _bugs() -> list[Bug]:
     import fcntl
 
     from colonnade import private_files
-    from colonnade.errors import LedgerCorrupt
+    from colonnade.errors import BadInput, LedgerCorrupt
     from colonnade.party.ledger import backup
     from colonnade.party.ledger import file as ledger_file
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.secure.keys import PublicIdentity
-    from colonnade.service import attestation, federation_setup, health
+    from colonnade.service import attestation, erasing, federation_setup, health
     from colonnade.service.authority import CertificateAuthority, SiteRequest
     from colonnade.service.processes import MonitoredEndpoint
     from colonnade.transport import tracing
@@ -57,6 +57,7 @@ def _bugs() -> list[Bug]:
     from tests.network import test_certificates as certificates
     from tests.network import test_monitored as monitored
     from tests.network import test_operations as operations
+    from tests.network import test_privacy_officer as officer
     from tests.network import test_restoring as restoring
     from tests.network import test_rotation as rotation
     from tests.party import test_ledger_backup as copies
@@ -71,6 +72,11 @@ def _bugs() -> list[Bug]:
     def _names_somebody(honest, self, kind, reply):
         honest(self, kind, reply)
         self._log.event("answered", people=self._endpoint._guard._row_orders.ids[0].as_py())
+
+    def _only_who_is_there(honest, folder, people):
+        if not erasing.rows_of(folder, people):
+            raise BadInput("No row of the table has one of these ids.")
+        return honest(folder, people)
 
     def _says_why(found: health.MemberStatus) -> str:
         if found.account is None:
@@ -126,6 +132,11 @@ def _bugs() -> list[Bug]:
             _with(traces.test_every_round_of_a_study_is_a_span_of_public_facts),
         ),
         Bug(
+            "a version tells whether a person was there who asked to be erased",
+            wrapped(erasing, "erase", _only_who_is_there),
+            _with(officer.test_a_new_version_does_not_tell_whether_whoever_asked_to_be_erased_was_there),
+        ),
+        Bug(
             "two processes serve one folder",
             replaced(fcntl, "flock", lambda *_: None),
             _with(operations.test_a_lock_ends_with_its_process),
@@ -166,7 +177,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "a new identity key needs no signature of the old one",
-            replaced(FederationAgreement, "_current", last_key),
+            replaced(FederationAgreement, "keys_of", lambda papers, name: (last_key(papers, name),)),
             _with(rotation.test_a_new_key_that_the_old_one_did_not_sign_is_refused, forge=rotation.stranger),
         ),
     ]

@@ -86,6 +86,14 @@ def erase(
             f"erased:  {done.rows} row{'s' if done.rows != 1 else ''}; the table is data version {done.version}"
         )
         screen.line(f"deleted: {done.orders} row orders of the version before, {done.scores} delivered scores")
+    else:
+        rows = erasing.rows_of(folder, people)
+        screen.line(
+            f"rows:    {rows} of the table {'has' if rows == 1 else 'have'} one of these ids; compare how you wrote them"
+        )
+        screen.line(
+            "         a new data version is declared in any case, so that it does not tell whether they were there"
+        )
     screen.line("what cannot be undone:" if yes else "what would stay, and cannot be undone:")
     for words in erasing.WHAT_STAYS:
         screen.line(f"  {words}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colonnade.cli import screen
+from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, LedgerCorrupt
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def _exported(file: Path, *, whole: bool) -> list[dict[str, Any]]:
         rows = read_rows(found, analysts_beside(file))
         result = []
         for entry, row in zip(entries, rows, strict=True):
-            own = [name for name in row.columns if name.startswith(f"{found.party}.")]
+            own = [name for name in row.columns if ColumnName.of(name).party == found.party]
             cells: dict[str, Any] = {
                 "party": found.party,
                 "row": row.sequence,

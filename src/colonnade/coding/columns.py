@@ -34,6 +34,7 @@ __all__ = [
     "coefficients_to_own_units",
     "columns_at",
     "consecutive_places",
+    "contrasts_of_levels",
     "features_of",
     "free_coefficients",
     "half_widths",
@@ -423,6 +424,25 @@ def free_coefficients(features: Sequence[Feature]) -> Array:
     first = {feature.column: place for place, feature in reversed(list(enumerate(features))) if feature.kind == "level"}
     kept = [place for place in range(len(features) + 1) if place not in set(first.values())]
     return np.asarray(np.eye(len(features) + 1)[:, kept])
+
+
+def contrasts_of_levels(features: Sequence[Feature]) -> Array:
+    """Return each coefficient that can be told apart as a combination of all coded weights: a level less the first one.
+
+    Rows are the columns of `free_coefficients`.
+
+    Examples
+    --------
+    >>> contrasts_of_levels(features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})[1:])
+    array([[ 1.,  0.,  0.,  0.],
+           [ 0., -1.,  1.,  0.],
+           [ 0.,  0.,  0.,  1.]])
+    """
+    contrasts = free_coefficients(features).T.copy()
+    for column in dict.fromkeys(feature.column for feature in features if feature.kind == "level"):
+        first, *others = [place for place, feature in enumerate(features) if feature.column == column]
+        contrasts[contrasts[:, others].any(axis=1), first] = -1.0
+    return contrasts
 
 
 def written_levels(features: Sequence[Feature], coding: Coding) -> Array:

@@ -30,6 +30,7 @@ are in docs/references.md#noise-aware. Everything is a function of releases alon
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -151,6 +152,9 @@ class Equations:
     dispersion
         The variance of an observation about its mean at given coefficients: the residual variance of a linear model, 1 for a
         likelihood whose information is A.
+    prior
+        How coefficients hang together a priori: their covariance in units of τ²; by default they do not. Levels of a category
+        that are all compared with one level have that level in common.
     """
 
     information: Array
@@ -158,18 +162,34 @@ class Equations:
     noise: ScoreNoise
     free: NDArray[np.bool_]
     dispersion: Callable[[Array], float]
+    prior: Array | None = None
 
     def __post_init__(self) -> None:
         size = len(self.products)
-        if self.information.shape != (size, size) or self.free.shape != (size,):
+        shapes = {self.information.shape, (size, size) if self.prior is None else self.prior.shape}
+        if shapes != {(size, size)} or self.free.shape != (size,):
             raise BadInput("Equations have as many rows as coefficients.")
+
+    @cached_property
+    def moderate(self) -> Array:
+        """The prior's covariance in units of τ²: 0 for free coefficients, on which it says nothing."""
+        shrunk = np.where(self.free, 0.0, 1.0)
+        return np.asarray(np.diag(shrunk) if self.prior is None else self.prior * np.outer(shrunk, shrunk))
+
+    @cached_property
+    def precision(self) -> Array:
+        """The prior's precision in units of 1/τ²; 0 for free coefficients."""
+        precision, kept = np.zeros_like(self.moderate), np.flatnonzero(~self.free)
+        block = np.ix_(kept, kept)
+        precision[block] = np.linalg.inv(self.moderate[block])
+        return precision
 
     def posterior(self, covariance: Array, precision: Array) -> tuple[Array, Array, Array]:
         """Return the posterior mean and covariance of β for noise of a covariance, and the map S⁻¹·A."""
         floor = (ROUNDING * max(float(np.max(np.abs(np.diag(self.information)))), 1e-12)) ** 2
         root = np.linalg.cholesky(covariance + floor * np.eye(len(covariance)))
         whitened = solve_triangular(root, self.information, lower=True)
-        spread = np.linalg.inv(whitened.T @ whitened + np.diag(precision))
+        spread = np.linalg.inv(whitened.T @ whitened + precision)
         spread = (spread + spread.T) / 2
         weights = solve_triangular(root, whitened, lower=True, trans="T")
         return np.asarray(spread @ (weights.T @ self.products)), spread, np.asarray(weights)
@@ -276,44 +296,48 @@ def infer(equations: Equations, combinations: Array) -> Inference:
 
 def infer_with_responses(equations: Equations, combinations: Array) -> tuple[Inference, Array]:
     """Return `infer`, and ℓ for each combination as one column: noise e in the equations moves the estimate by ℓ·e."""
-    shrunk = np.where(equations.free, 0.0, 1.0)
-    mean, covariance, scale = _noise_in_equations(equations, shrunk)
+    mean, covariance, scale = _noise_in_equations(equations)
     width = max(NUISANCE**2 * scale, LEAST**2)
-    _, spread, weights = equations.posterior(covariance, shrunk / width)
-    answers = _flat_along(combinations, spread, shrunk, width)
-    responses = weights @ answers
+    _, spread, weights = equations.posterior(covariance, equations.precision / width)
+    moderate = equations.moderate
+    own = np.einsum("ij,jk,ik->i", combinations, moderate, combinations)
+    responses = weights @ _flat_along(combinations, spread, ~equations.free, width * own)
     estimates = responses.T @ equations.products
-    leaks = (equations.information @ responses - combinations.T) * shrunk[:, None]
+    leaks = equations.information @ responses - combinations.T
+    leaked = leaks.T @ moderate @ leaks
     widening, resolved = _fieller(equations, combinations, responses)
-    lengths = np.linalg.norm(combinations, axis=1)
-    separated = np.linalg.norm(leaks, axis=0) <= SEPARATED * lengths
-    privacy = responses.T @ covariance @ responses + width * leaks.T @ leaks
+    privacy = responses.T @ covariance @ responses + width * leaked
     dispersion = equations.dispersion(mean)
     sampling = dispersion * responses.T @ _positive_part(equations.information) @ responses
+    separated = np.sqrt(np.maximum(np.diag(leaked), 0.0)) <= SEPARATED * np.sqrt(_lengths(combinations, own))
     inference = Inference(
         estimates=estimates,
         privacy=np.asarray(privacy * np.outer(widening, widening)),
         sampling=np.asarray(sampling),
-        determined=(resolved & separated) | (lengths == 0),
+        determined=(resolved & separated) | ~combinations.any(axis=1),
         dispersion=dispersion,
     )
     return inference, responses
 
 
-def _noise_in_equations(equations: Equations, shrunk: Array) -> tuple[Array, Array, float]:
+def _lengths(combinations: Array, own: Array) -> Array:
+    """Return the prior variance of each combination; of one of free coefficients alone, its squared length."""
+    return np.where(own > 0, own, np.einsum("ij,ij->i", combinations, combinations))
+
+
+def _noise_in_equations(equations: Equations) -> tuple[Array, Array, float]:
     """Return the posterior mean under the release's own scale τ², the noise in the equations, and τ².
 
     τ² starts at 1 and is the mean square of a coefficient in every round. Directions without information keep the mean square
     that they are given, so what decides are the others.
     """
-    size, scale = len(shrunk), 1.0
-    mean, spread = np.zeros(size), np.diag(shrunk * scale)
-    for _ in range(ROUNDS):
+    scale, count = 1.0, int(np.sum(~equations.free))
+    mean, spread = np.zeros(len(equations.free)), equations.moderate
+    for _ in range(ROUNDS if count else 0):
         covariance = equations.noise.covariance(mean, spread)
-        mean, spread, _ = equations.posterior(covariance, shrunk / scale)
-        if not shrunk.any():
-            break
-        latest = max(float(shrunk @ (mean**2 + np.diag(spread)) / shrunk.sum()), ROUNDING**2)
+        mean, spread, _ = equations.posterior(covariance, equations.precision / scale)
+        squares = float(mean @ equations.precision @ mean + np.sum(equations.precision * spread))
+        latest = max(squares / count, ROUNDING**2)
         settled = abs(math.log(latest / scale)) < SETTLED
         scale = latest
         if settled:
@@ -322,25 +346,24 @@ def _noise_in_equations(equations: Equations, shrunk: Array) -> tuple[Array, Arr
     for _ in range(ROUNDS):
         before = mean
         covariance = equations.noise.covariance(mean, spread)
-        mean, spread, _ = equations.posterior(covariance, shrunk / wide)
+        mean, spread, _ = equations.posterior(covariance, equations.precision / wide)
         if np.max(np.abs(mean - before)) < SETTLED * math.sqrt(wide):
             break
     return mean, equations.noise.covariance(mean, spread), scale
 
 
-def _flat_along(combinations: Array, spread: Array, shrunk: Array, width: float) -> Array:
+def _flat_along(combinations: Array, spread: Array, shrunk: NDArray[np.bool_], room: Array) -> Array:
     """Return the posterior covariance times each q, with the prior taken away along q: one column per combination.
 
-    The prior's precision P loses PqqᵀP/(qᵀPq), which makes it flat along q and leaves it as it is across. The inverse of the
-    posterior's precision changes by a matrix of rank one.
+    A prior of covariance C loses qqᵀ/(qᵀCq) of its precision, which makes it flat along q and leaves it as it is across. The
+    inverse of the posterior's precision changes by a matrix of rank one.
     """
     kept = combinations * shrunk
-    lengths = np.einsum("ij,ij->i", kept, kept)
     images = spread @ kept.T
-    room = width * lengths - np.einsum("ij,ji->i", kept, images)
+    left = room - np.einsum("ij,ji->i", kept, images)
     along = np.einsum("ij,ji->i", combinations, images)
-    known = np.maximum(room, 1e-12 * width * np.maximum(lengths, 1e-300))
-    return np.asarray(spread @ combinations.T + images * np.where(lengths > 0, along / known, 0.0))
+    known = np.maximum(left, 1e-12 * np.maximum(room, 1e-300))
+    return np.asarray(spread @ combinations.T + images * np.where(room > 0, along / known, 0.0))
 
 
 def _fieller(equations: Equations, combinations: Array, responses: Array) -> tuple[Array, NDArray[np.bool_]]:

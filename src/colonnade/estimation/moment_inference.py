@@ -18,7 +18,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Coding, coefficients_to_own_units, free_coefficients, written_levels
+from colonnade.coding.columns import (
+    Coding,
+    coefficients_to_own_units,
+    contrasts_of_levels,
+    free_coefficients,
+    written_levels,
+)
 from colonnade.estimation.inference import (
     Equations,
     Inference,
@@ -102,12 +108,12 @@ class MomentScore:
         freedom = max(self.moments.count - len(coefficients), 1)
         return residual_sum(self.moments, self.residual(coefficients))[0] / freedom
 
-    def equations(self) -> Equations:
-        """Return the normal equations. Nothing is assumed about the intercept, which comes last."""
+    def equations(self, prior: Array) -> Equations:
+        """Return the normal equations with a prior. Nothing is assumed about the intercept, which comes last."""
         products = self.design.T @ self.moments.matrix
         free = np.zeros(self.design.shape[1], dtype=bool)
         free[-1] = True
-        return Equations(products @ self.design, products @ self.target, self, free, self.residual_variance)
+        return Equations(products @ self.design, products @ self.target, self, free, self.residual_variance, prior)
 
 
 def residual_sum(moments: Moments, theta: Array) -> tuple[float, float]:
@@ -236,7 +242,9 @@ def _least_squares(
     shown: tuple[Coding, Coding] = ("reference", "sum") if coding == "full" else (coding, coding)
     combinations = np.vstack([written_levels(features, one) @ into @ free for one in shown])
     design = placed @ free
-    inference, responses = infer_with_responses(MomentScore(moments, design, weights).equations(), combinations)
+    contrasts = contrasts_of_levels(features)
+    equations = MomentScore(moments, design, weights).equations(contrasts @ contrasts.T)
+    inference, responses = infer_with_responses(equations, combinations)
     return _LeastSquares(inference, (design @ responses).T, moments, len(into))
 
 

@@ -109,11 +109,10 @@ class Preview:
         return self.errors[0].value if self.errors else None
 
     def table(self) -> pd.DataFrame:
-        """Return one row per party: the charge, the budget that remains now, and what would remain after it."""
-        delta = self.statement.study_delta
+        """Return one row per party: the charge at the δ of its cap, what remains now, and what would remain after it."""
         rows = {
             party: {
-                "charge": loss.epsilon(delta),
+                "charge": loss.epsilon(float(self.budget["delta"][party])),
                 "remaining": self.budget.loc[party, "remaining"],
                 "would remain": self.after.loc[party, "remaining"],
             }

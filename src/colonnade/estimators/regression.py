@@ -253,7 +253,7 @@ class LogisticRegression(RegressionStudy):
     columns
         The explaining columns; all but the target by default. A category enters as one indicator per level.
     method
-        ``"newton"``: Newton steps on secret shares, which converge to the maximum-likelihood estimate. Every class pays for its own
+        ``"newton"``: Newton steps on secret shares, which converge to maximum likelihood. Every class pays for its own
         steps. It needs three compute nodes besides the coordinator. Options: `cn.methods.Newton`. The others fit a surrogate.
         ``"secure"``: one noisy Gram matrix computed on secret shares. A solve that takes its noise into account gives the
         direction; scale and intercept come from the same moments. Options: `cn.methods.Secure`.
@@ -293,9 +293,8 @@ class LogisticRegression(RegressionStudy):
 
     Notes
     -----
-    A surrogate ranks people nearly as well as the maximum-likelihood estimate (AUC lower by up to 0.014 on four public sets). Its
-    coefficients differ, by a factor of 2 and more for columns far from Gaussian, and probabilities can be too extreme
-    (docs/explanation/intervals.md). Intervals cover what the method gives without noise: by ``"newton"``, maximum likelihood.
+    A surrogate ranks people nearly as well as the maximum-likelihood estimate. Its coefficients differ, by a factor of 2 and more
+    for columns far from Gaussian. Intervals cover what the method gives without noise (docs/explanation/intervals.md).
 
     Missing values: all methods do the same. A missing number is the value that its column declares. A person without a level has
     0 in every indicator of that column (or a level of its own). Nobody is left out, so a target with ``missing="excluded"`` is

@@ -357,7 +357,7 @@ class Study(BaseEstimator):
     def _plan(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
         """Return what the coordinator would run, and the plan. To be called on a checked copy."""
         method, price = self.method, self.method.price(self)
-        if method.delta == "needed" and price is not None and price.delta == 0:
+        if price is not None and price.delta == 0 and method.needs_delta(self, federation):
             pure = [one.name for one in self.offers if one.private and one.delta != "needed"]
             raise BadInput(
                 f"method={method.name!r} needs a positive delta.",

@@ -221,8 +221,6 @@ def nano_up(value: float) -> int:
     return -(-(numerator * NANO * 10_000 + denominator) // (denominator * 10_000))
 
 
-LARGEST_EXPONENT = 700
-"""e to this is still a float."""
 LARGEST_REPLACED = 500 * NANO
 """Beyond this ε, in nano-units, no figure for replaced records is looked for: e^ε would pass what a double holds."""
 
@@ -329,8 +327,8 @@ class Loss:
             return twice
 
         def suffices(nano: int) -> bool:
-            if nano > LARGEST_EXPONENT * NANO:
-                return False  # so small a δ has no float
+            if nano > LARGEST_REPLACED:  # the δ that is left for each step is below any float
+                return False
             found = self.nano_epsilon(delta / (1 + math.exp(nano / NANO)) * (1 - 1e-12))  # δ rounded down
             return found is not None and found <= nano
 

@@ -1,8 +1,10 @@
 """Erasing people from a served party: their rows, the row orders that name them, and scores that were delivered about them.
 
 The table without them is loaded as the next version of the data. So everything that belongs to the old version ends: its copy,
-its row orders, its reservations and kept answers. What has left the party cannot be taken back, and the ledger is never
-rewritten: `WHAT_STAYS` says so, and the command prints it.
+its row orders, its reservations and kept answers. A version is public, so one is declared whether or not these people had a row:
+otherwise somebody who knows that they asked to be erased could tell from it whether they were there.
+
+What has left the party cannot be taken back, and the ledger is never rewritten: `WHAT_STAYS` says so, and the command prints it.
 """
 
 import csv
@@ -16,10 +18,9 @@ import pyarrow.compute as pc
 from pyarrow import feather, parquet
 
 from colonnade.durable_file import replacing
-from colonnade.errors import BadInput
 from colonnade.service.party_folder import PartyFolder
 
-__all__ = ["WHAT_STAYS", "Erased", "erase"]
+__all__ = ["WHAT_STAYS", "Erased", "erase", "rows_of"]
 
 WHAT_STAYS = (
     "what was released before: counts and models with noise, which do not show whether a person was in them",
@@ -53,6 +54,14 @@ class Erased:
     scores: int
 
 
+def rows_of(folder: Path, people: Sequence[str]) -> int:
+    """Return how many rows of the table have one of these ids, for its owner to look at before they are erased."""
+    terms, files = PartyFolder(folder).loaded()
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        target = Path(scratch) / "others"
+        return sum(_without(path, target, terms.id, set(people), terms.reading) for path in files)
+
+
 def erase(folder: Path, people: Sequence[str]) -> Erased:
     """Erase people by their ids; a running party takes the new version over before its next request.
 
@@ -70,10 +79,6 @@ def erase(folder: Path, people: Sequence[str]) -> Erased:
         rows = sum(
             _without(path, target, terms.id, wanted, terms.reading) for path, target in zip(files, kept, strict=True)
         )
-        if not rows:
-            raise BadInput(
-                "No row of the table has one of these ids.", remedy="Write them as the id column of the table has them."
-            )
         loaded = member.load(kept)
     orders = list((folder / "alignments").glob("*.alignment"))
     for path in orders:

@@ -111,16 +111,25 @@ class NewtonStudy:
                 remedy="Name columns of another party too.",
             )
         if len(self.columns) < 2:
-            raise BadInput("A regression needs a column besides its target.")
+            raise BadInput(
+                "A regression needs a column besides its target.",
+                remedy='Name at least one more column: columns=["bank.age", ...].',
+            )
         if self.price.delta == 0:
             raise BadInput(
                 "method='newton' needs a positive delta.",
-                remedy="For example delta=1e-6, well below 1/people; for delta=0 see method='functional'.",
+                remedy="For example delta=1e-6, well below 1/people; for delta=0 use method='functional'.",
             )
         if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(f"For Newton steps scale is a whole number between 1 and {LARGEST_SCALE:,}.")
+            raise BadInput(
+                f"For Newton steps scale is a whole number between 1 and {LARGEST_SCALE:,}.",
+                remedy="For example method=cn.methods.Newton(scale=4096).",
+            )
         if self.window not in LINKS:
-            raise BadInput(f"window is one of {', '.join(map(str, LINKS))}.")
+            raise BadInput(
+                f"window is one of {', '.join(map(str, LINKS))}.",
+                remedy=f"For example method=cn.methods.Newton(window={next(iter(LINKS))}).",
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:

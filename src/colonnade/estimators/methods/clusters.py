@@ -164,6 +164,10 @@ class SketchedClusters(ClusterMethod):
     adversary = "the coordinator alone, since parties share a key"
     delta = "needed"
 
+    def needs_delta(self, study: "ClusteringStudy", federation: Federation) -> bool:
+        """Return whether there is anything to sketch: a party alone weighs its own clusters, under pure noise."""
+        return len(_blocks(study, federation)) > 1
+
 
 class ResponseClusters(ClusterMethod):
     """Weights from randomised reports of each person's local cluster."""

@@ -83,6 +83,10 @@ class Method(BaseEstimator, Generic[StudyType]):
         """Return the price of the study for its unit; ``None`` for a study that is not private."""
         return Price.of(study.epsilon, study.delta)
 
+    def needs_delta(self, study: StudyType, federation: Federation) -> bool:
+        """Return whether this study has no meaning at δ = 0."""
+        return self.delta == "needed"
+
     def unit(self, study: StudyType) -> Unit:
         """Return the unit that the price protects."""
         return study.unit

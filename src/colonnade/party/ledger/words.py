@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
+from colonnade.coding.columns import ColumnName, columns_at
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.ledger import SqliteLedger
@@ -209,7 +210,7 @@ class Reading:
         steps = [step] if step is not None else list(plan.steps_of(self.party)) or list(plan.steps)
         titles = dict.fromkeys(kind_in_words(one) for one in steps)
         columns = self.columns(plan, step)
-        own = [name for name in columns if name.startswith(f"{self.party}.")]
+        own = columns_at(self.party, columns)
         if not columns:
             return "; ".join(titles)
         count = f"{len(columns)} column{'s' if len(columns) > 1 else ''}"
@@ -218,7 +219,9 @@ class Reading:
     def columns(self, plan: Plan, step: Step | None = None) -> tuple[str, ...]:
         """Return the columns that a plan, or the whole step that a party's step is part of, is about."""
         steps = plan.steps if step is None else [one for one in plan.steps if one.name == step.name]
-        return tuple(dict.fromkeys(one_line(f"{one.party}.{column}") for one in steps for column in one.columns))
+        return tuple(
+            dict.fromkeys(one_line(str(ColumnName(one.party, column))) for one in steps for column in one.columns)
+        )
 
 
 @dataclass(frozen=True)
