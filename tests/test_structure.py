@@ -541,7 +541,8 @@ def test_every_folder_of_the_source_is_in_the_readmes_map():
     assert folders <= mapped, folders - mapped
 
 
-def test_the_readmes_quickstart_runs():
+def test_the_readmes_quickstart_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it keeps its ledgers in a folder
     code = re.search(r"```python\n(.*?)```", readme(), flags=re.DOTALL)
     assert code is not None
     exec(compile(code[1], "README.md", "exec"), {"print": lambda *_: None})

@@ -40,6 +40,7 @@ LogisticRegression = ["bank"]
 [[study]]
 estimator = "LogisticRegression"
 target = "bank.default"
+method = "secure"
 epsilon = 5.0
 delta = 1e-6
 """

@@ -72,7 +72,6 @@ def test_requests_at_once_are_all_counted(monitored, tmp_path):
 def test_a_guard_that_has_stopped_goes_on_saying_why(monitored, tmp_path, monkeypatch):
     """A request that comes in meanwhile does not write over it."""
     one, slow, _, _ = monitored
-    one.ready()
     slow.go.set()
     slow.failure = RowsFailed()
     slow.failure.__cause__ = BadInput("Of 300 ids, 3 are repeated.")

@@ -233,3 +233,10 @@ def test_a_declared_version_of_the_data_is_part_of_a_request():
 def test_a_refusal_keeps_its_figures():
     refusal = Refused(code="bad-input", message="m", remedy="r", spent=0.25)
     assert codec.decode_reply(codec.encode(refusal)) == refusal
+
+
+def test_logs_name_a_study_by_its_plans_hash_whether_a_message_holds_the_plan_or_the_hash():
+    plan = a_plan()
+    named = codec.digest(plan).hex()[:12]
+    assert codec.study_of(Propose(plan=plan)) == codec.study_of(GetAccount(plan=codec.digest(plan))) == named
+    assert codec.study_of(GetAccount()) is None

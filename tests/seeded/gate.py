@@ -11,7 +11,7 @@ from colonnade.party.policy import Policy
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Ask, Refused
+from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.steps import kind
 from colonnade.transport.direct import Direct, Recorded
 from tests.estimators import test_bad_input as bad_input
@@ -89,9 +89,9 @@ def _parties_draw_differently():
     with cn.Federation.simulate(both, id="person_id", budget=cn.Budget(epsilon=9.0), test_key=TEST_KEY) as f:
         f.transport = seen = Recorded(f.transport, keep=True)
         cn.PatternCount(["one.plan", "two.plan"], method="response", epsilon=2.0).fit(f)
-    replies = seen.exchanges[-1][1]
-    one, two = (codec.decode_reply(replies[name]).array("value").tobytes() for name in both)
-    assert one != two
+    heard = [{name: codec.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
+    (released,) = [replies for replies in heard if isinstance(replies["one"], Released)]
+    assert released["one"].array("value").tobytes() != released["two"].array("value").tobytes()
 
 
 _CRASH = gates.test_a_crash_between_debit_and_seal_loses_budget_and_never_draws_again

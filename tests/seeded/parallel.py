@@ -13,7 +13,7 @@ import pytest
 from colonnade.conversations import endpoint
 from colonnade.conversations.endpoint import Runs
 from colonnade.conversations.memory import LedgerHeads, Openings
-from colonnade.coordinator import driver
+from colonnade.coordinator import accounts, driver
 from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import ProtocolError
 from colonnade.party import serving
@@ -116,10 +116,6 @@ def _unsigned_nonces(honest, terms, party, ephemeral, head=b"", nonces=None):
     return honest(terms, party, ephemeral, head, None)
 
 
-def _added_twice(spent, more):
-    return {party: spent.get(party, 0.0) + cost for party, cost in {**spent, **more}.items()}
-
-
 def _asks_nodes_without_data_alone(honest, self, plan, request, join):
     """A party that only computes takes part again in a step that it has opened."""
     if join is None:
@@ -172,7 +168,7 @@ BUGS = [
     ),
     Bug(
         "what an attempt cost is added again for the next",
-        replaced(driver, "_added", _added_twice),
+        wrapped(accounts, "losses_in", lambda honest, account: 2 * honest(account)),
         _with_a_site(side_by_side.test_what_failed_attempts_cost_is_added_up_once),
     ),
     Bug(

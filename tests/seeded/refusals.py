@@ -138,7 +138,7 @@ BUGS = [
     Bug(
         "a step that rests on nothing is computed",
         replaced(gate, "require_earlier", lambda _: None),
-        partial(refusals.test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table, "sketches"),
+        partial(refusals.test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table, "sketches", 1),
     ),
     Bug(
         "a column of nulls is taken for one that holds something else",

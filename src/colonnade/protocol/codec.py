@@ -33,6 +33,7 @@ __all__ = [
     "read_frame",
     "request_identity",
     "schema_digest",
+    "study_of",
     "write_frame",
 ]
 
@@ -87,6 +88,13 @@ def request_identity(plan: Plan, party: str, step: str) -> bytes:
     """Return the id under which a party's ledger knows one step of one plan."""
     fields = (b"colonnade/request/2", digest(plan), party.encode(), step.encode())
     return hashlib.sha256(b"".join(len(field).to_bytes(8, "big") + field for field in fields)).digest()
+
+
+def study_of(message: msgspec.Struct) -> str | None:
+    """Return how logs name the study that a message is about: by the first digits of its plan's hash; ``None`` if by none."""
+    plan = getattr(message, "plan", None)
+    hashed = digest(plan) if isinstance(plan, Plan) else plan or b""
+    return hashed.hex()[:12] or None
 
 
 def schema_digest(schema: Schema) -> str:

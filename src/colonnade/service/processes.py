@@ -420,9 +420,9 @@ def _kind(data: bytes) -> dict[str, str | int]:
     except ColonnadeError:
         return {"request": "malformed"}
     found: dict[str, str | int] = {"request": type(request).__name__}
-    plan = getattr(request, "plan", None)
-    if plan is not None:
-        found["study"] = codec.digest(plan).hex()[:12]
+    study = codec.study_of(request)
+    if study is not None:
+        found["study"] = study
     turn = getattr(request, "turn", None)
     return found if turn is None else {**found, "turn": turn}
 

@@ -79,9 +79,9 @@ def _asked(requests: Mapping[str, bytes]) -> dict[str, str | int]:
     if request is None:
         return found
     found["colonnade.request"] = type(request).__name__
-    plan = getattr(request, "plan", None)
-    if plan is not None:
-        found["colonnade.study"] = codec.digest(plan).hex()[:12]
+    study = codec.study_of(request)
+    if study is not None:
+        found["colonnade.study"] = study
     for name in ("step", "turn"):
         if hasattr(request, name):
             found[f"colonnade.{name}"] = getattr(request, name)
