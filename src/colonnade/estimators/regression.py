@@ -220,9 +220,6 @@ class LinearRegression(RegressionStudy):
     def _check_learned(self) -> None:
         require_matching(self, self.coef_, (len(self.feature_names_in_),))
 
-    def _targets(self) -> tuple[str, ...]:
-        return (self.target,)
-
     def _check(self, columns: Mapping[str, Column]) -> None:
         if not isinstance(columns[self.target], Number):
             raise SchemaMismatch(
@@ -462,9 +459,6 @@ class LogisticRegression(RegressionStudy):
         rows = 1 if len(self.classes_) == 2 else len(self.classes_)
         require_matching(self, self.coef_, (rows, len(self.feature_names_in_)))
         require_matching(self, self.intercept_, (rows,))
-
-    def _targets(self) -> tuple[str, ...]:
-        return (self.target,)
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         self._category(columns)
