@@ -34,6 +34,13 @@ class Bug:
     victim: Callable[..., object]
     full: bool = False
 
+    @property
+    def lacks(self) -> list[str]:
+        """The arguments that the victim needs and is not given."""
+        given = inspect.signature(self.victim).parameters.values()
+        needed = [one.name for one in given if one.default is one.empty and one.kind <= one.KEYWORD_ONLY]
+        return [name for name in needed if name not in ("monkeypatch", "args")]
+
     def run(self) -> None:
         """Run the victim with a monkeypatch of its own; a property is not made smaller once it is refuted."""
         with pytest.MonkeyPatch.context() as own:
