@@ -11,7 +11,7 @@ both tables with them.
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any  # the latter is what SQLite returns
@@ -24,7 +24,7 @@ from colonnade.party.ledger.decisions import read_decision
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
-from colonnade.privacy.accounting import GRID, NOTHING, Loss
+from colonnade.privacy.accounting import GRID, NOTHING, Budget, Loss
 from colonnade.protocol import codec
 
 if TYPE_CHECKING:
@@ -401,7 +401,8 @@ class LedgerView:
 
     def __init__(self, ledger: "SqliteLedger") -> None:
         self.identity = ledger.identity
-        self.budget = ledger.budget
+        # read when it is asked for: every request looks at the ledger, and few at the cap
+        self._budget: Callable[[], Budget] = lambda: ledger.budget
         self.head = ledger.head
         self.spent = ledger.spent
         self.remember_head = ledger.remember_head
@@ -410,6 +411,11 @@ class LedgerView:
         self.path = ledger.path
         self.plan = ledger.plan
         self._entries = ledger.entries
+
+    @property
+    def budget(self) -> Budget:
+        """The cap in force."""
+        return self._budget()
 
     def entries(self, after: int = -1) -> list[Entry]:
         """Return the rows after one, all of them by default."""
