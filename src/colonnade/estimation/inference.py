@@ -23,8 +23,9 @@ others leak into it by less than `SEPARATED`. Otherwise a bounded interval would
 the whole line. The error is widened by (1 − (1.96/z)²)^−½, z the number of those standard errors, as Fieller's interval of a
 ratio is, because the information that an estimate is divided by is noisy too.
 
-The constants were settled with the six public data sets of `benchmarks/coverage` in view, so those sets are no independent check of
-them; its simulated set is. The methods that this follows are in docs/references.md#noise-aware. Everything is a function of releases alone.
+The constants were settled with the six public data sets of `benchmarks/coverage` in view, so those sets are no independent check
+of them; its simulated set is. The methods that this follows are in docs/references.md#noise-aware. Everything is a function of
+releases alone.
 """
 
 import math
