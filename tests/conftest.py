@@ -1,6 +1,7 @@
 """Options and fixtures shared by all tests."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -19,9 +20,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--full"):
         return
     skip = pytest.mark.skip(reason="part of a matrix that --full runs whole")
+    seen: Counter[str] = Counter()
     for item in items:
         if "full" in item.keywords:
             item.add_marker(skip)
+        elif every := item.get_closest_marker("every"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % every.args[0]:
+                item.add_marker(skip)
+            seen[test] += 1
 
 
 @pytest.fixture

@@ -98,6 +98,17 @@ REQUESTS = {
         rounds=8,
         shares=True,
     ),
+    "newton": study(
+        lambda t: cn.LogisticRegression(
+            "bank.default",
+            columns=["telco.bill"],
+            method=cn.methods.Newton(steps=1),
+            epsilon=4 * t,
+            delta=DELTA,
+        ),
+        rounds=8,
+        shares=True,
+    ),
     "uniform coreset": study(
         lambda _: cn.Coreset(5, task="regression", columns=NUMBERS, method="uniform", allow_nonprivate=True),
         price=False,

@@ -327,7 +327,12 @@ ESTIMATORS = [
 ]
 
 FILES = [
-    Mistake("a misspelt key", lambda b: b.study(("delta = 1e-6", "detla = 1e-6")), ("budget", "'detla'"), ("'delta'",)),
+    Mistake(
+        "a misspelt key",
+        lambda b: b.study(("delta = 1e-6", "detla = 1e-6")),
+        ("study.toml, line 7", "budget", "'detla'"),
+        ("'delta'",),
+    ),
     Mistake(
         "an unknown estimator",
         lambda b: b.study(('"PatternCount"', '"Count"')),

@@ -1,6 +1,7 @@
 """The command line as a whole: exit status, refusals, progress, start-up; and in a process of its own."""
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from colonnade._version import __version__
 from colonnade.cli import app, running
 from colonnade.errors import BudgetExceeded
 from tests.cli.studies import CANARY, STUDY, call, edited, make, refused
+from tests.cli.test_party_load import made
 
 
 def in_a_process(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -163,3 +165,18 @@ def test_help_does_not_import_what_only_a_verb_needs() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not heavy & set(done.stdout.split())
+
+
+def test_what_shows_something_shows_it_to_programs_too(tmp_path: Path) -> None:
+    study = make(tmp_path)
+    for verb in ("preview", "run"):
+        assert json.loads(call(verb, study, "--json").stdout)["studies"][0]["title"] == "Segments and plans"
+    rows = json.loads(call("ledger", "show", tmp_path / "ledgers", "--json").stdout)
+    assert {row["party"] for row in rows} == {"bank", "telco"}
+    checks = json.loads(call("doctor", "--directory", tmp_path, "--json").stdout)
+    assert all({"check", "sound", "words"} == set(one) for one in checks)
+    audited = json.loads(call("audit", "laplace", "--samples", 20_000, "--json").stdout)
+    assert (audited["mechanism"]["caught"], audited["control"]["caught"]) == (False, True)
+    member = made(tmp_path)
+    shown = json.loads(call("party", "status", member.path, "--json").stdout)
+    assert (shown["member"], shown["role"], shown["guard"], shown["relay"]) == ("bank", "data", False, False)

@@ -13,6 +13,7 @@ from tests.cli.studies import call
 STUDY = """
 id = "person_id"
 ledger_dir = "ledgers"
+compute_nodes = ["helper"]
 
 [budget]
 epsilon = 20.0
@@ -39,6 +40,7 @@ LogisticRegression = ["bank"]
 [[study]]
 estimator = "LogisticRegression"
 target = "bank.default"
+method = "secure"
 epsilon = 5.0
 delta = 1e-6
 """

@@ -161,6 +161,7 @@ class Spoiler:
         self.recording = "this run"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("turn", "fault", "sender", "receiver"), CASES)
 def test_a_run_is_over_and_can_be_run_again_when_a_letter_is(turn, fault, sender, receiver, site):
     """Dropped, changed, replayed, …: the run is over before anything is opened, and can be run again."""

@@ -210,16 +210,15 @@ def test_copies_of_a_column_are_not_determined_and_others_are():
     copy = one + 0.01 * rng.normal(size=20_000)
     explaining = np.clip(np.column_stack([one, copy, other]), -1, 1)
     features, rows = numbers(np.column_stack([explaining, explaining @ [0.4, 0.1, 0.3]]), "uvwy")
-    covered = []
-    for _ in range(DRAWS):
-        found = linear(release(rows, features, variance=30.0**2, rng=rng), "a.y")
-        assert list(found.determined[:3]) == [False, False, True]
-        ends = found.interval(total=False)
-        assert np.all(np.isinf(ends[:2]))
-        assert np.all(np.isnan(found.p_values()[:2]))
-        assert np.all(np.isnan(found.covariance()[0]))
-        covered.append(ends[2, 0] <= 0.3 <= ends[2, 1])
-    refute_coverage(np.array(covered)[:, None])
+    draws = [linear(release(rows, features, variance=30.0**2, rng=rng), "a.y") for _ in range(DRAWS)]
+    called = np.array([draw.determined[:3] for draw in draws])
+    assert np.mean(called[:, :2]) < 0.1
+    assert np.mean(called[:, 2]) > 0.95
+    refute_coverage([within(draw, [0.4, 0.1, 0.3, 0.0], total=False)[2:3] for draw in draws])
+    unknown = next(draw for draw in draws if not draw.determined[:2].any())
+    assert np.all(np.isinf(unknown.interval(total=False)[:2]))
+    assert np.all(np.isnan(unknown.p_values()[:2]))
+    assert np.all(np.isnan(unknown.covariance()[0]))
 
 
 def test_a_column_that_its_bounds_leave_without_variation_is_not_determined_and_harms_no_other():
@@ -229,16 +228,18 @@ def test_a_column_that_its_bounds_leave_without_variation_is_not_determined_and_
     features, rows = numbers(np.column_stack([explaining, np.clip(explaining @ slopes + 1.9, -1, 1)]), "uvwy")
     draws = [linear(release(rows, features, variance=40.0**2, rng=rng), "a.y") for _ in range(DRAWS)]
     assert np.mean([draw.determined[:2] for draw in draws]) > 0.98
-    assert not np.any([draw.determined[2] for draw in draws])
+    assert np.mean([draw.determined[2] for draw in draws]) < 0.1
     refute_coverage([within(draw, [*slopes, 1.9], total=False)[:2] for draw in draws])
 
 
 def test_a_level_that_nobody_has_and_columns_that_add_up_are_not_determined():
     table = people(kit.generator("aliased"), 20_000)
     table["insurer.region"] = np.minimum(table["insurer.region"], 2)
-    found = linear(release(coded(table), variance=25.0, rng=kit.generator("aliased: noise")))
-    names = [feature.name for feature in FEATURES[1:-1]]
-    assert [name for name, known in zip(names, found.determined, strict=False) if not known] == ["insurer.region=west"]
+    rows, rng = coded(table), kit.generator("aliased: noise")
+    called = np.mean([linear(release(rows, variance=25.0, rng=rng)).determined for _ in range(30)], axis=0)
+    names = [*(feature.name for feature in FEATURES[1:-1]), "intercept"]
+    assert [name for name, share in zip(names, called, strict=True) if share < 0.4] == ["insurer.region=west"]
+    assert np.sum(called > 0.9) == len(names) - 1
     rng = kit.generator("sum of two")
     halves = rng.uniform(-0.5, 0.5, (20_000, 2))
     features, rows = numbers(np.column_stack([halves, halves.sum(axis=1), halves @ [0.2, 0.6]]), "uvwy")

@@ -72,7 +72,8 @@ def regression_coreset(size: int = 150, **options) -> cn.Coreset:
 # What it estimates ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("task", ["regression", pytest.param("kmeans", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("task", ["regression", "kmeans"])
 def test_the_cost_of_200_coresets_is_unbiased(task):
     """Costs of eight models each; σ of the mean is 0.0018, so the bar of 0.01 is five of it away."""
     rows, target = coded()
@@ -476,6 +477,7 @@ class Dropping:
         return self.inner.exchange(requests)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("step", "turn"), [("key", 2), ("draws", 1), ("sample", 0), ("sample", 1), ("train", 5)])
 def test_a_study_that_was_cut_short_is_taken_up_again(step, turn):
     federation = a_federation()

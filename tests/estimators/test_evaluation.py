@@ -241,6 +241,7 @@ MODELS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("name", MODELS)
 def test_an_evaluation_costs_what_was_offered_and_asking_again_nothing(name, unit):

@@ -52,7 +52,7 @@ def test_with_a_generous_price_it_predicts_what_the_secure_method_predicts(targe
     people = data.joined()
     with data.federation(budget=cn.Budget(epsilon=1e4, delta=1e-5)) as f:
         ours = cn.LogisticRegression(target, method="functional", epsilon=5_000.0).fit(f)
-        secure = cn.LogisticRegression(target, epsilon=5_000.0, delta=1e-5).fit(f)
+        secure = cn.LogisticRegression(target, method="secure", epsilon=5_000.0, delta=1e-5).fit(f)
     assert list(ours.feature_names_in_) == list(secure.feature_names_in_)
     assert ours.coef_.shape == secure.coef_.shape == ours.coef_stderr_.shape
     assert np.mean(ours.predict(people) == secure.predict(people)) > 0.97

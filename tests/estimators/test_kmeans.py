@@ -121,6 +121,7 @@ def test_eight_parties_with_eight_local_clusters_work_in_bounded_memory(method):
 # What it costs --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 @pytest.mark.parametrize("parties", [1, 2, 3])

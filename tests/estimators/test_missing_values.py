@@ -74,6 +74,7 @@ def deviations(method: str, rule: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(found), np.array(sums)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("rule", ["excluded", "level"])
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 def test_the_counting_methods_agree_with_the_truth_and_so_with_each_other(method, rule):
@@ -390,8 +391,8 @@ EVERY = {
     "sketched regression": lambda: cn.LinearRegression("shop.spend", method="sketch", **GAUSSIAN),
     "functional regression": lambda: cn.LinearRegression("shop.spend", method="functional", epsilon=5.0),
     "sampled regression": lambda: cn.LinearRegression("shop.spend", method="coreset", **OPEN),
-    "classes": lambda: cn.LogisticRegression("shop.y", **GAUSSIAN),
-    "three classes": lambda: cn.LogisticRegression("shop.kind", **GAUSSIAN),
+    "classes": lambda: cn.LogisticRegression("shop.y", method="secure", **GAUSSIAN),
+    "three classes": lambda: cn.LogisticRegression("shop.kind", method="secure", **GAUSSIAN),
     "functional classes": lambda: cn.LogisticRegression("shop.y", method="functional", epsilon=5.0),
     "gradient": lambda: cn.LogisticRegression("shop.y", method=cn.methods.Gradient(steps=3, rate=0.2), **GAUSSIAN),
     "moment of days": lambda: cn.Moment(["bank.opened"], 2, epsilon=5.0, change="bounds"),
@@ -426,6 +427,7 @@ def of_every_kind():
         yield federation, pd.concat([tables[name].set_index("id").add_prefix(f"{name}.") for name in tables], axis=1)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_columns_of_every_kind_are_used_saved_and_exported_alike(name, of_every_kind, tmp_path):
     federation, rows = of_every_kind

@@ -59,6 +59,7 @@ def agrees(draws, exact, factor=1.0):
     return min(p) > kit.ALPHA
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3])
 @pytest.mark.parametrize("columns", [TWO[:1], TWO, THREE])
 def test_estimates_have_the_true_mean_and_the_stated_error(p, columns):
@@ -75,6 +76,7 @@ def test_the_stated_error_is_not_half_of_what_it_is_nor_twice_that():
     assert [agrees(draws, truth(frames, TWO, 2), factor) for factor in (0.5, 1.0, 2.0)] == [False, True, False]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("change", [2, "bounds"])
 @pytest.mark.parametrize("p", [1, 2, 2.5])
 def test_other_changes_too_and_columns_that_do_not_start_at_zero(change, p):

@@ -34,7 +34,7 @@ STUDIES: dict[str, Callable[[], Any]] = {
     "LinearRegression by coefficients": lambda: cn.LinearRegression(
         "telco.bill", columns=["bank.age"], method="functional", epsilon=30.0
     ),
-    "LogisticRegression": lambda: cn.LogisticRegression("bank.default", columns=NUMBERS, **PRICE),
+    "LogisticRegression": lambda: cn.LogisticRegression("bank.default", columns=NUMBERS, method="secure", **PRICE),
     "LogisticRegression by steps": lambda: cn.LogisticRegression(
         "bank.default", columns=["telco.bill"], method=cn.methods.Gradient(steps=4, rate=0.5), **PRICE
     ),

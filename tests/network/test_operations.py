@@ -238,6 +238,7 @@ LOOSE = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", LOOSE)
 def test_what_others_could_read_or_change_is_refused_with_the_command_to_type(name, tmp_path):
     member = Site(tmp_path, parties=("bank", "telco")).members["bank"]

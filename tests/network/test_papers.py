@@ -89,6 +89,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_of_meaning_makes_other_papers_that_nobody_has_signed(change, site):
     changed = CHANGES[change](site.papers)

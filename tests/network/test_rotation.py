@@ -116,6 +116,7 @@ def of_nobody(papers: FederationAgreement) -> FederationAgreement:
     return msgspec.structs.replace(papers, rotations={**papers.rotations, "stranger": papers.rotations["bank"]})
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("forge", [stranger, another_member, another_federation, out_of_order, of_nobody])
 def test_a_new_key_that_the_old_one_did_not_sign_is_refused(forge, site):
     rotated(site)

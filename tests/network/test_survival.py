@@ -241,6 +241,7 @@ def test_a_killed_coordinator_takes_the_study_up_again_without_new_noise(site, t
     coordinator_command.resume(tmp_path / "state", output=None, patience=None)  # there is nothing left to take up
 
 
+@pytest.mark.full
 def test_a_party_that_is_away_for_a_while_is_waited_for(site, repeat):
     """Its supervisor is stopped with everything under it, and started again while the study waits."""
     with site.connect() as federation:

@@ -163,6 +163,7 @@ def test_the_search_would_have_found_them():
             _assert_clean([text], [secret])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("kind", "method"), CASES, ids=[f"{kind.__name__}-{method}" for kind, method in CASES])
 def test_no_study_shows_anything_that_was_planted(kind, method, secrets, tmp_path, caplog, capfd, monkeypatch):
     monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
@@ -243,6 +244,7 @@ def test_the_command_line_shows_nothing_that_was_planted(tmp_path):
     assert files.CANARY not in everything
 
 
+@pytest.mark.full
 def test_the_demonstration_and_its_report_name_none_of_its_people(tmp_path):
     path = tmp_path / "demo.html"
     result = files.call("demo", "--people", 1_500, "--report", path)

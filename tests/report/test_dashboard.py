@@ -131,6 +131,7 @@ def test_the_token_is_taken_out_of_the_address_and_kept_where_no_script_reads_it
     assert "samesite=strict" in answer.headers["set-cookie"].lower()
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("method", ["post", "put", "delete", "patch", "options"])
 @pytest.mark.parametrize("page", ["/", "/party/bank", "/coordinator"])
 def test_nothing_but_looking_is_possible(client, method, page):

@@ -1,5 +1,6 @@
 """Bugs in who asks: signatures, approvals, caps of requesters, and what a privacy officer is shown."""
 
+import inspect
 import sys
 import tempfile
 from functools import partial
@@ -13,7 +14,11 @@ from colonnade.party.ledger.decisions import Approval
 from colonnade.party.ledger.refused import RefusedStudies
 from colonnade.party.permission import Permission
 from colonnade.plan import About
+from colonnade.protocol import agreement
 from colonnade.secure.keys import frame
+from colonnade.service import erasing
+from tests.network import test_privacy_officer as officer
+from tests.network.served import Site
 from tests.party import test_approvals as approvals
 from tests.party import test_ledger_words as shown
 from tests.party import test_requests as requests
@@ -49,6 +54,21 @@ def _decided_in_a_folder():
 
 def _bound_to_no_plan(self, plan):
     return frame("colonnade study request v1", self.title, self.purpose, self.requester)
+
+
+def _in_a_federation(test):
+    """Run a test that takes a served federation."""
+
+    def run():
+        with tempfile.TemporaryDirectory() as folder:
+            takes = (Site(Path(folder)), Path(folder))
+            test(*takes[: len(inspect.signature(test).parameters)])
+
+    return run
+
+
+def _erases_the_table_alone(path, people):
+    return 0
 
 
 BUGS = [
@@ -90,5 +110,27 @@ BUGS = [
         "what nobody signed is shown as signed",
         replaced(words.Requester, "of", classmethod(lambda cls, *_: cls("analyst@telco", words.Standing.SIGNED))),
         shown.test_who_asked_is_judged_by_the_signature_and_the_papers,
+    ),
+    Bug(
+        "anybody introduces an analyst",
+        replaced(agreement, "check_introductions", lambda *_: None),
+        _in_a_federation(officer.test_introductions_and_revocations_that_their_member_has_not_signed_are_refused),
+        full=True,
+    ),
+    Bug(
+        "a revoked analyst still asks",
+        replaced(
+            agreement.FederationAgreement,
+            "analyst_keys",
+            lambda self: {name: one.key for name, one in self.analysts.items()},
+        ),
+        _in_a_federation(officer.test_a_revoked_analyst_asks_for_nothing_more_and_what_was_asked_stays_readable),
+        full=True,
+    ),
+    Bug(
+        "scores of an erased person stay",
+        replaced(erasing, "_forget_scores", _erases_the_table_alone),
+        _in_a_federation(officer.test_a_person_is_erased_from_table_orders_and_scores_and_is_told_what_stays),
+        full=True,
     ),
 ]

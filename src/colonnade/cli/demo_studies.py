@@ -283,7 +283,7 @@ STUDIES: tuple[DemoStudy, ...] = (
         ),
     ),
     DemoStudy(
-        "Default at the bank from columns of all three, by a quadratic surrogate: its coefficients are not the likeliest ones",
+        "Default at the bank from columns of all three, by Newton steps: the likeliest coefficients, as near as ε allows",
         _model(
             lambda: cn.LogisticRegression(
                 "bank.default",

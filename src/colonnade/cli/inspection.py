@@ -69,6 +69,7 @@ def doctor(
         Path | None,
         typer.Option("--party", exists=True, file_okay=False, help="Also check this member's keys, schema and ledger."),
     ] = None,
+    json: screen.AsJson = False,
 ) -> None:
     """Check Python, packages, randomness, samplers, keys, clock, ports, disk, compiler, algebra; with --party, a member too."""
     from colonnade.service.checks import machine_checks, member_checks
@@ -76,7 +77,9 @@ def doctor(
 
     members = [] if party is None else member_checks(party)
     results = list(run_checks((*machine_checks(directory), *members)))
-    for name, sound, words in results:
+    if json:
+        screen.print_json([{"check": name, "sound": sound, "words": words} for name, sound, words in results])
+    for name, sound, words in [] if json else results:
         screen.line(f"{'ok   ' if sound else 'WRONG'} {name:<12} {words}")
     if not all(sound for _, sound, _ in results):
         raise typer.Exit(1)
@@ -148,18 +151,25 @@ def audit(
     alpha: Annotated[
         float, typer.Option(min=1e-15, max=0.1, help="The probability that a sound mechanism is found at fault.")
     ] = 1e-6,
+    json: screen.AsJson = False,
 ) -> None:
     """Audit a mechanism: a proved lower bound on its true ε, beside the ε that it claims."""
+    import msgspec
+
     from colonnade.cli import audits
 
     if name not in audits.KNOWN:
         known = ", ".join(audits.KNOWN)
         raise typer.BadParameter(f"there is no mechanism {name!r}; there are {known}.", param_hint="NAME")
     found, control, words = audits.audited(name, epsilon, delta, samples, alpha)
-    screen.line(f"{name:<11} {found}")
-    screen.line(f"{'control':<11} {control}")
-    screen.line(f"An audit can prove a claim wrong, never right. {words} and makes the same claim.")
-    if not control.caught:
-        screen.line("The control was not caught, so this audit shows nothing: take more --samples.")
+    if json:
+        parts = {"mechanism": found, "control": control}
+        screen.print_json({part: {**msgspec.to_builtins(one), "caught": one.caught} for part, one in parts.items()})
+    else:
+        screen.line(f"{name:<11} {found}")
+        screen.line(f"{'control':<11} {control}")
+        screen.line(f"An audit can prove a claim wrong, never right. {words} and makes the same claim.")
+        if not control.caught:
+            screen.line("The control was not caught, so this audit shows nothing: take more --samples.")
     if found.caught or not control.caught:
         raise typer.Exit(1)

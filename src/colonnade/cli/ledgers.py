@@ -40,10 +40,13 @@ LedgerPath = Annotated[
 
 
 @ledger.command()
-def show(path: LedgerPath) -> None:
+def show(path: LedgerPath, json: screen.AsJson = False) -> None:
     """Show what was asked, by whom and at what price, row by row; total, cap and what remains. Opening a ledger verifies it."""
     from colonnade.party.ledger.words import analysts_beside, read_rows
 
+    if json:
+        export(path, Format.JSON)
+        return
     for file in _files(path):
         screen.heading(file.name)
         with opened(file) as found:

@@ -268,6 +268,7 @@ def status(
             "--ready", help="Only exit 1, and say why, unless it can take part: connection, certificate, disk, clock."
         ),
     ] = False,
+    json: screen.AsJson = False,
 ) -> None:
     """Show whether guard and relay run, the data version, the connection, the last request, bytes, budget and certificate."""
     from colonnade.service import health
@@ -280,6 +281,29 @@ def status(
             screen.line(f"WRONG {name:<12} {words}")
         raise typer.Exit(1 if wrong else 0)
     found = health.member_status(folder)
+    if json:
+        screen.print_json(
+            {
+                "member": found.name,
+                "role": found.role,
+                "guard": found.account is not None,
+                "stopped": found.stopped or None,
+                "data": data_version(folder) if found.role == "data" else None,
+                "last": found.last or None,
+                "answered": found.answered,
+                "refused": found.refused,
+                "relay": found.running,
+                "connected": found.connected,
+                "bytes_in": found.bytes_in,
+                "bytes_out": found.bytes_out,
+                "fault": found.fault or None,
+                "certificates": {str(file): one.words(time.time()) for file, one in found.certificates.items()},
+                "budget": None
+                if found.budget is None
+                else dict(zip(("spent", "cap", "delta"), found.budget, strict=True)),
+            }
+        )
+        return
     screen.line(f"member    {found.name} ({found.role})")
     screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
     if found.stopped:

@@ -71,7 +71,7 @@ def print_preview(found: FilePreview) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print one JSON document."""
-    screen.line(_text(content))
+    screen.print_json(plain(content))
 
 
 def results(finished: list[StudyEntry], failure: ColonnadeError | None) -> dict[str, Any]:

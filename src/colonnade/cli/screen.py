@@ -5,11 +5,12 @@ is not ours only the type is shown, because its text may quote data; ``COLONNADE
 who may see the data.
 """
 
+import json
 import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
 
 __all__ = [
+    "AsJson",
     "RefusingGroup",
     "describe",
     "figure",
@@ -29,12 +31,16 @@ __all__ = [
     "line",
     "print_budget",
     "print_frame",
+    "print_json",
     "print_table",
     "report",
 ]
 
 
 _CONTROL = (typer.Exit, typer.Abort)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+"""The option of every verb that shows something."""
 
 
 def describe(error: ColonnadeError) -> dict[str, Any]:
@@ -106,6 +112,11 @@ WIDTH = 120
 def line(text: str = "") -> None:
     """Print one line."""
     typer.echo(text)
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document, of plain values."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def heading(text: str) -> None:

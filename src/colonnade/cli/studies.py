@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from colonnade.cli import screen
+from colonnade.cli.screen import AsJson
 
 __all__ = [
     "coordinator",
@@ -41,7 +42,6 @@ Output = Annotated[
 Patience = Annotated[
     float | None, typer.Option("--patience", min=1.0, help="Seconds that a party may be out of reach; 45 by default.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Part = Annotated[
     str, typer.Option("--part", help="Which people: all, or a part of the file's [split] (train or test).")
 ]

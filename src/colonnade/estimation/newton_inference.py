@@ -3,8 +3,9 @@
 The last gradient g was opened at known weights b₀, with noise of a known variance. With the information A there, the
 maximum-likelihood estimate b solves A·b = A·b₀ − g but for what the slope changes on the way, which is of second order in
 b − b₀. That step is short: the earlier gradients have brought b₀ near b. Noise in A counts as far as b lies from b₀
-(`colonnade.estimation.inference.OpenedScore`). What earlier gradients tell besides is not used, so intervals are a little wider
-than they could be. The sampling of people has the covariance A⁻¹, as in any likelihood.
+(`colonnade.estimation.inference.OpenedScore`). What earlier gradients tell besides is not used, and coefficients that the
+last one leaves open are taken to be anywhere, not near b₀. So intervals are wider than they could be: measured on two public sets
+they cover more often than they say (benchmarks/newton). The sampling of people has the covariance A⁻¹, as in any likelihood.
 """
 
 from collections.abc import Sequence
@@ -51,7 +52,8 @@ def newton_inference(
     equations = Equations(information, information @ start - gradient, noise, unbounded, lambda _: 1.0)
     _, into = coefficients_to_own_units(columns)
     shown: tuple[Coding, Coding] = ("reference", "sum") if coding == "full" else (coding, coding)
-    whole = infer(equations, np.vstack([written_levels(columns, one) @ into @ free for one in shown]))
+    combinations = np.vstack([written_levels(columns, one) @ into @ free for one in shown])
+    whole = infer(equations, combinations)
     written, unique = _part(whole, slice(0, len(into))), _part(whole, slice(len(into), 2 * len(into) - 1))
     return RegressionInference(written, np.hypot(unique.errors(total=False), fitted - unique.estimates))
 

@@ -130,8 +130,9 @@ class Preview:
     def __str__(self) -> str:
         lines = [f"{self.title}: a preview; nothing is spent.", *(f"  {line}" for line in self.statement.trust.lines)]
         whole, part = self.statement.epsilon(unit="person"), self.statement.epsilon(unit="party")
+        shown = [f"{one:.4g}" if isfinite(one) else "∞" for one in (whole, part)]
         lines.append(
-            f"  ε towards the coordinator: {whole:.4g} per person, {part:.4g} per party (δ = {self.statement.delta():.3g})"
+            f"  ε towards the coordinator: {shown[0]} per person, {shown[1]} per party (δ = {self.statement.delta():.3g})"
         )
         lines.append(f"  may pool: {self.statement.pooling}")
         for party, row in self.table().iterrows():

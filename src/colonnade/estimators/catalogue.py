@@ -20,6 +20,9 @@ __all__ = ["BEGIN", "END", "REFERENCES", "MethodRow", "catalogue", "every_estima
 def load(path: str | Path) -> Any:
     """Return a fitted estimator from a file that ``est.save(path)`` wrote.
 
+    The file carries the study's statement and receipt. ``print(model.privacy_)`` says who learned what and what must not happen
+    for it to hold; ``print(model.receipt_)`` also says what each party's ledger was charged.
+
     Nothing in the file is executed. Its digest, its plan's hash and its schema are checked here. When the model is used with a
     federation, that federation's schema is compared with it.
 
@@ -35,8 +38,9 @@ def load(path: str | Path) -> Any:
     >>> model = cn.LinearRegression("bank.income", columns=["telco.minutes"], epsilon=1.0, delta=1e-5).fit(federation)
     >>> path = pathlib.Path(tempfile.mkdtemp(), "model.json")
     >>> model.save(path)
-    >>> bool(cn.load(path).coef_ == model.coef_)
-    True
+    >>> loaded = cn.load(path)
+    >>> bool(loaded.coef_ == model.coef_), loaded.receipt_ == model.receipt_
+    (True, True)
     """
     name, parameters, fitted = read_model(path)
     kind = next((kind for kind in every_estimator() if kind.__name__ == name), None)

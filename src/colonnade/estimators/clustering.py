@@ -300,7 +300,7 @@ class KMeans(ClusteringStudy):
     feature_names_in_ : array
         The names that the columns of ``cluster_centers_`` belong to.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----
@@ -384,7 +384,7 @@ class KMedian(ClusteringStudy):
     cluster_centers_, n_local_clusters_, grid_weights_, local_centers_, feature_names_in_
         As in `KMeans`.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----

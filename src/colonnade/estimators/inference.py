@@ -197,6 +197,9 @@ class RegressionStudy(MomentStudy):
         rows = np.array([one.determined[:-1] for one in self._inferred()])
         return np.asarray(rows.reshape(np.shape(self.coef_)))
 
+    def _targets(self) -> tuple[str, ...]:
+        return (self.target,)
+
     def _table(self) -> pd.DataFrame:
         """Return the summary's table; coefficients with the errors of the noise alone, for a method without intervals."""
         if vars(self).get("_inference") is None:

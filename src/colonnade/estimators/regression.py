@@ -82,13 +82,14 @@ class LinearRegression(RegressionStudy):
         The intercept.
     coef_stderr_ : array
         Errors of ``coef_`` as estimates of what the same people give without noise: from the noise, and from what shrinking
-        moved. Infinite where ε does not determine a coefficient. The sampling of people is not in them (`summary`).
+        moved (``"sketch"``: the noise alone). Infinite where ε does not determine a coefficient. The sampling of people is not in
+        them (`summary`).
     determined_ : array of bool
         Whether ε determines each coefficient.
     feature_names_in_ : array
         The names that the coefficients belong to.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----
@@ -219,9 +220,6 @@ class LinearRegression(RegressionStudy):
     def _check_learned(self) -> None:
         require_matching(self, self.coef_, (len(self.feature_names_in_),))
 
-    def _targets(self) -> tuple[str, ...]:
-        return (self.target,)
-
     def _check(self, columns: Mapping[str, Column]) -> None:
         if not isinstance(columns[self.target], Number):
             raise SchemaMismatch(
@@ -253,10 +251,8 @@ class LogisticRegression(RegressionStudy):
     columns
         The explaining columns; all but the target by default. A category enters as one indicator per level.
     method
-        ``"newton"``: Newton steps on secret shares. Noisy gradients of the likelihood itself are opened, so it converges to the
-        maximum-likelihood estimate. Every class pays for its own steps. It needs three compute nodes besides the coordinator.
-        Options: `cn.methods.Newton`.
-        The others fit a quadratic surrogate, and miss the maximum-likelihood estimate even without noise: see Notes.
+        ``"newton"``: Newton steps on secret shares, which converge to maximum likelihood. Every class pays for its own
+        steps. It needs three compute nodes besides the coordinator. Options: `cn.methods.Newton`. The others fit a surrogate.
         ``"secure"``: one noisy Gram matrix computed on secret shares. A solve that takes its noise into account gives the
         direction; scale and intercept come from the same moments. Options: `cn.methods.Secure`.
         ``"functional"``: pure ε by Laplace noise in shares on the coefficients of the objective's second-order expansion
@@ -284,19 +280,19 @@ class LogisticRegression(RegressionStudy):
     classes_ : array
         The target's levels, in schema order.
     coef_stderr_ : array
-        Errors of ``coef_`` as estimates of what the same surrogate gives without noise. Infinite where ε does not determine a
-        coefficient, NaN for ``"gradient"``. Neither the surrogate's bias nor the sampling of people is in them.
+        Errors of ``coef_`` as estimates of what the same method gives without noise. Infinite where ε does not determine a
+        coefficient, NaN for ``"gradient"``. Neither a surrogate's bias nor the sampling of people is in them.
     determined_ : array of bool
-        Whether ε determines each coefficient, for two classes.
+        Whether ε determines each coefficient; of surrogates, for two classes.
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----
     A surrogate ranks people nearly as well as the maximum-likelihood estimate. Its coefficients differ, by a factor of 2 and more
-    for columns far from Gaussian. Intervals cover what the surrogate gives without noise (docs/explanation/intervals.md).
+    for columns far from Gaussian. Intervals cover what the method gives without noise (docs/explanation/intervals.md).
 
     Missing values: all methods do the same. A missing number is the value that its column declares. A person without a level has
     0 in every indicator of that column (or a level of its own). Nobody is left out, so a target with ``missing="excluded"`` is
@@ -463,9 +459,6 @@ class LogisticRegression(RegressionStudy):
         rows = 1 if len(self.classes_) == 2 else len(self.classes_)
         require_matching(self, self.coef_, (rows, len(self.feature_names_in_)))
         require_matching(self, self.intercept_, (rows,))
-
-    def _targets(self) -> tuple[str, ...]:
-        return (self.target,)
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         self._category(columns)

@@ -50,7 +50,7 @@ class PatternCount(Study):
     unbiased_ : pandas.Series
         The estimates before they were made non-negative and consistent.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----
@@ -130,7 +130,7 @@ class Moment(Study):
     stderr_ : float
         Its standard error that the noise causes.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----
@@ -241,7 +241,7 @@ class Coreset(Study):
     counts_ : array of int
         How often each row was drawn.
     privacy_, transcript_, receipt_
-        Privacy statement (it says that there is no guarantee), message log and one-line receipt.
+        Privacy statement (it says that there is no guarantee), message log and receipt.
 
     Notes
     -----

@@ -201,7 +201,7 @@ class PCA(GivesScores, MomentStudy):
     noise_floor_ : float
         The variance, after scaling, below which noise alone explains a component.
     privacy_, transcript_, receipt_
-        Privacy statement, message log and one-line receipt.
+        Privacy statement, message log and receipt.
 
     Notes
     -----

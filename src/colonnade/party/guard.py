@@ -420,9 +420,8 @@ class Guard:
                 joint=entry.label if entry.together else None,
                 words="" if reading is None else reading.row(entry).sentence(),
             )
-            for entry in ledger.entries()
-            if entry.kind in ("debit", "reserve", "nonprivate")
-            and (not request.plan or (entry.plan == request.plan and entry.sequence > request.since))
+            for entry in ledger.entries(after=request.since)
+            if entry.kind in ("debit", "reserve", "nonprivate") and request.plan in (b"", entry.plan)
         )
         account = messages.Accounted(
             party=self._gate.terms.party,

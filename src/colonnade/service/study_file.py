@@ -171,9 +171,13 @@ class StudyFile:
 
 def read(path: Path) -> StudyFile:
     """Read and check a study file; no data is opened."""
-    document = toml_parts.parse(path)
+    text = toml_parts.text_in(path)
+    with toml_parts.saying_lines(text, path.name):
+        return _study_file(toml_parts.parse_text(text, path.name), path.parent)
+
+
+def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
     toml_parts.refuse_unknown(document, study_keys.names(study_keys.FILE), "the file")
-    folder = path.parent
     members = toml_parts.table_of(document, "parties", "the file")
     return StudyFile(
         id=_id(document, members),
@@ -221,9 +225,12 @@ class CoordinatorFile:
 
 def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
     """Read and check a coordinator's study file; ``text`` may be the copy that the journal kept."""
-    document = toml_parts.parse_text(text, path.name)
+    with toml_parts.saying_lines(text, path.name):
+        return _coordinator_file(toml_parts.parse_text(text, path.name), path.parent)
+
+
+def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile:
     toml_parts.refuse_unknown(document, study_keys.names(study_keys.COORDINATOR_FILE), "the file")
-    here = path.parent
     papers = here / toml_parts.text_of(document, "federation", "the file")
     return CoordinatorFile(
         federation=papers,

@@ -4,8 +4,10 @@ Every unknown key is refused: a misspelt ``delta`` or ``max_epsilon`` that is si
 """
 
 import difflib
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,8 +27,10 @@ __all__ = [
     "policy_of",
     "reading_of",
     "refuse_unknown",
+    "saying_lines",
     "suggestion",
     "table_of",
+    "text_in",
     "text_of",
     "within",
 ]
@@ -40,8 +44,13 @@ READING = ("separator", "encoding")
 
 def parse(path: Path) -> Table:
     """Read a TOML file; refuse one that is not."""
+    return parse_text(text_in(path), path.name)
+
+
+def text_in(path: Path) -> str:
+    """Return the text of a file; refuse one that cannot be read."""
     try:
-        return parse_text(path.read_text(encoding="utf-8"), path.name)
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise BadInput(f"{path.name} cannot be read as UTF-8 text.", remedy="Check the path and the file.") from None
 
@@ -117,6 +126,22 @@ def within(where: str, build: Callable[[], Part]) -> Part:
         return build()
     except ColonnadeError as error:
         raise type(error)(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+@contextmanager
+def saying_lines(text: str, name: str) -> Iterator[None]:
+    """Have an error about an unknown key say the line that it is in, where only one line of the file has it."""
+    try:
+        yield
+    except BadInput as error:
+        unknown = re.search(r"has an unknown key '([^']+)'\.$", error.message)
+        if unknown is None:
+            raise
+        written = re.compile(rf"(?:^|[{{,\s\"']){re.escape(unknown[1])}[\"']?\s*=")
+        lines = [number for number, line in enumerate(text.splitlines(), start=1) if written.search(line)]
+        if len(lines) != 1:
+            raise
+        raise BadInput(f"{name}, line {lines[0]}: {error.message}", remedy=error.remedy) from None
 
 
 def refuse_unknown(table: Table, known: Iterable[str], where: str) -> None:

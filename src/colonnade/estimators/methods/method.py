@@ -120,7 +120,7 @@ class Method(BaseEstimator, Generic[StudyType]):
         raise NotImplementedError
 
     def receipt(self, study: StudyType, findings: Findings) -> str:
-        """Return the one-line receipt."""
+        """Return the receipt."""
         return findings.receipt
 
     def checked(self) -> "Method[StudyType]":

@@ -370,10 +370,13 @@ class RowChain:
         row = self._file.run("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
         return None if row is None else row[0]
 
-    def entries(self) -> list[Entry]:
-        """Return all rows, for reading."""
+    def entries(self, after: int = -1) -> list[Entry]:
+        """Return the rows after one, all of them by default, for reading."""
         abouts = self.plans.abouts()
-        found = self._file.run(f"SELECT {rows.FACTS}, answer IS NOT NULL FROM entries ORDER BY sequence")  # noqa: S608
+        found = self._file.run(
+            f"SELECT {rows.FACTS}, answer IS NOT NULL FROM entries WHERE sequence > ? ORDER BY sequence",  # noqa: S608
+            (after,),
+        )
         entries = ((Facts(*row[:-1]), bool(row[-1])) for row in found)
         return [rows.as_entry(facts, sealed, abouts.get(facts.about or b"")) for facts, sealed in entries]
 
@@ -414,6 +417,6 @@ class LedgerView:
         """The cap in force."""
         return self._budget()
 
-    def entries(self) -> list[Entry]:
-        """Return every row."""
-        return list(self._entries())
+    def entries(self, after: int = -1) -> list[Entry]:
+        """Return the rows after one, all of them by default."""
+        return list(self._entries(after))

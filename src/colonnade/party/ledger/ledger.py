@@ -396,11 +396,11 @@ class SqliteLedger:
             state = self._chain.catch_up()
             return state.genesis.ledger == head.ledger and self._chain.hash_of(head.sequence) == head.hash
 
-    def entries(self) -> list[Entry]:
-        """Return all rows, for reading."""
+    def entries(self, after: int = -1) -> list[Entry]:
+        """Return the rows after one, all of them by default, for reading."""
         with self._file.reading():
             self._chain.catch_up()
-            return self._chain.entries()
+            return self._chain.entries(after)
 
     def verify(self) -> None:
         """Check the whole file: its pages, its schema, every row, answer and plan; refuse it if anything is amiss."""
