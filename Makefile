@@ -26,11 +26,12 @@ $(STAMP): pyproject.toml requirements/tested.txt
 demo: $(STAMP)
 	$(BIN)/colonnade demo
 
+# Three processes on two cores: tests of whole federations wait for other processes a good part of their time.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal --full
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --full
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

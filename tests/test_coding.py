@@ -142,7 +142,7 @@ def exported_rows(values: pd.Series, column: Column) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(values=TYPED)
 def test_fitting_prediction_and_export_code_every_cell_alike(name, values):
     try:

@@ -144,6 +144,7 @@ def test_every_private_method_of_every_estimator_is_held_to_its_preview():
     assert {(type(study), getattr(study.method, "name", study.method)) for study in asked} == private
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("name", "condition"),
     [

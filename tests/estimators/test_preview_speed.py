@@ -55,6 +55,7 @@ def _calls(study: Any, federation: cn.Federation) -> int:
     return counted
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_work_of_a_preview_grows_with_the_columns_and_not_with_their_square(name):
     with _federation(5) as narrow, _federation(20) as wide:

@@ -112,6 +112,7 @@ def test_refused_studies_are_bounded_kept_once_and_a_changed_file_is_said_to_be_
         damaged.write_bytes(before)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("width", [400, 1000])
 @pytest.mark.parametrize("path", ["/", "/party/bank"])
 def test_pages_with_long_words_fit_the_screen(address, path, width):
