@@ -174,4 +174,4 @@ def _blogs(folder: Path) -> Divided:
 
 
 UNSEEN: dict[str, Callable[[Path], Divided]] = {"weather": _weather, "songs": _songs, "blogs": _blogs}
-"""Sets that nobody had looked at when the assumptions were settled, for ``--unseen``. Nothing may be changed to suit them."""
+"""Sets that were run after the assumptions had been settled, for ``--unseen``. Nothing may be changed to suit them."""

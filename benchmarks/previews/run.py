@@ -4,7 +4,7 @@
 
 COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout. ``--others`` runs further sets,
 and ``--file`` any table in Parquet, which is divided by the same rule. Those results are printed and not kept. ``--unseen`` runs
-sets that nobody had looked at when the assumptions of previews were settled; that result is kept, whatever it is.
+sets that were run after the assumptions of previews had been settled; that result is kept, whatever it is.
 
 Every set is a federation of three parties (`preview_sets.py`), and every study runs on the real channel of a simulation, several
 times. What is foretold and what is measured is defined in `docs/explanation/previews.md` (`preview_measures.py`). A preview holds
@@ -189,14 +189,15 @@ def readme(results: dict) -> str:
 
 
 def _of_unseen(results: dict) -> list[str]:
-    """The same for sets that were not in view."""
+    """The same for sets that were run afterwards."""
     summary = results["summary"]
     draws = f"{results['draws']} draws, commit {results['machine']['commit']}"
     return [
-        "## Sets that were not in view",
+        "## Sets that were run afterwards",
         "",
         "The assumptions of previews are constants. They were settled with twelve public sets in view: the six above, the",
-        "four of `--others`, and two more. Nobody had looked at the sets below, and nothing was changed after they were run.",
+        "four of `--others`, and two more that are not recorded. The sets below were run afterwards, and nothing was changed to "
+        "suit them.",
         "",
         f"**{summary['held']:.0%}** held, {summary['unknown']:.0%} did not know; {summary['cases']} cases of {draws}.",
         "",
@@ -230,7 +231,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two sets and two draws, and nothing is kept")
     parser.add_argument("--others", action="store_true", help="other public sets; nothing is kept")
-    parser.add_argument("--unseen", action="store_true", help="sets that were not in view; kept beside the others")
+    parser.add_argument("--unseen", action="store_true", help="sets that were run afterwards; kept beside the others")
     parser.add_argument("--every-method", action="store_true", help="also the methods that are not the default ones")
     parser.add_argument("--file", type=Path, help="a table in Parquet, in place of the public sets; nothing is kept")
     parser.add_argument("--target", help="the column of that table to predict")
