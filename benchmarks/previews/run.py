@@ -196,7 +196,7 @@ def _of_unseen(results: dict) -> list[str]:
         "## Sets that were run afterwards",
         "",
         "The assumptions of previews are constants. They were settled with twelve public sets in view: the six above, the",
-        "four of `--others`, and two more that are not recorded. The sets below were run afterwards. Nothing was changed for them.",
+        "four of `--others`, and two that are not recorded. The sets below were run afterwards. None was tuned to.",
         "",
         f"**{summary['held']:.0%}** held, {summary['unknown']:.0%} did not know; {summary['cases']} cases of {draws}.",
         "",
