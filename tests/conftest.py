@@ -17,18 +17,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a fixed slice of every large matrix, or all of it under ``--full``."""
     if config.getoption("--full"):
         return
-    skip = pytest.mark.skip(reason="part of a matrix that --full runs whole")
     seen: Counter[str] = Counter()
+    taken, left = [], []
     for item in items:
-        if "full" in item.keywords:
-            item.add_marker(skip)
-        elif every := item.get_closest_marker("every"):
-            test = item.nodeid.partition("[")[0]
-            if seen[test] % every.args[0]:
-                item.add_marker(skip)
-            seen[test] += 1
+        every, test = item.get_closest_marker("every"), item.nodeid.partition("[")[0]
+        if "full" in item.keywords or (every is not None and seen[test] % every.args[0]):
+            left.append(item)
+        else:
+            taken.append(item)
+        seen[test] += "full" not in item.keywords
+    items[:] = taken
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ def _no_memory():
 
 
 def _forget() -> None:
-    for wrapper in [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]:
+    # by its type: to ask a weak reference whether it is an instance of something is to ask what may be gone
+    for wrapper in [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]:
         if getattr(wrapper, "__module__", "").startswith("colonnade."):
             wrapper.cache_clear()
 

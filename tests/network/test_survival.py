@@ -258,6 +258,7 @@ def test_a_party_that_is_away_for_a_while_is_waited_for(site, repeat):
         check_once(site, federation, repeat, before)
 
 
+@pytest.mark.full
 def test_a_party_that_stays_away_ends_the_study_in_time_and_the_study_is_taken_up_when_it_is_back(site, repeat):
     with site.connect(patience=3.0) as federation:
         before = federation.budget().spent
