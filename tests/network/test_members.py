@@ -155,7 +155,7 @@ def test_two_parties_and_a_coordinator_that_is_the_third_node(tmp_path):
             one, other = pca().fit(here), pca().fit(there)
             np.testing.assert_array_equal(one.components_, other.components_)
             assert "coordinator" in other.plan_.compute_nodes
-            assert "collude with no party" in str(other.privacy_)
+            assert "colludes with no party" in str(other.privacy_)
     finally:
         site.stop()
 
