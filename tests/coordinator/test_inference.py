@@ -322,3 +322,12 @@ def test_parts_that_do_not_fit_are_refused():
     law = OpenedScore(np.eye(2), np.eye(2), np.zeros(2))
     with pytest.raises(BadInput):
         Equations(np.eye(2), np.zeros(3), law, np.zeros(3, dtype=bool), lambda _: 1.0)
+
+
+def test_what_nothing_is_known_about_is_not_determined_and_stops_nobody():
+    """Where nobody has a value the matrix is noise around nothing, and without noise it is nothing."""
+    size = 3
+    noise = OpenedScore(np.eye(size), np.zeros((size, size)), np.zeros(size))
+    equations = Equations(np.zeros((size, size)), np.zeros(size), noise, np.array([True, False, False]), lambda _: 1.0)
+    found = infer(equations, np.eye(size))
+    assert not found.determined.any()

@@ -190,10 +190,19 @@ class Equations:
         floor = (ROUNDING * max(float(np.max(np.abs(np.diag(self.information)))), 1e-12)) ** 2
         root = np.linalg.cholesky(covariance + floor * np.eye(len(covariance)))
         whitened = solve_triangular(root, self.information, lower=True)
-        spread = np.linalg.inv(whitened.T @ whitened + precision)
+        spread = _inverse(whitened.T @ whitened + precision)
         spread = (spread + spread.T) / 2
         weights = solve_triangular(root, whitened, lower=True, trans="T")
         return np.asarray(spread @ (weights.T @ self.products)), spread, np.asarray(weights)
+
+
+def _inverse(precision: Array) -> Array:
+    """Invert a precision. Of a direction that nothing is known about, as where nobody has a value, the variance is huge."""
+    try:
+        return np.asarray(np.linalg.inv(precision))
+    except np.linalg.LinAlgError:
+        least = ROUNDING * max(float(np.max(np.abs(np.diag(precision)))), 1e-12)
+        return np.asarray(np.linalg.inv(precision + least * np.eye(len(precision))))
 
 
 @dataclass(frozen=True, eq=False)
