@@ -13,9 +13,10 @@ coefficients of a random linear combination of that chunk. A dealing of too high
 nothing is opened (docs/proofs/secure-arithmetic.md#degree-check).
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,13 +27,14 @@ from colonnade.conversations.memory import LedgerHeads, Openings, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Reply
+from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Placed, Posted, Reply
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import NONCE_BYTES, Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
-from colonnade.secure.shamir import ShareProduct, check_repetitions, entry_pairs, expand
+from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, entry_pairs, expand
 from colonnade.steps.joint import NO_FLOOR, SharingFloor
 from colonnade.steps.kind import kind_of
+from colonnade.steps.labelled import LabelledTerms
 
 __all__ = [
     "ChallengeChain",
@@ -40,12 +42,19 @@ __all__ = [
     "Conversation",
     "Meeting",
     "Member",
+    "SteppedRun",
     "challenge",
     "check_account",
     "check_link",
     "commitments",
     "members_of",
+    "parcel_of",
+    "share_of",
 ]
+
+SEED_BYTES = 32
+
+_Letter = TypeVar("_Letter", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,79 @@ class Conversation(Protocol):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. ``inputs`` are public, from the coordinator, and as trustworthy as it is."""
         ...
+
+
+class SteppedRun(Conversation):
+    """One member's side of a run of many steps at public weights: members meet, say where they can go on, and go on from there.
+
+    Parameters
+    ----------
+    member, plan, step, run
+        Who we are, and what is being run.
+    part
+        What a data party brings, or ``None`` at a dataless node.
+    secret
+        32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
+    """
+
+    terms: LabelledTerms
+
+    def __init__(self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes) -> None:
+        self._me = member.name
+        self._part = part
+        self._secret = secret
+        self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
+        self._session: Session | None = None
+
+    @property
+    def point(self) -> int | None:
+        """Our point, or ``None`` if we hold data and do not compute."""
+        return self.terms.nodes.index(self._me) + 1 if self._me in self.terms.nodes else None
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn."""
+        if number == 0:
+            return self._meeting.greet(letters)
+        if number == 1:
+            self._session = self._meeting.meet(letters)
+            return self._announce()
+        if number == 2:
+            return self._agree(letters)
+        return self._go_on(number, letters, inputs)
+
+    @abstractmethod
+    def _announce(self) -> Posted:
+        """Tell the others where we can go on; a data party has paid by then."""
+
+    @abstractmethod
+    def _agree(self, letters: Mapping[str, Blob]) -> Placed:
+        """Take in where the others can go on, and tell the coordinator."""
+
+    @abstractmethod
+    def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take a turn of a step."""
+
+    def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
+        assert self._session is not None
+        return Blob(self._session.seal(peer, turn, 0, codec.encode(letter)))
+
+    def _unsealed(self, sender: str, turn: int, letters: Mapping[str, Blob], kind: type[_Letter]) -> _Letter:
+        assert self._session is not None
+        return codec.decode(self._session.open(sender, turn, 0, letters[sender].view), kind)
+
+
+def share_of(arithmetic: Arithmetic, parcel: Blob, *, seeded: bool, shape: tuple[int, ...]) -> Elements:
+    """Return a share from what travelled: elements, or at the first points a seed of 32 bytes that they follow from."""
+    if not seeded:
+        return arithmetic.from_bytes(parcel.view, shape)
+    if len(parcel) != SEED_BYTES:
+        raise ProtocolError("A letter lacks a seed.")
+    return expand(arithmetic, bytes(parcel.view), 0, shape)
+
+
+def parcel_of(arithmetic: Arithmetic, dealing: Dealing, shares: Sequence[Elements], point: int) -> Blob:
+    """Return what travels to one point of a dealing: see `share_of`."""
+    return Blob(dealing.seeds[point] if point <= dealing.degree else arithmetic.to_bytes(shares[point - 1]))
 
 
 class Meeting:

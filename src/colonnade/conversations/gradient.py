@@ -27,20 +27,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.conversations.conversation import Member, SteppedRun, parcel_of, share_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
-from colonnade.secure import keys, mail, residues
-from colonnade.secure.shamir import Dealing, ShareProduct, expand
+from colonnade.secure import keys, residues
+from colonnade.secure.shamir import Dealing, ShareProduct
 from colonnade.steps.gradient import LARGEST_WEIGHT, GradientTerms
 
 __all__ = ["GradientLearner", "GradientRun", "Place", "StepLetter"]
 
 Integers = NDArray[np.int64]
 
-_SEED = 32
 _FIRST_STEP = 3
 
 
@@ -74,18 +72,11 @@ class StepLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 _Kind = TypeVar("_Kind", Place, StepLetter)
 
 
-class GradientRun(Conversation):
-    """One member's side of one run.
+class GradientRun(SteppedRun):
+    """One member's side of one descent."""
 
-    Parameters
-    ----------
-    member, plan, step, run
-        Who we are, and what is being run.
-    part
-        What a data party brings, or ``None`` at a dataless node.
-    secret
-        32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
-    """
+    terms: GradientTerms
+    _part: GradientLearner | None
 
     name: ClassVar[str] = "gradient"
 
@@ -93,29 +84,12 @@ class GradientRun(Conversation):
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: GradientLearner | None, secret: bytes
     ) -> None:
         self.terms = GradientTerms.read(plan, step)
-        self._me = member.name
-        self._part = part
-        self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
-        self._session: mail.Session | None = None
+        super().__init__(member, plan, step, run, part=part, secret=secret)
         self._own = Place(first=0, key=b"")
         self._first = 0
         self._kept: tuple[residues.Elements, residues.Elements] | None = None
 
-    @property
-    def point(self) -> int | None:
-        """Our point, or ``None`` if we hold data and do not compute."""
-        return self.terms.nodes.index(self._me) + 1 if self._me in self.terms.nodes else None
-
-    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        """Take one turn."""
-        if number == 0:
-            return self._meeting.greet(letters)
-        if number == 1:
-            self._session = self._meeting.meet(letters)
-            return self._announce()
-        if number == 2:
-            return self._agree(letters)
+    def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         position, opening = divmod(number - _FIRST_STEP, 2)
         position += self._first
         if position >= self.terms.steps:
@@ -186,16 +160,10 @@ class GradientRun(Conversation):
 
     def _element(self, parcel: Blob, degree: int, shape: tuple[int, ...]) -> residues.Elements:
         assert self.point is not None
-        if self.point > degree:
-            return self.terms.arithmetic.from_bytes(parcel.view, shape)
-        if len(parcel) != _SEED:
-            raise ProtocolError("A letter lacks a seed.")
-        return expand(self.terms.arithmetic, bytes(parcel.view), 0, shape)
+        return share_of(self.terms.arithmetic, parcel, seeded=self.point <= degree, shape=shape)
 
     def _parcel(self, dealing: Dealing, shares: tuple[residues.Elements, ...], point: int) -> Blob:
-        if point <= dealing.degree:
-            return Blob(dealing.seeds[point])
-        return Blob(self.terms.arithmetic.to_bytes(shares[point - 1]))
+        return parcel_of(self.terms.arithmetic, dealing, shares, point)
 
     def _dealing(self, what: str, degree: int, turn: int) -> Dealing:
         seed = keys.digest(
@@ -221,11 +189,7 @@ class GradientRun(Conversation):
     def _peers(self) -> list[str]:
         return [owner for owner in self.terms.owners if owner != self._me]
 
-    def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
-        assert self._session is not None
-        return Blob(self._session.seal(peer, turn, 0, codec.encode(letter)))
-
     def _opened(self, sender: str, turn: int, letters: Mapping[str, Blob], kind: type[_Kind]) -> _Kind:
         if self._session is None or set(letters) != set(self._peers()):
             raise ProtocolError("The letters of a turn are not one from each data party.")
-        return codec.decode(self._session.open(sender, turn, 0, letters[sender].view), kind)
+        return self._unsealed(sender, turn, letters, kind)

@@ -29,21 +29,20 @@ lease, so that another coordinator can go on from there.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.conversations.conversation import Member, SteppedRun, parcel_of, share_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
-from colonnade.secure import keys, link_shares, mail
+from colonnade.secure import keys, link_shares
 from colonnade.secure.residues import Elements
-from colonnade.secure.shamir import Dealing, expand
+from colonnade.secure.shamir import Dealing
 from colonnade.secure.sine_link import TableKind, split_parts
 from colonnade.steps.newton import Beat, NewtonTerms, Phase
 
@@ -51,7 +50,6 @@ __all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun", "RoundPlace"]
 
 Integers = NDArray[np.int64]
 
-_SEED = 32
 _MEETING = 3
 LARGEST_WEIGHT = 2.0**20
 
@@ -94,21 +92,11 @@ class NewtonLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     noise: Blob | None = None
 
 
-_Kind = TypeVar("_Kind", RoundPlace, NewtonLetter)
+class NewtonRun(SteppedRun):
+    """One member's side of one run."""
 
-
-class NewtonRun(Conversation):
-    """One member's side of one run.
-
-    Parameters
-    ----------
-    member, plan, step, run
-        Who we are, and what is being run.
-    part
-        What a data party brings, or ``None`` at a dataless node.
-    secret
-        32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
-    """
+    terms: NewtonTerms
+    _part: NewtonLearner | None
 
     name: ClassVar[str] = "newton"
 
@@ -116,31 +104,14 @@ class NewtonRun(Conversation):
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: NewtonLearner | None, secret: bytes
     ) -> None:
         self.terms = NewtonTerms.read(plan, step)
-        self._me = member.name
-        self._part = part
-        self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
-        self._session: mail.Session | None = None
+        super().__init__(member, plan, step, run, part=part, secret=secret)
         self._place = RoundPlace(first=0)
         self._beats: tuple[Beat, ...] = ()
         self._to_self: NewtonLetter | None = None
         self._node = _Node(self.terms, self.point) if self.point is not None else None
         self._numbers: NDArray[np.uint16] | None = None
 
-    @property
-    def point(self) -> int | None:
-        """Our point, or ``None`` if we hold data and do not compute."""
-        return self.terms.nodes.index(self._me) + 1 if self._me in self.terms.nodes else None
-
-    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        """Take one turn."""
-        if number == 0:
-            return self._meeting.greet(letters)
-        if number == 1:
-            self._session = self._meeting.meet(letters)
-            return self._announce()
-        if number == 2:
-            return self._agree(letters)
+    def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         place = number - _MEETING
         if place >= len(self._beats):
             raise ProtocolError("All rounds of this run were taken.", remedy="Conclude the study.")
@@ -161,7 +132,9 @@ class NewtonRun(Conversation):
 
     def _agree(self, letters: Mapping[str, Blob]) -> Placed:
         self._require(letters, self.terms.owners)
-        firsts = [self._opened(owner, 1, letters, RoundPlace).first for owner in self.terms.owners if owner != self._me]
+        firsts = [
+            self._unsealed(owner, 1, letters, RoundPlace).first for owner in self.terms.owners if owner != self._me
+        ]
         first = max(self._place.first, *firsts) if firsts else self._place.first
         if not 0 <= first <= self.terms.rounds:
             raise ProtocolError("A party claims to have taken more rounds than there are.")
@@ -263,11 +236,8 @@ class NewtonRun(Conversation):
 
     def _to_nodes(self, dealing: Dealing, shares: tuple[Elements, ...]) -> dict[str, NewtonLetter]:
         """Return one letter per node; shares at the first points travel as seeds."""
-        seeds = dealing.seeds
         return {
-            node: NewtonLetter(
-                values=Blob(seeds[point] if point in seeds else self.terms.arithmetic.to_bytes(shares[point - 1]))
-            )
+            node: NewtonLetter(values=parcel_of(self.terms.arithmetic, dealing, shares, point))
             for point, node in enumerate(self.terms.nodes, start=1)
         }
 
@@ -298,19 +268,11 @@ class NewtonRun(Conversation):
 
     def _letter(self, sender: str, turn: int, letters: Mapping[str, Blob]) -> NewtonLetter:
         if sender != self._me:
-            return self._opened(sender, turn, letters, NewtonLetter)
+            return self._unsealed(sender, turn, letters, NewtonLetter)
         letter, self._to_self = self._to_self, None
         if letter is None:
             raise ProtocolError("A turn before this member has said its own.")
         return letter
-
-    def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
-        assert self._session is not None
-        return Blob(self._session.seal(peer, turn, 0, codec.encode(letter)))
-
-    def _opened(self, sender: str, turn: int, letters: Mapping[str, Blob], kind: type[_Kind]) -> _Kind:
-        assert self._session is not None
-        return codec.decode(self._session.open(sender, turn, 0, letters[sender].view), kind)
 
 
 def _kind(beat: Beat) -> TableKind:
@@ -397,11 +359,8 @@ class _Node:
     def _share(self, parcel: Blob | None, shape: tuple[int, ...], degree: int | None = None) -> Elements:
         if parcel is None:
             raise ProtocolError("A letter lacks a share.")
-        if self._point > (self._terms.threshold if degree is None else degree):
-            return self._terms.arithmetic.from_bytes(parcel.view, shape)
-        if len(parcel) != _SEED:
-            raise ProtocolError("A letter lacks a seed.")
-        return expand(self._terms.arithmetic, bytes(parcel.view), 0, shape)
+        seeded = self._point <= (self._terms.threshold if degree is None else degree)
+        return share_of(self._terms.arithmetic, parcel, seeded=seeded, shape=shape)
 
     def _people(self, beat: Beat) -> int:
         start, stop = self._terms.chunks[beat.chunk]

@@ -28,11 +28,11 @@ from colonnade.steps.kind import (
     Earlier,
     Forecast,
     NoiseWords,
-    StepKind,
     WholeStep,
     nothing_earlier,
     price_words,
 )
+from colonnade.steps.labelled import LARGEST_WIDTH, LabelledSteps, LabelledTerms
 from colonnade.steps.terms import FixedPoint, whole_parameter
 
 __all__ = ["KEY", "LARGEST_WEIGHT", "STEP", "Gradient", "GradientTerms"]
@@ -42,8 +42,6 @@ STEP = "gradient"
 KEY = "batches"
 """The step in which the parties agree on the key of the batches."""
 
-LARGEST_SCALE = 2**15 - 1
-LARGEST_WIDTH = 20_000
 LARGEST_STEPS = 1_000_000
 LARGEST_WEIGHT = 2**30
 """With it a party's part of a score stays below 2⁶⁰: entries below 2¹⁵, columns below 2¹⁵."""
@@ -52,25 +50,15 @@ _COMMON = ("scale", "weight_scale", "steps", "rate", "sampling")
 
 
 @dataclass(frozen=True)
-class GradientTerms:
+class GradientTerms(LabelledTerms):
     """One descent.
 
     Parameters
     ----------
-    parts
-        The data parties' steps, by party, in the plan's order.
-    nodes, threshold
-        The 2t + 1 nodes in the order of their points, and t.
-    people
-        How many there are.
     noise
         How much noise there is, and what each party's ledger is debited for it.
     """
 
-    parts: Mapping[str, Step]
-    nodes: tuple[str, ...]
-    threshold: int
-    people: int
     noise: GradientNoise
 
     @classmethod
@@ -98,42 +86,10 @@ class GradientTerms:
             parts, plan.compute_nodes[: 2 * plan.threshold + 1], plan.threshold, plan.people, _noise(plan, parts)
         )
 
-    @property
-    def owners(self) -> tuple[str, ...]:
-        """The data parties, in the plan's order."""
-        return tuple(self.parts)
-
-    @cached_property
-    def members(self) -> tuple[str, ...]:
-        """Everyone who takes part, in canonical order."""
-        return tuple(sorted({*self.owners, *self.nodes}))
-
-    @cached_property
-    def widths(self) -> dict[str, int]:
-        """How many integers of a row each owner has, the constant one at the holder of the target included."""
-        return {owner: whole_parameter(step.parameters, "width", LARGEST_WIDTH) for owner, step in self.parts.items()}
-
-    def places(self, owner: str) -> slice:
-        """Where an owner's columns stand among all."""
-        start = sum(
-            width for other, width in self.widths.items() if self.owners.index(other) < self.owners.index(owner)
-        )
-        return slice(start, start + self.widths[owner])
-
-    @property
-    def columns(self) -> int:
-        """How many weights there are, and how many numbers a step opens."""
-        return self.noise.columns
-
-    @cached_property
-    def scale(self) -> int:
-        """γ: entries of rows are at most γ in magnitude."""
-        return whole_parameter(self._first.parameters, "scale", LARGEST_SCALE)
-
     @cached_property
     def weight_scale(self) -> int:
         """ω: a weight of one is the integer ω."""
-        return whole_parameter(self._first.parameters, "weight_scale", LARGEST_WEIGHT)
+        return whole_parameter(self.first.parameters, "weight_scale", LARGEST_WEIGHT)
 
     @property
     def steps(self) -> int:
@@ -171,10 +127,6 @@ class GradientTerms:
         """The cheapest arithmetic in which nothing can wrap: the headroom proof, at plan time."""
         return Arithmetic.for_headroom(self.bound, len(self.nodes))
 
-    @property
-    def _first(self) -> Step:
-        return next(iter(self.parts.values()))
-
 
 BATCHES = (
     "Who takes part in a step follows from a key that {parties} agreed on and the coordinator does not know. Towards anybody who "
@@ -183,7 +135,7 @@ BATCHES = (
 )
 
 
-class Gradient(StepKind):
+class Gradient(LabelledSteps):
     """One party's rows, scores and noise in every step of a gradient descent (Secure PCA, Algorithm 4).
 
     With labels s = ±1 and the sigmoid replaced by its tangent ½ + z/4, four times the gradient of one person is (⟨w, x⟩ − 2s)·x.
@@ -223,16 +175,6 @@ class Gradient(StepKind):
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
         if self.terms.widths[step.party] != self.width:
             raise PlanMismatch("The plan gives this party's columns another width.")
-
-    @property
-    def constant(self) -> int:
-        """How many constant columns the party has: one where it holds the target."""
-        return 1 if self.target else 0
-
-    @property
-    def width(self) -> int:
-        """How many integers a row has."""
-        return self.constant + (0 if self.coding is None else self.coding.width)
 
     @property
     def loss(self) -> Loss:
@@ -302,7 +244,7 @@ class Gradient(StepKind):
                 step=first.name,
                 parties=terms.owners,
                 kind=cls.name,
-                mechanism=f"gaussian noise in shares of {len(whole.steps)} parties, in each of {terms.steps:,} whole.steps",
+                mechanism=f"gaussian noise in shares of {len(whole.steps)} parties, in each of {terms.steps:,} steps",
                 sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} per step (after scaling each column to [−1, 1])",
                 scale=f"standard deviation {noise.gradient_deviation(unit):.6g} of an opened number",
                 price=price_words(first),

@@ -48,17 +48,15 @@ from colonnade.steps.kind import (
     Earlier,
     Forecast,
     NoiseWords,
-    StepKind,
     WholeStep,
     nothing_earlier,
     price_words,
 )
+from colonnade.steps.labelled import LARGEST_SCALE, LARGEST_WIDTH, LabelledSteps, LabelledTerms
 from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
 
 __all__ = ["Beat", "NewtonSteps", "NewtonTerms", "Phase"]
 
-LARGEST_SCALE = 2**15 - 1
-LARGEST_WIDTH = 20_000
 LARGEST_ROUNDS = 64
 CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
@@ -100,17 +98,11 @@ class Beat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NewtonTerms:
+class NewtonTerms(LabelledTerms):
     """One run of Newton steps.
 
     Parameters
     ----------
-    steps
-        The data parties' steps, by party, in the plan's order.
-    nodes, threshold
-        The 2t + 1 nodes in the order of their points, and t.
-    people
-        How many there are.
     bounds
         The link on shares.
     noise
@@ -119,10 +111,6 @@ class NewtonTerms:
         In which nothing that is opened can wrap.
     """
 
-    steps: Mapping[str, Step]
-    nodes: tuple[str, ...]
-    threshold: int
-    people: int
     bounds: LinkBounds
     noise: NewtonNoise
     arithmetic: Arithmetic
@@ -161,42 +149,11 @@ class NewtonTerms:
             remedy="Lower scale=, or raise epsilon.",
         )
 
-    @property
-    def owners(self) -> tuple[str, ...]:
-        """The data parties, in the plan's order."""
-        return tuple(self.steps)
-
     @cached_property
     def holders(self) -> tuple[str, ...]:
         """Who holds the scores, in shares modulo a period; the target's holder first."""
-        (first,) = (party for party, step in self.steps.items() if step.parameters.get("target"))
+        (first,) = (party for party, step in self.asked.items() if step.parameters.get("target"))
         return (first, *(owner for owner in self.owners if owner != first))[: self.bounds.holders]
-
-    @cached_property
-    def members(self) -> tuple[str, ...]:
-        """Everyone who takes part, in canonical order."""
-        return tuple(sorted({*self.owners, *self.nodes}))
-
-    @cached_property
-    def widths(self) -> dict[str, int]:
-        """How many integers of a row each owner has, the constant one at the holder of the target included."""
-        return {owner: whole_parameter(step.parameters, "width", LARGEST_WIDTH) for owner, step in self.steps.items()}
-
-    def places(self, owner: str) -> slice:
-        """Where an owner's columns stand among all."""
-        before = self.owners[: self.owners.index(owner)]
-        start = sum(self.widths[other] for other in before)
-        return slice(start, start + self.widths[owner])
-
-    @property
-    def columns(self) -> int:
-        """How many columns there are, and how many numbers a gradient has."""
-        return self.noise.columns
-
-    @property
-    def scale(self) -> int:
-        """γ: entries of rows are at most γ in magnitude."""
-        return _scale(self.steps)
 
     @property
     def rounds(self) -> int:
@@ -241,7 +198,7 @@ class NewtonTerms:
         return (*beats, Beat(Phase.OPEN, number))
 
 
-class NewtonSteps(StepKind):
+class NewtonSteps(LabelledSteps):
     """One party's rows, its part of the scores and its noise, in every round of a Newton run.
 
     A round takes public weights. The curvature's round opens Σ w·x·xᵀ, each other round Σ r·x, with r = P(z) − y and w = P′(z) by
@@ -282,16 +239,6 @@ class NewtonSteps(StepKind):
     def _has_level(self, schema: Schema) -> bool:
         column = schema[self.target] if self.target in self.columns else None
         return isinstance(column, Category) and self.level < column.size
-
-    @property
-    def constant(self) -> int:
-        """How many constant columns the party has: one where it holds the target."""
-        return 1 if self.target else 0
-
-    @property
-    def width(self) -> int:
-        """How many integers a row has."""
-        return self.constant + (0 if self.coding is None else self.coding.width)
 
     @property
     def loss(self) -> Loss:

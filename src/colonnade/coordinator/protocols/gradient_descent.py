@@ -28,6 +28,7 @@ from colonnade.schema import Category, Column
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP, Gradient, GradientTerms
+from colonnade.steps.labelled import LARGEST_SCALE
 
 __all__ = ["Descent", "GradientDescent", "Schedule"]
 
@@ -163,9 +164,9 @@ class GradientDescent:
                 "method='gradient' needs a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people.",
             )
-        if type(self.scale) is not int or not 1 <= self.scale <= 2**15 - 1:
+        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
             raise BadInput(
-                "For gradients scale is a whole number between 1 and 32,767.",
+                f"For gradients scale is a whole number between 1 and {LARGEST_SCALE:,}.",
                 remedy="For example method=cn.methods.Gradient(scale=1024).",
             )
 

@@ -37,7 +37,8 @@ from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Repl
 from colonnade.schema import Category, Column
 from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.newton import LARGEST_SCALE, NewtonSteps, NewtonTerms, Phase
+from colonnade.steps.labelled import LARGEST_SCALE
+from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
 
 __all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy"]
 

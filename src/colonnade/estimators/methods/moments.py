@@ -28,6 +28,7 @@ from colonnade.privacy.laws import NoiseFamily
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.steps import gradient
 from colonnade.steps.joint import read_joint
+from colonnade.steps.labelled import LARGEST_SCALE
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression
@@ -323,7 +324,7 @@ class Gradient(MomentMethod):
         "learning_rate": POSITIVE,
         "weight_norm": POSITIVE,
         "tolerance": Real(0, closed="left"),
-        "scale": Optional(Whole(1, gradient.LARGEST_SCALE)),
+        "scale": Optional(Whole(1, LARGEST_SCALE)),
     }
 
     def __init__(

@@ -18,7 +18,8 @@ from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.newton import LARGEST_SCALE, NewtonTerms
+from colonnade.steps.labelled import LARGEST_SCALE
+from colonnade.steps.newton import NewtonTerms
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression
