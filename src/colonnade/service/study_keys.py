@@ -23,6 +23,7 @@ from colonnade.constraints import (
     Optional,
     PerParty,
     Real,
+    RisingNumbers,
     Whole,
 )
 from colonnade.estimators.study import Study
@@ -227,6 +228,8 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "string"}
         case ColumnList():
             return {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+        case RisingNumbers(each):
+            return {"type": "array", "items": _of_constraint(each), "minItems": 1, "uniqueItems": True}
         case PerParty(each):
             return {"type": "object", "additionalProperties": _of_constraint(each), "minProperties": 1}
     return {}  # a kind of constraint that a JSON schema cannot say; the library checks it

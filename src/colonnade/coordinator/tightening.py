@@ -1,0 +1,178 @@
+"""Narrower bounds from noisy quantiles: the work of `Federation.tightened`.
+
+Every noise of this library is in proportion to the distance between declared bounds, and owners declare bounds that hold for any
+data whatever. A release of counts (`colonnade.coordinator.protocols.describing`) finds where most values are. It is paid for like
+any other, and what it finds is public. Studies of the tightened federation read values through the narrower bounds
+(`colonnade.readings`): a value outside of them is clipped, so results are about the *clipped* table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from colonnade.coding.columns import parties_of
+from colonnade.constraints import ColumnList, Optional, Real, RisingNumbers, checked
+from colonnade.coordinator.columns import FederationColumns
+from colonnade.coordinator.findings import Findings, StudyRecord
+from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.plan import Unit
+from colonnade.privacy.accounting import Price, party_price
+from colonnade.privacy.calibration import gaussian_party_price
+from colonnade.readings import narrowed
+from colonnade.schema import Column, Date, Numeric
+from colonnade.steps.registry import STUDIES
+
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+
+__all__ = ["TightenedColumns", "Tightening", "widened"]
+
+
+@dataclass(frozen=True)
+class Tightening(StudyRecord):
+    """The release that narrower bounds rest on.
+
+    Parameters
+    ----------
+    findings
+        Statement, transcript, plan and receipt of the release.
+    bounds
+        One row per column: the declared bounds, the narrower ones, and their width in parts of the declared one.
+    schema_
+        What was public about the columns before.
+    """
+
+    findings: Findings
+    bounds: pd.DataFrame
+    schema_: dict[str, Column]
+
+    def __repr__(self) -> str:
+        return f"Tightening({len(self.bounds)} columns)\n{self.bounds.to_string()}"
+
+
+class TightenedColumns(FederationColumns):
+    """The columns of a federation, with bounds that may be tightened."""
+
+    tightened_: Tightening | None = None
+    """What the narrower bounds rest on; ``None`` where bounds are as declared."""
+
+    def tightened(
+        self: "Federation",  # type: ignore[misc]  # it has studies, which columns alone have not
+        columns: Sequence[str] | None = None,
+        *,
+        quantiles: tuple[float, float] = (0.005, 0.995),
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        width: float = 0.01,
+        repeat: int = 1,
+    ) -> "Federation":
+        """Return the same federation with narrower bounds, found privately. From then on values outside of them are clipped.
+
+        Results of its studies are about the clipped table. ``tightened_`` has the bounds and the receipt. Asking again costs
+        nothing: it is the same release.
+
+        Parameters
+        ----------
+        columns
+            Numbers and dates; all of them by default.
+        quantiles
+            The shares of people below the lower bound and below the upper one.
+        epsilon, delta, unit
+            The price of the bounds, and the unit that it protects. There is no default for ε.
+        width
+            How far apart bounds are at least, in parts of the declared distance.
+        repeat
+            A higher number is a new draw at a new price.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=4.0))
+        >>> narrow = federation.tightened(["bank.income"], epsilon=1.0)
+        >>> narrow.describe(["bank.income"])["bank.income"].high < federation.describe(["bank.income"])["bank.income"].high
+        True
+        """
+        low, high = _two_quantiles(quantiles)
+        smallest = checked("width", width, Real(0, 1, closed="neither"))
+        described = _numbers(self, checked("columns", columns, Optional(ColumnList())))
+        price, parties = Price.of(epsilon, delta), len(parties_of(described))
+        share = party_price(price, parties, unit) if delta == 0 else gaussian_party_price(price, parties, unit)
+        algorithm = ColumnTables(described, share, self.people)
+        plan = self.plan(
+            algorithm, task=STUDIES["Describe"], method="local", price=price, unit=unit, parameters={}, repeat=repeat
+        )
+        findings = self.study(algorithm, plan, title="tightened(method='local')")
+        tables: dict[str, CountedTable] = findings.value
+        found = {name: _bounds(column, tables[name], low, high, smallest) for name, column in described.items()}
+        other = self.read_as(found)
+        other.tightened_ = Tightening(findings, _side_by_side(described, found), dict(described))
+        return other
+
+
+def _two_quantiles(quantiles: tuple[float, float]) -> tuple[float, float]:
+    plain = checked("quantiles", quantiles, RisingNumbers(Real(0, 1, closed="neither")))
+    if len(plain) != 2:
+        raise BadInput(
+            "quantiles are two shares: below the lower bound, and below the upper one.",
+            remedy="For example quantiles=(0.005, 0.995).",
+        )
+    return plain[0], plain[1]
+
+
+def _numbers(federation: FederationColumns, columns: Sequence[str] | None) -> dict[str, Numeric | Date]:
+    """Return the numbers and dates among the columns; refuse one that was named and has no bounds."""
+    described = federation.describe(columns)
+    found = {name: column for name, column in described.items() if isinstance(column, Numeric | Date)}
+    without = [name for name in described if name not in found]
+    if columns is not None and without:
+        raise SchemaMismatch(
+            f"Column {without[0]!r} is no number and no date, and has no bounds.",
+            remedy="Name numbers and dates only, or leave columns out for all of them.",
+        )
+    if not found:
+        raise SchemaMismatch("No column here has bounds.", remedy="Tighten numbers and dates.")
+    return found
+
+
+def _bounds(column: Numeric | Date, table: CountedTable, low: float, high: float, width: float) -> Numeric | Date:
+    counts = table.numbers()
+    return narrowed(column, *widened(counts.at(low), counts.at(high), column.low, column.high, width))
+
+
+def widened(low: float, high: float, least: float, most: float, width: float) -> tuple[float, float]:
+    """Return bounds that are at least a part ``width`` of the declared ones apart, around the same middle and inside them.
+
+    Examples
+    --------
+    >>> widened(40.0, 40.0, 0.0, 1_000.0, 0.01), widened(0.0, 2.0, 0.0, 1_000.0, 0.01)
+    ((35.0, 45.0), (0.0, 10.0))
+    """
+    needed = (most - least) * width
+    if high - low >= needed:
+        return max(low, least), min(high, most)
+    start = min(max((low + high - needed) / 2, least), most - needed)
+    return start, min(start + needed, most)
+
+
+def _side_by_side(declared: dict[str, Numeric | Date], found: dict[str, Numeric | Date]) -> pd.DataFrame:
+    rows = {
+        name: {
+            "declared_low": _written(column, column.low),
+            "declared_high": _written(column, column.high),
+            "low": _written(found[name], found[name].low),
+            "high": _written(found[name], found[name].high),
+            "width": (found[name].high - found[name].low) / (column.high - column.low),
+        }
+        for name, column in declared.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(index="column")
+
+
+def _written(column: Numeric | Date, bound: float) -> object:
+    if isinstance(column, Date):
+        return column.first if bound == column.low else column.last
+    return bound
