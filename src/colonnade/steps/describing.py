@@ -1,7 +1,8 @@
 """Steps that describe one party's columns one by one: counts of their values, and quantiles.
 
 Every column is counted by itself. A number or a date is put in public bins first. People whose value is missing are in a cell of
-their own, whatever number the schema lets a missing value count as elsewhere. A person without a row at this party is in no cell.
+their own, whatever number the schema lets a missing value count as elsewhere. Where the schema has no rule for missing values, and
+where a person has no row at this party, there is a null record, which is in no cell.
 
 *Counts in two levels.* A column of many bins is counted twice: bin by bin, and in groups of neighbouring bins. A person is in one
 bin and in one group. A range of bins is then a few groups and a few bins, so it has the noise of a few counts and not of many
@@ -11,7 +12,7 @@ bin and in one group. A range of bins is then a few groups and a few bins, so it
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Parameter, Plan, Step
@@ -36,7 +37,7 @@ class CountedColumn:
     Parameters
     ----------
     counted
-        The column as a category: its own levels, or bins with one for missing values.
+        The column as a category: its own levels, or bins. Behind them is one for missing values, if there is a rule for these.
     group
         How many neighbouring bins are counted together as well; 1 for none.
     """
@@ -60,7 +61,7 @@ class CountedColumn:
         Examples
         --------
         >>> CountedColumn.of(Numeric(0, 100), "age", bins=64, group=8).cells
-        73
+        72
         >>> CountedColumn.of(Category(["basic", "gold"]), "segment").cells
         2
         """
@@ -73,15 +74,16 @@ class CountedColumn:
             )
         if not 1 <= bins <= LARGEST_BINS or not 1 <= group <= bins or len(edges) > LARGEST_BINS + 1:
             raise BadInput(f"A column is counted in at most {LARGEST_BINS:,} bins.", remedy="For example bins=16.")
+        rule: Literal["level"] | None = None if column.fill is None else "level"
         if edges:
-            return cls(Bins(edges=tuple(edges), of=column, missing="level"))
-        found = Bins.equal(column, bins, missing=True)
-        return cls(found, group if found.size - 1 > group else 1)
+            return cls(Bins(edges=tuple(edges), of=column, missing=rule))
+        counted = cls(Bins.equal(column, bins, missing=rule is not None))
+        return cls(counted.counted, group if counted.bins > group else 1)
 
     @property
     def bins(self) -> int:
         """How many bins, or levels, there are, without the cell of missing values behind bins."""
-        return self.counted.size - isinstance(self.counted, Bins)
+        return self.counted.size - (isinstance(self.counted, Bins) and self.counted.missing is not None)
 
     @property
     def groups(self) -> int:

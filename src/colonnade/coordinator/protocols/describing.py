@@ -56,14 +56,15 @@ class CountedTable:
         """Return the counts of a number's bins."""
         bins = self.column.counted
         assert isinstance(bins, Bins)
+        number = self.column.bins
         return BinCounts.of(
             bins.edges,
-            self.cells[:-1],
+            self.cells[:number],
             noise=self.noise,
             total=float(self.people) if bins.of.fill is None else None,
             groups=self.counts[: self.column.groups],
             group=self.column.group,
-            absent=float(self.cells[-1]),
+            absent=float(self.cells[number:].sum()),
             whole=bins.of.whole,
         )
 

@@ -48,7 +48,7 @@ class PrivateQuantilePositions(describing.QuantilePositions):
     """Where the people of the rows stand."""
 
     def _presence(self, table: PrivateTable) -> PrivateTable:
-        bins = {n: Bins.equal(cells.column, 1, missing=True) for n, cells in self.cells.items()}
+        bins = {n: Bins.equal(one.column, 1, missing=one.column.fill is not None) for n, one in self.cells.items()}
         return _binned(table, bins)
 
     def prepare(self, table: PrivateTable) -> None:
