@@ -11,7 +11,7 @@ from colonnade.estimation.describing import BinCounts
 from tests import federations, kit
 
 PEOPLE = 4_000
-QUIET = 4_000.0
+QUIET = 3_000.0
 SCHEMAS = {
     "bank": cn.Schema(
         age=cn.Numeric(18, 95, integer=True),
@@ -49,7 +49,7 @@ def tables(people: int = PEOPLE) -> dict[str, pd.DataFrame]:
     return {"bank": bank, "telco": telco}
 
 
-def federation(epsilon: float = 100_000.0, people: int = PEOPLE, **more) -> cn.Federation:
+def federation(epsilon: float = 10_000.0, people: int = PEOPLE, **more) -> cn.Federation:
     frames = tables(people)
     parties = {name: cn.Party(frames[name], schema=SCHEMAS[name]) for name in frames}
     options = {"budget": cn.Budget(epsilon=epsilon, delta=1e-3), "test_key": federations.TEST_KEY, **more}
@@ -115,7 +115,7 @@ def test_quantiles_are_of_people_who_have_a_value_and_do_not_fall():
             for share, value in found.values_.items():
                 below, upto = (values < value).mean(), (values <= value + 1e-9).mean()
                 assert below - 0.01 <= share <= upto + 0.01
-        assert found.values_[0.5] < 0.1  # seven in ten are 0: the value is in its cell
+        assert found.values_[0.5] == 0  # seven in ten are 0
         days = cn.Quantiles("bank.opened", [0.5], epsilon=40.0).fit(f).values_[0.5]
     assert 1_500 < days < 2_150
 
@@ -136,7 +136,9 @@ def test_errors_are_as_large_as_they_are_said_to_be(price):
         assert 0.4 < np.sqrt(np.nanmean(scores**2)) < 2.0, figure
     counts = np.array([(one.unbiased_ - exact.unbiased_) / one.stderr_ for one in studies]).ravel()
     counts = counts[np.isfinite(counts)]
-    assert stats.chi2.sf((counts**2).sum() / 3, len(counts) / 3) > kit.ALPHA  # heavier tails than a normal law's count less
+    assert (
+        stats.chi2.sf((counts**2).sum() / 3, len(counts) / 3) > kit.ALPHA
+    )  # heavier tails than a normal law's count less
     assert np.mean(counts**2) == pytest.approx(1.0, abs=0.2)
 
 
@@ -248,7 +250,7 @@ def test_a_study_of_the_tightened_federation_is_the_same_code_and_says_that_valu
         plain = cn.LinearRegression("telco.bill", columns=["bank.age"], epsilon=10.0, delta=1e-6).fit(f)
         assert "clipped table" in str(model.summary())
         assert "clipped table" in model.conf_int().attrs["clipped"]
-        assert "clipped" not in str(plain.summary())
+        assert "clipped table" not in str(plain.summary())
         assert not plain.conf_int().attrs
         low, high = model.schema_["telco.bill"].low, model.schema_["telco.bill"].high
         clipped = np.clip(joined()["telco.bill"], low, high)
@@ -292,7 +294,11 @@ def test_quantiles_of_bounds_are_two_that_rise(quantiles):
 
 def test_a_description_is_saved_and_read_again(tmp_path):
     with federation(people=300) as f:
-        for study in (cn.Describe(epsilon=1.0), cn.Quantiles("bank.age", epsilon=1.0), cn.Histogram("telco.plan", epsilon=1.0)):
+        for study in (
+            cn.Describe(epsilon=1.0),
+            cn.Quantiles("bank.age", epsilon=1.0),
+            cn.Histogram("telco.plan", epsilon=1.0),
+        ):
             study.fit(f).save(tmp_path / "study.json")
             again = cn.load(tmp_path / "study.json")
             pd.testing.assert_frame_equal(again.table(), study.table())

@@ -8,7 +8,7 @@ any other, and what it finds is public. Studies of the tightened federation read
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
 import pandas as pd
 
@@ -60,7 +60,7 @@ class TightenedColumns(FederationColumns):
     """What the narrower bounds rest on; ``None`` where bounds are as declared."""
 
     def tightened(
-        self: "Federation",  # type: ignore[misc]  # it has studies, which columns alone have not
+        self,
         columns: Sequence[str] | None = None,
         *,
         quantiles: tuple[float, float] = (0.005, 0.995),
@@ -69,7 +69,7 @@ class TightenedColumns(FederationColumns):
         unit: Unit = "person",
         width: float = 0.01,
         repeat: int = 1,
-    ) -> "Federation":
+    ) -> Self:
         """Return the same federation with narrower bounds, found privately. From then on values outside of them are clipped.
 
         Results of its studies are about the clipped table. ``tightened_`` has the bounds and the receipt. Asking again costs
@@ -96,21 +96,43 @@ class TightenedColumns(FederationColumns):
         >>> narrow.describe(["bank.income"])["bank.income"].high < federation.describe(["bank.income"])["bank.income"].high
         True
         """
-        low, high = _two_quantiles(quantiles)
-        smallest = checked("width", width, Real(0, 1, closed="neither"))
+        asked = _Asked(_two_quantiles(quantiles), checked("width", width, Real(0, 1, closed="neither")), unit, repeat)
         described = _numbers(self, checked("columns", columns, Optional(ColumnList())))
-        price, parties = Price.of(epsilon, delta), len(parties_of(described))
-        share = party_price(price, parties, unit) if delta == 0 else gaussian_party_price(price, parties, unit)
-        algorithm = ColumnTables(described, share, self.people)
-        plan = self.plan(
-            algorithm, task=STUDIES["Describe"], method="local", price=price, unit=unit, parameters={}, repeat=repeat
-        )
-        findings = self.study(algorithm, plan, title="tightened(method='local')")
-        tables: dict[str, CountedTable] = findings.value
-        found = {name: _bounds(column, tables[name], low, high, smallest) for name, column in described.items()}
+        found, record = _tighten(cast("Federation", self), described, Price.of(epsilon, delta), asked)
         other = self.read_as(found)
-        other.tightened_ = Tightening(findings, _side_by_side(described, found), dict(described))
+        other.tightened_ = record
         return other
+
+
+class _Asked(NamedTuple):
+    """What is asked besides columns and price."""
+
+    quantiles: tuple[float, float]
+    width: float
+    unit: Unit
+    repeat: int
+
+
+def _tighten(
+    federation: "Federation", described: dict[str, Numeric | Date], price: Price, asked: _Asked
+) -> tuple[dict[str, Numeric | Date], Tightening]:
+    """Release the counts, and return the narrower columns and the record."""
+    parties = len(parties_of(described))
+    divided = party_price if price.delta == 0 else gaussian_party_price
+    algorithm = ColumnTables(described, divided(price, parties, asked.unit), federation.people)
+    plan = federation.plan(
+        algorithm,
+        task=STUDIES["Describe"],
+        method="local",
+        price=price,
+        unit=asked.unit,
+        parameters={},
+        repeat=asked.repeat,
+    )
+    findings = federation.study(algorithm, plan, title="tightened(method='local')")
+    tables: dict[str, CountedTable] = findings.value
+    found = {name: _bounds(column, tables[name], asked) for name, column in described.items()}
+    return found, Tightening(findings, _side_by_side(described, found), dict(described))
 
 
 def _two_quantiles(quantiles: tuple[float, float]) -> tuple[float, float]:
@@ -138,9 +160,9 @@ def _numbers(federation: FederationColumns, columns: Sequence[str] | None) -> di
     return found
 
 
-def _bounds(column: Numeric | Date, table: CountedTable, low: float, high: float, width: float) -> Numeric | Date:
-    counts = table.numbers()
-    return narrowed(column, *widened(counts.at(low), counts.at(high), column.low, column.high, width))
+def _bounds(column: Numeric | Date, table: CountedTable, asked: _Asked) -> Numeric | Date:
+    low, high = map(table.numbers().at, asked.quantiles)
+    return narrowed(column, *widened(low, high, column.low, column.high, asked.width))
 
 
 def widened(low: float, high: float, least: float, most: float, width: float) -> tuple[float, float]:

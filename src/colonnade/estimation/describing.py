@@ -3,8 +3,8 @@
 Counts of bins and of groups of bins are two noisy views of one table. The least-squares table that fits both is a linear function
 of them (docs/proofs/histograms.md#least-squares), so the variance of every sum over bins is known exactly: `BinCounts.variance`.
 
-Means and deviations come from that table as it is, negative counts and all, so noise does not push them in one direction. They see
-every value in the middle of its bin. Quantiles need ranks that rise. Both ends are first taken as empty as far as noise alone
+Means and deviations come from that table as it is, negative counts and all, so noise does not push them in one direction. They
+see every value in the middle of its bin. Quantiles need ranks that rise. Both ends are first taken as empty as far as noise alone
 explains them: bounds are often much wider than the values, and a quantile in a tail would otherwise be somewhere in the empty
 part. Then ranks are made to rise by isotonic regression.
 """
@@ -170,7 +170,9 @@ class BinCounts:
         mean = self.mean().value
         squares = (self.middles - mean) ** 2
         variance = max(float(self.counts @ squares) / self.present, 0.0)
-        spread = math.sqrt(self.variance((squares - variance) / self.present))  # the mean's own error is of second order
+        spread = math.sqrt(
+            self.variance((squares - variance) / self.present)
+        )  # the mean's own error is of second order
         value = math.sqrt(variance)
         return Figure(value, spread / (2 * value) if value * value > spread else math.sqrt(spread))
 
@@ -200,7 +202,8 @@ class BinCounts:
         share = summed / summed[-1]
         if self.total is None and self.counts.sum() > 0:
             share = np.clip(np.concatenate([[0.0], np.cumsum(self.counts)]) / self.counts.sum(), 0.0, 1.0)
-        return np.sqrt(np.maximum(base - 2 * share * summed + share**2 * summed[-1], 0.0) * self.noise)
+        variance = base - 2 * share * summed + share**2 * summed[-1]
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0) * self.noise))
 
     @cached_property
     def ranks(self) -> Array:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from msgspec import UnsetType
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import written_levels
@@ -275,8 +274,8 @@ class RegressionStudy(MomentStudy):
 
     def _clipped(self) -> dict[str, str]:
         """Return a word about columns that are read between narrower bounds than declared, if there are any."""
-        readings = {} if isinstance(self.plan_.readings, UnsetType) else self.plan_.readings
-        names = [name for name, reading in readings.items() if isinstance(reading, Number)]
+        read = self.plan_.read_columns()
+        names = [name for name, column in self.schema_.items() if name in read and isinstance(column, Number)]
         if not names:
             return {}
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""

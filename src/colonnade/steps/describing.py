@@ -1,8 +1,8 @@
 """Steps that describe one party's columns one by one: counts of their values, and quantiles.
 
-Every column is counted by itself. A number or a date is put in public bins first. People whose value is missing are in a cell of
-their own, whatever number the schema lets a missing value count as elsewhere. Where the schema has no rule for missing values, and
-where a person has no row at this party, there is a null record, which is in no cell.
+Every column is counted by itself. A number or a date is put in public bins first. People whose value is missing are in a cell
+of their own, whatever number the schema lets a missing value count as elsewhere. Where the schema has no rule for missing values,
+and where a person has no row at this party, there is a null record, which is in no cell.
 
 *Counts in two levels.* A column of many bins is counted twice: bin by bin, and in groups of neighbouring bins. A person is in one
 bin and in one group. A range of bins is then a few groups and a few bins, so it has the noise of a few counts and not of many
@@ -46,7 +46,9 @@ class CountedColumn:
     group: int = 1
 
     @classmethod
-    def of(cls, column: Column, name: str, *, bins: int = 1, group: int = 1, edges: Sequence[float] = ()) -> "CountedColumn":
+    def of(
+        cls, column: Column, name: str, *, bins: int = 1, group: int = 1, edges: Sequence[float] = ()
+    ) -> "CountedColumn":
         """Return how a column is counted.
 
         Parameters
@@ -170,7 +172,10 @@ def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells in which the quantiles of a number are sought: one per whole number, or 2²⁰ of equal width.
+    """The cells in which the quantiles of a number are sought: one per whole number, or 2²⁰ at equal distances.
+
+    A cell stands for the values that are nearest to one number. The first and the last one stand for the bounds, so that people
+    who are all at one of them, such as those who spent nothing, are found there exactly.
 
     Parameters
     ----------
@@ -207,14 +212,12 @@ class Cells:
 
     @property
     def width(self) -> float:
-        """The width of a cell."""
-        return 1.0 if self.single else (self.column.high - self.first) / self.number
+        """The distance between two cells."""
+        return 1.0 if self.single else (self.column.high - self.first) / (self.number - 1)
 
-    def value(self, position: float) -> float:
-        """Return the number at a position, counted in cells from the first; a whole number where the column has those."""
-        if self.single:
-            return self.first + math.floor(position)
-        number = min(self.first + position * self.width, self.column.high)
+    def value(self, cell: int) -> float:
+        """Return the number that a cell stands for; a whole one where the column has those."""
+        number = min(self.first + cell * self.width, self.column.high)
         return float(round(number)) if self.column.whole else number
 
 

@@ -62,7 +62,7 @@ class CountedTable:
             self.cells[:number],
             noise=self.noise,
             total=float(self.people) if bins.of.fill is None else None,
-            groups=self.counts[: self.column.groups],
+            groups=self.counts[: self.column.groups].astype(np.float64),
             group=self.column.group,
             absent=float(self.cells[number:].sum()),
             whole=bins.of.whole,
@@ -204,4 +204,4 @@ class SoughtQuantiles:
             raise ProtocolError("A party released another number of quantiles.")
         if np.any(positions < 0) or np.any(positions >= most):
             raise ProtocolError("A party released a quantile outside of the bounds.")
-        return [self.cells.value(position / PLACES) for position in positions[0].tolist()]
+        return [self.cells.value(position // PLACES) for position in positions[0].tolist()]

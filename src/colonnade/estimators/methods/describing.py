@@ -18,7 +18,7 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.schema import Bins, Column, Date, Indicator, Numeric
+from colonnade.schema import Bins, Column, Numeric
 
 if TYPE_CHECKING:
     from colonnade.estimators.describing import Describe, Histogram, Quantiles
@@ -163,7 +163,7 @@ def _histogram(name: str, table: CountedTable) -> pd.DataFrame:
         known = None if category.excludes else float(table.people)
         errors = np.full(len(labels), math.sqrt(table.noise))
     total = known if known is not None else min(max(float(unbiased.sum()), 0.0), float(table.people))
-    index = pd.MultiIndex.from_arrays([[name] * len(labels), pd.Index(labels, dtype=object)], names=["column", "value"])
+    index = pd.MultiIndex.from_arrays([[name] * len(labels), labels], names=["column", "value"])
     return pd.DataFrame(
         {"count": project_to_simplex(unbiased, total), "stderr": errors, "unbiased": unbiased}, index=index
     )
@@ -200,9 +200,7 @@ class LocalCounts(Method["Histogram"]):
         lost = root > federation.people / len(shown)
         words = {"95 % of counts are within": f"{2 * root:,.3g} people"}
         warning = "The noise of a count exceeds the average count: ask for fewer bins, or a larger epsilon."
-        return Expectation(
-            words, (warning,) if lost else (), (ExpectedError("unbiased_", root, "people", root, root),)
-        )
+        return Expectation(words, (warning,) if lost else (), (ExpectedError("unbiased_", root, "people", root, root),))
 
     def learn(self, study: "Histogram", federation: Federation, value: Mapping[str, CountedTable]) -> dict[str, Any]:
         """Return one count and one error for each level or bin."""

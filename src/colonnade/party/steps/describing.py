@@ -66,5 +66,5 @@ class PrivateQuantilePositions(describing.QuantilePositions):
 
 
 def _cells(nonprivate_values: NDArray[np.float64], cells: Cells) -> NDArray[np.int32]:
-    places = np.floor((nonprivate_values - cells.first) / cells.width)
+    places = np.rint((nonprivate_values - cells.first) / cells.width)
     return np.clip(places, 0, cells.number - 1).astype(np.int32)

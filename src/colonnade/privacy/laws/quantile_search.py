@@ -15,9 +15,11 @@ above it. A person is in one question of each level, and k quantiles take ``⌈l
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -89,7 +91,7 @@ def searched(quantiles: Sequence[float]) -> Question:
     (1, Fraction(1, 2), Fraction(1, 2))
     """
     shares = [Fraction(value).limit_denominator(FINEST) for value in quantiles]
-    if not shares or any(not low < high for low, high in zip([Fraction(0), *shares], [*shares, Fraction(1)])):  # noqa: B905
+    if not shares or any(low >= high for low, high in pairwise([Fraction(0), *shares, Fraction(1)])):
         raise BadInput("Quantiles rise, between 0 and 1.", remedy="For example q=[0.25, 0.5, 0.75].")
     found = _divided(shares, 0, Fraction(0), Fraction(1))
     assert found is not None
@@ -151,7 +153,7 @@ class QuantileSearch:
         Weights are whole numbers, checked against their bound when they are made; the draw is exact. Places inside cells are
         uniform.
     Checked by
-        tests/privacy/test_quantile_search.py, tests/audit/test_distinguish.py
+        tests/privacy/test_quantile_search.py
     """
 
     __slots__ = ("_rate", "cells", "levels", "loss", "questions", "step")
@@ -222,17 +224,18 @@ class QuantileSearch:
 
     def draw(self, question: Question, people: Integers, low: int, high: int, sampler: Sampler) -> int:
         """Draw one position at or above ``low`` and below ``high``. People are given by their positions, in order."""
-        lengths = np.diff(np.concatenate([[low - 1], people, [high - 1]]))  # how many positions have k people below them
+        lengths = np.diff(
+            np.concatenate([[low - 1], people, [high - 1]])
+        )  # how many positions have k people below them
         scores = self.scores(question, len(people))
         different, which = np.unique(scores, return_inverse=True)
         numbers = np.zeros(len(different), dtype=np.int64)
         np.add.at(numbers, which, lengths)
-        weights = [self.weight(score) * number for score, number in zip(different.tolist(), numbers.tolist(), strict=True)]
-        ticket = _uniform_integer(sum(weights), sampler)
-        for place, weight in enumerate(weights):
-            if ticket < weight:
-                break
-            ticket -= weight
+        weights = [
+            self.weight(score) * number for score, number in zip(different.tolist(), numbers.tolist(), strict=True)
+        ]
+        upto = list(accumulate(weights))
+        place = bisect_right(upto, _uniform_integer(upto[-1], sampler))
         runs = np.flatnonzero(which == place)
         ends = np.cumsum(lengths[runs])
         number = int(sampler.uniform_below(int(ends[-1]), 1)[0])
@@ -245,7 +248,8 @@ class QuantileSearch:
         under, over = question.weights()
         below = np.arange(people + 1, dtype=np.int64)
         largest = -(-FAINTEST * EXPONENT_PARTS // self._rate)
-        return np.minimum(np.abs(under * below - over * (people - below)) // max(under, over), largest)
+        errors = np.abs(under * below - over * (people - below)) // max(under, over)
+        return np.asarray(np.minimum(errors, largest), dtype=np.int64)
 
     def weight(self, score: int) -> int:
         """Return the weight of a score, a positive whole number."""
