@@ -46,6 +46,8 @@ class Describe(Study):
     table_ : pandas.DataFrame
         One row per column: ``missing`` (a share), ``mean``, ``std`` and the quantiles, each beside its standard error
         (``mean_stderr``). In own units; days since the first date, for dates. Figures that a category does not have are NaN.
+    figures_, figures_stderr_ : pandas.Series
+        The same figures and errors by column and name, without gaps.
     counts_ : pandas.Series
         Counts that are not negative, by column and by bin or level.
     stderr_ : pandas.Series
@@ -86,13 +88,13 @@ class Describe(Study):
     counts_: pd.Series
     stderr_: pd.Series
     unbiased_: pd.Series
-    _values: pd.Series
-    _errors: pd.Series
+    figures_: pd.Series
+    figures_stderr_: pd.Series
 
     task: ClassVar[str] = STUDIES["Describe"]
     offers = (describing.LocalDescription,)
     constraints = {**COMMON, "columns": Optional(ColumnList()), "quantiles": SHARES}
-    learned: ClassVar[tuple[str, ...]] = ("counts_", "stderr_", "unbiased_", "_values", "_errors")
+    learned: ClassVar[tuple[str, ...]] = ("counts_", "stderr_", "unbiased_", "figures_", "figures_stderr_")
     essential: ClassVar[tuple[str, ...]] = learned
 
     def __init__(
@@ -116,9 +118,9 @@ class Describe(Study):
     def table_(self) -> pd.DataFrame:
         """One row per column, each figure beside its standard error."""
         require_fitted(self)
-        values, errors = self._values.unstack(), self._errors.unstack()
-        figures = list(dict.fromkeys(self._values.index.get_level_values("figure")))
-        columns = list(dict.fromkeys(self._values.index.get_level_values("column")))
+        values, errors = self.figures_.unstack(), self.figures_stderr_.unstack()
+        figures = list(dict.fromkeys(self.figures_.index.get_level_values("figure")))
+        columns = list(dict.fromkeys(self.figures_.index.get_level_values("column")))
         beside = {}
         for figure in figures:
             beside[figure] = values[figure]

@@ -83,8 +83,8 @@ class LocalDescription(Method["Describe"]):
         entries = [one for found in figures.values() for one in found.values()]
         shown = pd.concat([_histogram(name, table) for name, table in value.items()])
         return {
-            "_values": pd.Series([one.value for one in entries], index=index, name="value", dtype=np.float64),
-            "_errors": pd.Series([one.stderr for one in entries], index=index, name="stderr", dtype=np.float64),
+            "figures_": pd.Series([one.value for one in entries], index=index, name="value", dtype=np.float64),
+            "figures_stderr_": pd.Series([one.stderr for one in entries], index=index, name="stderr", dtype=np.float64),
             "counts_": shown["count"],
             "stderr_": shown["stderr"],
             "unbiased_": shown["unbiased"],
