@@ -238,7 +238,9 @@ def _quantiles(column: str, shares: list[float], **parameters: Any) -> Callable[
         study.fit(federation)
         values = data.joined()[column]
         figures = {"true": values.quantile(shares), "estimate": study.values_, "stderr": "in ranks"}
-        off = max(abs(float((values < found).mean()) - share) for share, found in study.values_.items())
+        off = max(
+            abs(float((values < found).mean()) - share) for share, found in zip(shares, study.values_, strict=True)
+        )
         return Comparison(charges, study, pd.DataFrame(figures), f"ranks are off by at most {off:.2%} of the people")
 
     return run

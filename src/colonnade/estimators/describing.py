@@ -23,8 +23,8 @@ LARGEST_EDGE = 1e300
 class Describe(Study):
     """Columns one by one: the share of missing values, mean, standard deviation, quantiles, and a histogram.
 
-    Each party counts its own columns, in 1,024 bins and in 32 groups of these, with noise. Everything else follows from these
-    counts at no further price.
+    Each party counts its own columns with noise: a number in up to 1,024 bins, and in about 32 groups of these. Everything else
+    follows from these counts at no further price.
 
     Parameters
     ----------

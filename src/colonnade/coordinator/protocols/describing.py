@@ -1,5 +1,6 @@
 """Describing columns: one release of counts, or of quantiles, by each party that holds some of them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,13 +18,25 @@ from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Bins, Column
 from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
 
-__all__ = ["FINE_BINS", "GROUP", "ColumnTables", "CountedTable", "SoughtQuantiles"]
+__all__ = ["FINE_BINS", "ColumnTables", "CountedTable", "SoughtQuantiles"]
 
 Array = NDArray[np.float64]
 
 FINE_BINS = 1_024
-GROUP = 32
-"""The bins of a described number, and how many of them are counted together as well."""
+"""The bins of a described number."""
+FEW_BINS = 16
+"""So many bins are counted one by one only."""
+
+
+def grouping(bins: int) -> int:
+    """Return how many neighbouring bins are counted together as well: about as many as there are groups.
+
+    Examples
+    --------
+    >>> grouping(1_024), grouping(78), grouping(12)
+    (32, 9, 1)
+    """
+    return 1 if bins <= FEW_BINS else math.isqrt(bins - 1) + 1
 
 
 @dataclass(frozen=True)
@@ -81,8 +94,8 @@ class ColumnTables:
         The price of each party's release. At δ = 0 the noise is discrete Laplace, otherwise discrete Gaussian.
     people
         The number of people, which is public.
-    bins, group
-        Of numbers: how many bins of equal width, and how many of them are counted together as well.
+    bins, grouped
+        Of numbers: how many bins of equal width, and whether groups of them are counted as well.
     edges
         Of a single number: where bins begin and end, instead.
     """
@@ -91,15 +104,23 @@ class ColumnTables:
     price: Price
     people: int
     bins: int = FINE_BINS
-    group: int = GROUP
+    grouped: bool = True
     edges: Sequence[float] = ()
 
     @cached_property
     def counted(self) -> dict[str, CountedColumn]:
         """How each column is counted."""
-        return {
-            name: CountedColumn.of(column, name, bins=self.bins, group=self.group, edges=self.edges)
+        found = {
+            name: CountedColumn.of(column, name, bins=self.bins, edges=self.edges)
             for name, column in self.columns.items()
+        }
+        if not self.grouped:
+            return found
+        return {
+            name: column
+            if not isinstance(column.counted, Bins)
+            else CountedColumn(column.counted, grouping(column.bins))
+            for name, column in found.items()
         }
 
     @property

@@ -188,7 +188,7 @@ class LocalCounts(Method["Histogram"]):
             price,
             federation.people,
             bins=study.bins if isinstance(study.bins, int) else 1,
-            group=1,
+            grouped=False,
             edges=edges,
         )
 
