@@ -279,6 +279,18 @@ def test_bounds_that_touch_widen_to_the_least_width_inside_the_declared_ones():
         assert end - start >= 10 - 1e-9
 
 
+def test_a_preview_offers_narrower_bounds_where_a_released_description_says_that_they_would_help():
+    model = cn.LinearRegression("telco.bill", columns=["bank.age"], epsilon=1.0, delta=1e-6)
+    with federation() as f:
+        assert not any("tightened" in warning for warning in model.preview(f).warnings)
+        cn.Describe(["telco.bill", "bank.age"], epsilon=1.0).fit(f)
+        (offer,) = (warning for warning in model.preview(f).warnings if "tightened" in warning)
+        assert "telco.bill" in offer
+        assert "bank.age" not in offer
+        narrow = f.tightened(["telco.bill"], epsilon=1.0)
+        assert not any("tightened" in warning for warning in model.preview(narrow).warnings)
+
+
 @pytest.mark.parametrize("quantiles", [(0.5,), (0.9, 0.1), (0.0, 1.0), (0.1, 0.5, 0.9), "half"])
 def test_quantiles_of_bounds_are_two_that_rise(quantiles):
     with federation(people=100) as f:

@@ -6,7 +6,7 @@ any other, and what it finds is public. Studies of the tightened federation read
 (`colonnade.readings`): a value outside of them is clipped, so results are about the *clipped* table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self, cast
 
@@ -22,13 +22,18 @@ from colonnade.plan import Unit
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.readings import narrowed
-from colonnade.schema import Column, Date, Numeric
+from colonnade.schema import Column, Date, Numeric, Schema
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
 
 __all__ = ["TightenedColumns", "Tightening", "widened"]
+
+USUAL = (0.005, 0.995)
+"""The quantiles between which nearly all values lie."""
+SMALL_PART = 0.25
+"""Of the declared distance: from here on narrower bounds are worth an offer."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,37 @@ class TightenedColumns(FederationColumns):
     tightened_: Tightening | None = None
     """What the narrower bounds rest on; ``None`` where bounds are as declared."""
 
+    def __init__(self, schemas: Mapping[str, Schema]) -> None:
+        super().__init__(schemas)
+        self._spread: dict[str, float] = {}  # shared by copies: what was released is known to all of them
+
+    def note_spread(self, name: str, table: CountedTable) -> None:
+        """Keep in what part of its bounds a column's values lie, from counts that were released."""
+        counts = table.numbers()
+        low, high = counts.at(USUAL[0]), counts.at(USUAL[1])
+        self._spread[name] = (high - low) / float(counts.edges[-1] - counts.edges[0])
+
+    def offers(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Return a word about columns whose values are known to lie in a small part of their bounds; empty if there are none."""
+        narrow = {
+            name: self._spread[name]
+            for name in dict.fromkeys(columns)
+            if name not in self.readings and self._spread.get(name, 1.0) < SMALL_PART
+        }
+        if not narrow:
+            return ()
+        listed = ", ".join(f"{name} in {part:.2g}" for name, part in narrow.items())
+        words = (
+            f"Nearly all values lie in a small part of their bounds ({listed}). Noise is in proportion to bounds: "
+            f"federation.tightened({list(narrow)}, epsilon=...) would narrow them, at a price."
+        )
+        return (words,)
+
     def tightened(
         self,
         columns: Sequence[str] | None = None,
         *,
-        quantiles: tuple[float, float] = (0.005, 0.995),
+        quantiles: tuple[float, float] = USUAL,
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",

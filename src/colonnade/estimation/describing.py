@@ -24,8 +24,8 @@ __all__ = ["BinCounts", "Figure", "search_errors"]
 
 Array = NDArray[np.float64]
 
-CLEARLY = 3.0
-"""How many standard errors a number of people must have to be clearly more than noise."""
+CLEARLY = 4.0
+"""How many standard errors a number of people must have to be clearly more than noise: it is asked at many edges."""
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,9 @@ class LocalDescription(Method["Describe"]):
         """Return the figures of every column, and its histogram."""
         quantiles = study.quantiles
         figures = {name: _figures(table, quantiles) for name, table in value.items()}
+        for name, table in value.items():
+            if isinstance(table.column.counted, Bins):
+                federation.note_spread(name, table)  # previews of other studies then offer narrower bounds
         index = pd.MultiIndex.from_tuples(
             [(name, figure) for name, found in figures.items() for figure in found], names=["column", "figure"]
         )
