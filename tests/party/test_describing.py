@@ -12,7 +12,9 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.quantile_search import LARGEST_CELLS
 from colonnade.schema import Category, Date, Numeric, Schema
+from colonnade.steps.describing import Cells
 from tests import kit
 
 SCHEMA = Schema(
@@ -122,8 +124,22 @@ def test_a_value_comes_back_from_its_cell():
     rows = [(44.0, 731.4, "2020-03-01", "gold", "a")]
     places = half.compute(table(rows))[0]
     age, income, day = (cells.value(int(place)) for place, cells in zip(places, half.cells.values(), strict=True))
-    assert (age, day) == (44.0, 60.0)
-    assert income == pytest.approx(731.4, abs=1e-3)
+    assert (age, income, day) == (44.0, 731.4, 60.0)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e9), st.booleans(), st.floats(0, 1))
+def test_cells_cover_the_bounds_and_a_value_is_near_its_cell(low, span, whole, place):
+    column = Numeric(low, low + span, integer=whole)
+    if whole and np.ceil(column.low) > np.floor(column.high):
+        return  # refused elsewhere: there is no whole number between the bounds
+    cells = Cells(column)
+    assert 1 <= cells.number <= LARGEST_CELLS
+    assert cells.value(0) == cells.first
+    assert cells.value(cells.number - 1) == cells.last
+    value = cells.first + place * (cells.last - cells.first)
+    found = cells.value(int(np.clip(np.rint((value - cells.first) / cells.width), 0, cells.number - 1)))
+    assert abs(found - value) <= 1.01 * cells.width + 1e-9 * abs(value)
+    assert cells.first <= found <= cells.last
 
 
 @pytest.mark.parametrize(

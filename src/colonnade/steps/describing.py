@@ -172,15 +172,22 @@ def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells in which the quantiles of a number are sought: one per whole number, or 2²⁰ at equal distances.
+    """The cells in which the quantiles of a number are sought.
 
-    A cell stands for the values that are nearest to one number. The first and the last one stand for the bounds, so that people
-    who are all at one of them, such as those who spent nothing, are found there exactly.
+    A cell stands for the values that are nearest to one number. The first stands for the lower bound, the last for the upper one.
+    The distance between cells is a power of ten, the smallest that gives at most 2³⁰ cells; of whole numbers at least 1. Many
+    people often have one round value, and that value then has a cell of its own.
 
     Parameters
     ----------
     column
         The number or date.
+
+    Examples
+    --------
+    >>> cells = Cells(Numeric(0, 250))
+    >>> cells.digits, cells.number, cells.value(1_234_560)
+    (6, 250000001, 1.23456)
     """
 
     column: Numeric | Date
@@ -201,24 +208,34 @@ class Cells:
         return float(math.ceil(self.column.low)) if self.column.whole else self.column.low
 
     @property
-    def single(self) -> bool:
-        """Whether each cell is one whole number."""
-        return self.column.whole and math.floor(self.column.high) - self.first < LARGEST_CELLS
+    def last(self) -> float:
+        """The highest value."""
+        return float(math.floor(self.column.high)) if self.column.whole else self.column.high
 
     @property
-    def number(self) -> int:
-        """How many there are."""
-        return int(math.floor(self.column.high) - self.first) + 1 if self.single else LARGEST_CELLS
+    def digits(self) -> int:
+        """How many digits behind the point the distance between cells has; below 0, how many zeros before it."""
+        span = self.last - self.first
+        fine = -math.ceil(math.log10(span / (LARGEST_CELLS - 2))) if span > 0 else 0
+        return min(fine, 0) if self.column.whole else fine
 
     @property
     def width(self) -> float:
         """The distance between two cells."""
-        return 1.0 if self.single else (self.column.high - self.first) / (self.number - 1)
+        return 10.0**-self.digits
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return math.ceil((self.last - self.first) / self.width) + 1
 
     def value(self, cell: int) -> float:
-        """Return the number that a cell stands for; a whole one where the column has those."""
-        number = min(self.first + cell * self.width, self.column.high)
-        return float(round(number)) if self.column.whole else number
+        """Return the number that a cell stands for, a round one but for the bounds."""
+        if cell == 0:
+            return self.first
+        if cell == self.number - 1:
+            return self.last
+        return min(max(round(self.first + cell * self.width, self.digits), self.first), self.last)
 
 
 class QuantilePositions(StepKind):

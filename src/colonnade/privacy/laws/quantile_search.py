@@ -36,7 +36,7 @@ Integers = NDArray[np.int64]
 
 PLACES = 1 << 20
 """How many places there are inside a cell."""
-LARGEST_CELLS = 1 << 20
+LARGEST_CELLS = 1 << 30
 FINEST = 10**6
 """The largest denominator of a share."""
 SMALLEST_STEP = Fraction(1, 100_000)
