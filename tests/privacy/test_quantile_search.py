@@ -15,14 +15,14 @@ from colonnade.estimation.describing import search_errors
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import quantile_search
-from colonnade.privacy.laws.quantile_search import PLACES, QuantileSearch, Question, search_levels, searched
+from colonnade.privacy.laws.quantile_search import PLACES, Positions, QuantileSearch, Question, search_levels, searched
 from tests import kit
 
 SHARES = st.sampled_from([0.005, 0.1, 1 / 3, 0.5, 0.75, 0.995])
 
 
 def law(epsilon: float, *quantiles: float, delta: float = 0.0, cells: tuple[int, ...] = (8,)) -> QuantileSearch:
-    return QuantileSearch(Price.of(epsilon, delta), cells, quantiles or (0.5,))
+    return QuantileSearch(Price.of(epsilon, delta), [Positions(one) for one in cells], quantiles or (0.5,))
 
 
 def chances(one: QuantileSearch, question: Question, people: np.ndarray, low: int, high: int) -> list[Fraction]:
@@ -106,7 +106,7 @@ def test_people_with_one_value_stand_in_any_order():
     one = law(50.0, 0.25, 0.5, 0.75, cells=(4,))
     found = one.release(np.full((4_001, 1), 2), sampler)
     places = found[0] % PLACES / PLACES
-    assert np.all(one.cells_of(found) == 2)
+    assert np.all(found // PLACES == 2)
     assert np.abs(places - [0.25, 0.5, 0.75]).max() < 0.06
 
 
@@ -159,7 +159,7 @@ def test_the_rank_error_is_the_one_that_is_foretold_where_values_are_spread_even
     shares, people = (0.1, 0.5, 0.9), 20_000
     one, sampler = law(1.0, *shares, cells=(100_000,)), kit.sampler("rank errors")
     cells = kit.generator("rank errors").permutation(people)[:, None] * 5
-    ranks = np.array([one.cells_of(one.release(cells, sampler))[0] / 5 for _ in range(60)])
+    ranks = np.array([one.release(cells, sampler)[0] // PLACES / 5 for _ in range(60)])
     measured = np.sqrt(np.mean((ranks - np.array(shares) * people) ** 2, axis=0))
     expected = search_errors(one.questions, float(one.step), 3)
     assert np.all((measured < 2 * expected) & (measured > expected / 2))
@@ -168,11 +168,46 @@ def test_the_rank_error_is_the_one_that_is_foretold_where_values_are_spread_even
 @pytest.mark.parametrize("quantiles", [(), (0.0,), (1.0,), (0.5, 0.5), (0.7, 0.2)])
 def test_quantiles_that_do_not_rise_between_0_and_1_are_refused(quantiles):
     with pytest.raises(BadInput):
-        QuantileSearch(Price.of(1.0), (8,), quantiles)
+        QuantileSearch(Price.of(1.0), (Positions(8),), quantiles)
 
 
 def test_a_price_that_would_buy_noise_alone_is_refused():
     with pytest.raises(BadInput, match="noise alone"):
         law(0.000_01, 0.25, 0.5, 0.75)
     with pytest.raises(BadInput, match="cells"):
-        QuantileSearch(Price.of(1.0), (quantile_search.LARGEST_CELLS + 1,), (0.5,))
+        Positions(quantile_search.LARGEST_CELLS + 1)
+
+
+# Positions ------------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 5_000), st.integers(-3_000, 3_000), st.integers(1, 4), st.data())
+def test_every_position_belongs_to_one_cell_and_rounder_numbers_have_more_of_them(cells, origin, scales, data):
+    positions = Positions(cells, origin, scales)
+    starts = positions.start(np.arange(cells + 1))
+    widths = np.diff(starts) // PLACES
+    numbers = origin + np.arange(cells)
+    expected = sum(10**k * (numbers % 10**k == 0) for k in range(scales))
+    np.testing.assert_array_equal(widths, expected)
+    np.testing.assert_array_equal(positions.times(np.arange(cells)), expected)
+    assert starts[0] == 0
+    assert starts[-1] == positions.number
+    cell = data.draw(st.integers(0, cells - 1))
+    assert positions.cell_of(int(starts[cell])) == positions.cell_of(int(starts[cell + 1]) - 1) == cell
+
+
+def test_people_at_round_numbers_are_found_there_where_noise_would_end_between_them():
+    people = np.repeat(np.arange(0, 1_000_000, 10_000), 30)[:, None]
+    sampler, round_, plain = kit.sampler("round"), Positions(1_000_001, scales=7), Positions(1_000_001)
+    at = {}
+    for positions in (round_, plain):
+        one = QuantileSearch(Price.of(0.1), (positions,), (0.5,))
+        found = [positions.cell_of(int(one.release(people, sampler)[0, 0])) for _ in range(40)]
+        at[positions] = sum(cell % 10_000 == 0 for cell in found)
+    assert at[round_] > 15 > 2 >= at[plain]
+
+
+def test_positions_of_the_largest_column_fit_eight_bytes():
+    positions = Positions(quantile_search.LARGEST_CELLS, -(10**9), quantile_search.LARGEST_SCALES)
+    assert 0 < positions.number < 2**62
+    assert positions.cell_of(positions.number - 1) == quantile_search.LARGEST_CELLS - 1

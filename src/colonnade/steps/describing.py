@@ -19,7 +19,7 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
-from colonnade.privacy.laws.quantile_search import LARGEST_CELLS, QuantileSearch
+from colonnade.privacy.laws.quantile_search import LARGEST_CELLS, LARGEST_SCALES, Positions, QuantileSearch
 from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric, Schema
 from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
 from colonnade.steps.terms import number_list, whole_list
@@ -229,6 +229,12 @@ class Cells:
         """How many there are."""
         return math.ceil((self.last - self.first) / self.width) + 1
 
+    @property
+    def positions(self) -> Positions:
+        """The positions in the cells: round numbers have more of them; no day is rounder than another."""
+        scales = 1 if isinstance(self.column, Date) else len(str(self.number))
+        return Positions(self.number, round(self.first * 10.0**self.digits), min(scales, LARGEST_SCALES))
+
     def value(self, cell: int) -> float:
         """Return the number that a cell stands for, a round one but for the bounds."""
         if cell == 0:
@@ -258,7 +264,7 @@ class QuantilePositions(StepKind):
 
     def law(self, price: Price) -> Mechanism:
         """Return the search that this price buys."""
-        return QuantileSearch(price, [cells.number for cells in self.cells.values()], self.quantiles)
+        return QuantileSearch(price, [cells.positions for cells in self.cells.values()], self.quantiles)
 
     @property
     def release_bytes(self) -> int:

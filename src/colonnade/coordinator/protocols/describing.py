@@ -13,7 +13,7 @@ from colonnade.errors import ProtocolError
 from colonnade.estimation.describing import BinCounts
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.quantile_search import PLACES, QuantileSearch
+from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Bins, Column
 from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
@@ -200,7 +200,7 @@ class SoughtQuantiles:
     @property
     def law(self) -> QuantileSearch:
         """The search that the price buys."""
-        return QuantileSearch(self.price, [self.cells.number], self.quantiles)
+        return QuantileSearch(self.price, [self.cells.positions], self.quantiles)
 
     def steps(self) -> tuple[Step, ...]:
         """Return the one step, at the party that holds the column."""
@@ -220,9 +220,9 @@ class SoughtQuantiles:
         releases = yield from ask_all(plan, "quantiles")
         (release,) = releases.values()
         positions = release.array("value")
-        most = self.cells.number * PLACES
+        column = self.cells.positions
         if positions.shape != (1, len(self.quantiles)) or positions.dtype != np.int64:
             raise ProtocolError("A party released another number of quantiles.")
-        if np.any(positions < 0) or np.any(positions >= most):
+        if np.any(positions < 0) or np.any(positions >= column.number):
             raise ProtocolError("A party released a quantile outside of the bounds.")
-        return [self.cells.value(position // PLACES) for position in positions[0].tolist()]
+        return [self.cells.value(column.cell_of(position)) for position in positions[0].tolist()]

@@ -1,8 +1,9 @@
 """Quantiles by the exponential mechanism, with weights that are whole numbers.
 
 *Positions.* A person's value is a cell, a public function of the value alone. Inside a cell a person has a random place that is
-drawn without looking at anything, so that people with one value stand in some order. A cell and a place together are a
-*position*.
+drawn without looking at anything else, so that people with one value stand in some order. A cell and a place together are a
+*position*. Cells of round numbers have more places than others (`Positions`): many people often have one round value, and noise
+should rather end there than in a gap between two of them.
 
 *A question* is about some people, a range of positions, and a share q. The rank error of a position is how far the people below
 it are from a share q of all of them: ``|(1 − q)·below − q·others|``, in parts of ``max(q, 1 − q)`` and rounded down to a whole
@@ -30,13 +31,15 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import Description, Sampler
 
-__all__ = ["PLACES", "QuantileSearch", "Question", "search_levels", "searched"]
+__all__ = ["PLACES", "Positions", "QuantileSearch", "Question", "search_levels", "searched"]
 
 Integers = NDArray[np.int64]
 
 PLACES = 1 << 20
-"""How many places there are inside a cell."""
+"""How many places there are inside a cell, at least."""
 LARGEST_CELLS = 1 << 30
+LARGEST_SCALES = 10
+LARGEST_ORIGIN = 1 << 60
 FINEST = 10**6
 """The largest denominator of a share."""
 SMALLEST_STEP = Fraction(1, 100_000)
@@ -44,6 +47,67 @@ EXPONENT_PARTS = 1 << 24
 FAINTEST = 120
 """Weights fall to 2^-120 of the largest, and no further."""
 MANTISSA = 62
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions of one column: its cells, and how many places each of them has.
+
+    A cell whose whole number is a multiple of ``10^k`` has ``10^k`` times as many places for that k as a cell has at least, for
+    each k below ``scales``. So numbers of every roundness have about the same number of positions together.
+
+    Parameters
+    ----------
+    cells
+        How many cells there are.
+    origin
+        The whole number of the first cell; that of the next is one more.
+    scales
+        How many powers of ten count. 1 gives every cell as many places.
+
+    Examples
+    --------
+    >>> positions = Positions(21, scales=2)
+    >>> [int(positions.times(np.array(cell))) for cell in (9, 10, 11)], positions.cell_of(int(positions.start(np.array(10))))
+    ([1, 11, 1], 10)
+    """
+
+    cells: int
+    origin: int = 0
+    scales: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.cells <= LARGEST_CELLS or not 1 <= self.scales <= LARGEST_SCALES:
+            raise BadInput(f"A column has between 1 and {LARGEST_CELLS:,} cells.")
+        if abs(self.origin) > LARGEST_ORIGIN:
+            raise BadInput(
+                "The bounds of a column are too far from 0 for quantiles.",
+                remedy="Subtract a public number at the source.",
+            )
+
+    @property
+    def number(self) -> int:
+        """How many positions there are."""
+        return int(self.start(np.array(self.cells)))
+
+    def times(self, cells: NDArray[Any]) -> Integers:
+        """Return how many times as many places as the least cells have."""
+        numbers = np.asarray(cells, dtype=np.int64) + self.origin
+        return np.asarray(sum(10**k * (numbers % 10**k == 0) for k in range(self.scales)), dtype=np.int64)
+
+    def start(self, cells: NDArray[Any]) -> Integers:
+        """Return the first position of each cell; that of the cell behind the last one is the number of positions."""
+        numbers = np.asarray(cells, dtype=np.int64) + self.origin
+        before = sum(10**k * (-(-numbers // 10**k) - -(-self.origin // 10**k)) for k in range(self.scales))
+        return np.asarray(PLACES * before, dtype=np.int64)
+
+    def cell_of(self, position: int) -> int:
+        """Return the cell of a position."""
+        low, high = 0, self.cells
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if int(self.start(np.array(middle))) <= position else (low, middle)
+        return low
 
 
 def search_levels(quantiles: int) -> int:
@@ -119,8 +183,8 @@ class QuantileSearch:
     ----------
     price
         What all of it together may cost. At δ = 0 questions divide ε; otherwise they divide the price's ρ.
-    cells
-        How many cells each column has.
+    columns
+        The positions of each column.
     quantiles
         Rising, between 0 and 1.
 
@@ -128,9 +192,9 @@ class QuantileSearch:
     --------
     >>> from colonnade.privacy.randomness import SystemRandomness
     >>> from colonnade.privacy.samplers import ExactSampler
-    >>> law = QuantileSearch(Price.of(5.0), (100,), (0.5,))
+    >>> law = QuantileSearch(Price.of(5.0), (Positions(100),), (0.5,))
     >>> found = law.release(np.arange(1_001)[:, None] % 100, ExactSampler(SystemRandomness()))
-    >>> bool(30 <= law.cells_of(found)[0, 0] <= 70), law.levels
+    >>> bool(30 <= law.columns[0].cell_of(int(found[0, 0])) <= 70), law.levels
     (True, 1)
 
     Notes
@@ -156,17 +220,15 @@ class QuantileSearch:
         tests/privacy/test_quantile_search.py
     """
 
-    __slots__ = ("_rate", "cells", "levels", "loss", "questions", "step")
+    __slots__ = ("_rate", "columns", "levels", "loss", "questions", "step")
 
     name = "exponential mechanism for quantiles"
 
-    def __init__(self, price: Price, cells: Sequence[int], quantiles: Sequence[float]) -> None:
-        if not cells or any(not 1 <= one <= LARGEST_CELLS for one in cells):
-            raise BadInput(f"A column has between 1 and {LARGEST_CELLS:,} cells.")
-        self.cells = tuple(cells)
+    def __init__(self, price: Price, columns: Sequence[Positions], quantiles: Sequence[float]) -> None:
+        self.columns = tuple(columns)
         self.questions = searched(quantiles)
         self.levels = search_levels(len(quantiles))
-        asked = self.levels * len(cells)
+        asked = self.levels * len(columns)
         if price.delta == 0:
             self.step = price.exact / asked
         else:
@@ -192,21 +254,17 @@ class QuantileSearch:
         sampler
             Where coins come from.
         """
-        if nonprivate.ndim != 2 or nonprivate.shape[1] != len(self.cells) or nonprivate.dtype.kind not in "iu":
+        if nonprivate.ndim != 2 or nonprivate.shape[1] != len(self.columns) or nonprivate.dtype.kind not in "iu":
             raise BadInput("Quantiles are sought among whole numbers, one column per column.")
-        found = np.empty((len(self.cells), self._count(self.questions)), dtype=np.int64)
-        for column, cells in enumerate(self.cells):
+        found = np.empty((len(self.columns), self._count(self.questions)), dtype=np.int64)
+        for number, column in enumerate(self.columns):
             places = sampler.uniform_below(PLACES, len(nonprivate))  # everybody's, so that their number tells nothing
-            own = nonprivate[:, column].astype(np.int64)
-            some = (own >= 0) & (own < cells)
-            positions = np.sort(own[some] * PLACES + places[some])
-            for place, position in self._search(self.questions, positions, 0, cells * PLACES, sampler):
-                found[column, place] = position
+            cells = nonprivate[:, number].astype(np.int64)
+            some = (cells >= 0) & (cells < column.cells)
+            people = np.sort(column.start(cells[some]) + places[some] * column.times(cells[some]))
+            for place, position in self._search(self.questions, people, 0, column.number, sampler):
+                found[number, place] = position
         return found
-
-    def cells_of(self, positions: Integers) -> Integers:
-        """Return in which cells positions are."""
-        return positions // PLACES
 
     def _count(self, question: Question | None) -> int:
         return 0 if question is None else 1 + self._count(question.below) + self._count(question.above)
@@ -261,7 +319,7 @@ class QuantileSearch:
         return Description("rank errors, by 1 each", f"η = {float(self.step):.6g} per question, {self.levels} levels")
 
     def __repr__(self) -> str:
-        return f"QuantileSearch(step={float(self.step):.6g}, levels={self.levels}, columns={len(self.cells)})"
+        return f"QuantileSearch(step={float(self.step):.6g}, levels={self.levels}, columns={len(self.columns)})"
 
 
 LOG_TWO = Fraction(math.log(2.0))
