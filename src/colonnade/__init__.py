@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
+    from colonnade.estimators.describing import Describe, Histogram, Quantiles
     from colonnade.estimators.frames import named
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
@@ -72,8 +73,10 @@ __all__ = [
     "ColonnadeError",
     "Coreset",
     "Date",
+    "Describe",
     "DiskFull",
     "Federation",
+    "Histogram",
     "KMeans",
     "KMedian",
     "LedgerCorrupt",
@@ -94,6 +97,7 @@ __all__ = [
     "PolicyRefusal",
     "PrivacyStatement",
     "ProtocolError",
+    "Quantiles",
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
@@ -135,6 +139,7 @@ _HOMES = {
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
+    "estimators.describing": ("Describe", "Histogram", "Quantiles"),
     "estimators.frames": ("named",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),

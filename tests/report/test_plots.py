@@ -40,6 +40,9 @@ def _hostile_federation() -> cn.Federation:
 STUDIES = {
     "counts": lambda: cn.PatternCount(["left.kind$", "right.level"], epsilon=1.0),
     "many counts": lambda: cn.PatternCount(["left.kind$", "right.level"], method="response", epsilon=1.0),
+    "described": lambda: cn.Describe(epsilon=1.0),
+    "histogram": lambda: cn.Histogram("left." + "x" * 70, epsilon=1.0),
+    "quantiles": lambda: cn.Quantiles("right.y", epsilon=1.0),
     "moment": lambda: cn.Moment(["right.y"], 2, epsilon=1.0),
     "components": lambda: cn.PCA(3, **GAUSSIAN),
     "linear": lambda: cn.LinearRegression("right.y", **GAUSSIAN),

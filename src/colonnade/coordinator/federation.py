@@ -12,11 +12,11 @@ from colonnade.coordinator import driver
 from colonnade.coordinator.accounts import every_account
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
-from colonnade.coordinator.columns import FederationColumns
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
 from colonnade.coordinator.moments import release_moments
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
+from colonnade.coordinator.tightening import TightenedColumns
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.accounting import Budget, Price
@@ -35,7 +35,7 @@ _Policy = TypeVar("_Policy")
 _Reply = TypeVar("_Reply", bound=Reply)
 
 
-class Federation(FederationColumns):
+class Federation(TightenedColumns):
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`

@@ -313,6 +313,8 @@ def plot_preview(preview: Preview) -> "Figure":
 
 def _counts(study: Any) -> "Figure":
     chosen = study.counts_.sort_values(ascending=False, kind="stable").head(MOST_ROWS)
+    if study.counts_.index.nlevels == 1:  # the bins of one column keep their order
+        chosen = study.counts_[study.counts_.index.isin(chosen.index)]
     labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
     reach = NORMAL_95 * study.stderr_.reindex(chosen.index).to_numpy(dtype=float)
     left = len(study.counts_) - len(chosen)
@@ -398,7 +400,21 @@ def _value(study: Any) -> "Figure":
     )
 
 
+def _described(study: Any) -> "Figure":
+    from colonnade.report.column_plots import described_chart
+
+    return described_chart(study)
+
+
+def _quantiles(study: Any) -> "Figure":
+    from colonnade.report.column_plots import quantile_chart
+
+    return quantile_chart(study)
+
+
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
+    "figures_": _described,
+    "rank_error_": _quantiles,
     "unbiased_": _counts,
     "cluster_centers_": _centres,
     "components_": _components,

@@ -64,6 +64,8 @@ class StudyFile:
         How rows are aligned, as `Federation.align` takes it; ``None`` takes the common ids in the clear.
     split
         Who is held out, as `Federation.split` takes it; ``None`` holds nobody out.
+    tighten
+        Narrower bounds, as `Federation.tightened` takes them; ``None`` keeps the declared ones.
     compute_nodes, committee, collusion
         As `Federation.simulate` takes them.
     title
@@ -79,6 +81,7 @@ class StudyFile:
     studies: tuple[StudyEntry, ...]
     align: Mapping[str, Any] | None = None
     split: Mapping[str, Any] | None = None
+    tighten: Mapping[str, Any] | None = None
     compute_nodes: tuple[str, ...] = ()
     committee: tuple[str, ...] | None = None
     collusion: int = 1
@@ -194,6 +197,7 @@ def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
         split=_split(document),
         compute_nodes=_names(document, "compute_nodes"),
         committee=_names(document, "committee") or None,
+        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
         collusion=_collusion(document),
         title=_line(document, "title", "the file"),
         analyst=_path(document, "analyst", folder),
@@ -208,8 +212,9 @@ class CoordinatorFile:
     ----------
     federation, kit, state, listen
         Where papers, kit and state are, and what the coordinator listens on, as `Federation.connect` takes them.
-    align, split
-        How rows are aligned and who is held out, as in `StudyFile`; without ``align`` the order in the papers is kept.
+    align, split, tighten
+        How rows are aligned, who is held out and which bounds are narrowed, as in `StudyFile`; without ``align`` the order in
+        the papers is kept.
     studies
         What is asked, in order.
     analyst
@@ -222,6 +227,7 @@ class CoordinatorFile:
     listen: str | None
     align: Mapping[str, Any] | None
     split: Mapping[str, Any] | None
+    tighten: Mapping[str, Any] | None
     studies: tuple[StudyEntry, ...]
     analyst: Path | None = None
 
@@ -242,6 +248,7 @@ def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile
         listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
+        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
         studies=_studies(document),
         analyst=_path(document, "analyst", here),
     )

@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, gradient, keys, local, newton, products, score_table, sums
+from colonnade.steps import alignment, describing, gradient, keys, local, newton, products, score_table, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 __all__ = ["EXACT", "STUDIES"]
@@ -17,6 +17,8 @@ KINDS.update(
         alignment.Cohort,
         alignment.ListMatching,
         alignment.UnionMatching,
+        describing.ColumnCounts,
+        describing.QuantilePositions,
         gradient.Gradient,
         keys.GroupKey,
         keys.MembershipSketches,
@@ -49,6 +51,9 @@ KINDS.update(
 )
 
 STUDIES: Mapping[str, str] = {
+    "Describe": "description",
+    "Histogram": "description",
+    "Quantiles": "description",
     "PatternCount": "pattern-count",
     "Moment": "moment",
     "KMeans": "clustering",
@@ -90,6 +95,7 @@ TASKS.update(
             "response": _method(local.Reports, parameters=_COUNTS),
             "independent": _method(local.Histogram, parameters=_COUNTS),
         },
+        "description": {"local": _method(describing.ColumnCounts, describing.QuantilePositions)},
         "moment": {
             "local": _method(local.Total, local.Values),
             "sketch": _method(local.ValueSketch),
