@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
+    from colonnade.estimators.correlation import Correlation
     from colonnade.estimators.frames import named
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
@@ -71,6 +72,7 @@ __all__ = [
     "CertificateExpired",
     "ColonnadeError",
     "Coreset",
+    "Correlation",
     "Date",
     "DiskFull",
     "Federation",
@@ -135,6 +137,7 @@ _HOMES = {
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
+    "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),

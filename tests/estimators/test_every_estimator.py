@@ -45,6 +45,7 @@ MAKE = {
     cn.KMeans: lambda: cn.KMeans(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
     cn.KMedian: lambda: cn.KMedian(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
     cn.PCA: lambda: cn.PCA(1, columns=FEW, **GAUSSIAN),
+    cn.Correlation: lambda: cn.Correlation(FEW, **GAUSSIAN),
     cn.LinearRegression: lambda: cn.LinearRegression("telco.bill", columns=FEW[::2], **GAUSSIAN),
     cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", method="secure", columns=FEW, **GAUSSIAN),
     cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
@@ -454,7 +455,8 @@ def test_a_model_file_keeps_the_methods_object(federation, tmp_path):
 
 # Features -------------------------------------------------------------------------------------------------------------------
 
-MODELS = [kind for kind in MAKE if kind not in (cn.PatternCount, cn.Moment, cn.Coreset)]
+RELEASES = (cn.PatternCount, cn.Moment, cn.Coreset, cn.Correlation)
+MODELS = [kind for kind in MAKE if kind not in RELEASES]
 every_model = pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 
 

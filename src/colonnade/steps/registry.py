@@ -54,6 +54,7 @@ STUDIES: Mapping[str, str] = {
     "KMeans": "clustering",
     "KMedian": "clustering",
     "PCA": "moments",
+    "Correlation": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
     "Coreset": "coreset",
