@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.clustering import KMeans, KMedian
     from colonnade.estimators.correlation import Correlation
     from colonnade.estimators.frames import named
+    from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.second_moments import PCA
@@ -76,6 +77,7 @@ __all__ = [
     "Date",
     "DiskFull",
     "Federation",
+    "GroupBy",
     "KMeans",
     "KMedian",
     "LedgerCorrupt",
@@ -139,6 +141,7 @@ _HOMES = {
     "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
+    "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.second_moments": ("PCA",),

@@ -23,6 +23,7 @@ from colonnade.constraints import (
     Optional,
     PerParty,
     Real,
+    SomeOf,
     Whole,
     checked,
 )
@@ -41,6 +42,7 @@ FEW = ["bank.age", "telco.bill", "insurer.product"]
 
 MAKE = {
     cn.PatternCount: lambda: cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0),
+    cn.GroupBy: lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], **GAUSSIAN),
     cn.Moment: lambda: cn.Moment(WHOLE, 2, **GAUSSIAN),
     cn.KMeans: lambda: cn.KMeans(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
     cn.KMedian: lambda: cn.KMedian(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
@@ -211,6 +213,8 @@ def wrong_types(constraint: Constraint) -> list[object]:
             return [None, True, "1", [1], 1j]
         case OneOf(options):
             return [value for value in (None, 1, True, ["a"], b"a") if value not in options]
+        case SomeOf():
+            return [None, 3, "count", {"count"}, [3]]
         case Boolean():
             return [None, 1, 0, "True", np.bool_(True)]
         case OneColumn():
@@ -237,6 +241,8 @@ def wrong_values(constraint: Constraint) -> list[object]:
             return [*beyond, *(end for end in ends if end is not None)]
         case OneOf():
             return ["", "another"]
+        case SomeOf():
+            return [[], ["count", "count"], ["another"]]
         case ColumnList():
             return [[], ["bank.age", "bank.age"]]
         case PerParty():
@@ -287,6 +293,7 @@ def test_a_constraint_belongs_to_a_parameter_and_every_method_to_its_options(kin
         (Real(0, 1, closed="neither"), "x must be a number above 0 and below 1, not 'a'."),
         (OneOf(("person", "party")), "x must be 'person' or 'party', not 'a'."),
         (OneOf(("auto",)), "x must be 'auto', not 'a'."),
+        (SomeOf(("count", "mean")), "x must be a list of 'count' or 'mean', each once, not 'a'."),
         (Boolean(), "x must be True or False, not 'a'."),
         (ColumnList(), "x must be a list of the names of columns, not 'a'."),
         (Optional(Whole(2)), "x must be a whole number of at least 2, or None, not 'a'."),
@@ -455,7 +462,7 @@ def test_a_model_file_keeps_the_methods_object(federation, tmp_path):
 
 # Features -------------------------------------------------------------------------------------------------------------------
 
-RELEASES = (cn.PatternCount, cn.Moment, cn.Coreset, cn.Correlation)
+RELEASES = (cn.PatternCount, cn.GroupBy, cn.Moment, cn.Coreset, cn.Correlation)
 MODELS = [kind for kind in MAKE if kind not in RELEASES]
 every_model = pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 

@@ -23,6 +23,7 @@ from colonnade.constraints import (
     Optional,
     PerParty,
     Real,
+    SomeOf,
     Whole,
 )
 from colonnade.estimators.study import Study
@@ -221,6 +222,8 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "number", below: low, **({} if high is None else {above: high})}
         case OneOf(options):
             return {"enum": [option for option in options if option is not None]}
+        case SomeOf(options):
+            return {"type": "array", "items": {"enum": list(options)}, "minItems": 1, "uniqueItems": True}
         case Boolean():
             return {"type": "boolean"}
         case OneColumn():

@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, gradient, keys, local, newton, products, score_table, sums
+from colonnade.steps import alignment, gradient, groups, keys, local, newton, products, score_table, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 __all__ = ["EXACT", "STUDIES"]
@@ -18,6 +18,9 @@ KINDS.update(
         alignment.ListMatching,
         alignment.UnionMatching,
         gradient.Gradient,
+        groups.GroupChain,
+        groups.GroupSums,
+        groups.GroupTotals,
         keys.GroupKey,
         keys.MembershipSketches,
         keys.Split,
@@ -50,6 +53,7 @@ KINDS.update(
 
 STUDIES: Mapping[str, str] = {
     "PatternCount": "pattern-count",
+    "GroupBy": "groups",
     "Moment": "moment",
     "KMeans": "clustering",
     "KMedian": "clustering",
@@ -90,6 +94,9 @@ TASKS.update(
             "secure": _method(products.PairTables, local.Histogram, parameters=_COUNTS),
             "response": _method(local.Reports, parameters=_COUNTS),
             "independent": _method(local.Histogram, parameters=_COUNTS),
+        },
+        "groups": {
+            "secure": _method(groups.GroupChain, groups.GroupSums, groups.GroupTotals),
         },
         "moment": {
             "local": _method(local.Total, local.Values),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from colonnade.party.steps import agreements, coresets, gradient, local, newton, predictions, products
+from colonnade.party.steps import agreements, coresets, gradient, groups, local, newton, predictions, products
 from colonnade.steps.kind import StepKind
 
 __all__ = ["PRIVATE_HALVES"]
@@ -23,6 +23,9 @@ PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
         coresets.PrivateCoresetScores,
         coresets.PrivateCoresetTotal,
         gradient.PrivateGradient,
+        groups.PrivateGroupChain,
+        groups.PrivateGroupSums,
+        groups.PrivateGroupTotals,
         local.PrivateCentres,
         local.PrivateHistogram,
         local.PrivateMembershipSketches,
