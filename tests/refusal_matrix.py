@@ -75,6 +75,9 @@ REQUESTS = {
     "response": study(lambda t: cn.PatternCount(COUNTED, method="response", epsilon=t)),
     "independent": study(lambda t: cn.PatternCount(COUNTED, method="independent", epsilon=t)),
     "pair tables": study(lambda t: cn.PatternCount(COUNTED, method="secure", epsilon=t), rounds=3, shares=True),
+    "groups": study(
+        lambda t: cn.GroupBy(["bank.segment"], ["telco.bill"], epsilon=t, delta=DELTA), rounds=3, shares=True
+    ),
     "moment": study(lambda t: cn.Moment(["bank.visits", "telco.calls"], 2, epsilon=t)),
     "k-means": study(lambda t: cn.KMeans(2, columns=NUMBERS, method="independent", n_local_clusters=2, epsilon=2 * t)),
     "sketches": study(

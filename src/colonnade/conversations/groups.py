@@ -69,13 +69,10 @@ class GroupRun(ProductRun):
         )
         return dealing, link_shares.redealt(dealing, products)
 
-    def _letter(
-        self, turn: int, point: int, shares: tuple[Elements, ...], checks: Mapping[str, Elements]
-    ) -> dict[str, object]:
-        parts = super()._letter(turn, point, shares, checks)
-        if self._dealt_again is not None:
-            parts["again"] = parcel_of(self._arithmetic, *self._dealt_again, point)
-        return parts
+    def _further_parts(self, point: int) -> Mapping[str, object]:
+        if self._dealt_again is None:
+            return {}
+        return {"again": parcel_of(self._arithmetic, *self._dealt_again, point)}
 
     def _take(self, turn: int, letters: Mapping[str, ProductLetter]) -> None:
         """Before a chunk is combined, and forgotten, multiply it."""

@@ -264,8 +264,7 @@ class ProductRun(Conversation):
         for number, node in enumerate(self.joint.nodes):
             if node == self._me.name or not self._writes(turn):
                 continue
-            parts = self._letter(turn, number + 1, shares, self._checks)
-            letter = self.letter_kind(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
+            letter = self._letter(turn, number + 1, shares, self._checks)
             sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
         return sealed
 
@@ -282,8 +281,7 @@ class ProductRun(Conversation):
 
     def _letter(
         self, turn: int, point: int, shares: tuple[residues.Elements, ...], checks: Mapping[str, residues.Elements]
-    ) -> dict[str, object]:
-        """Return the parts of the letter to one node."""
+    ) -> ProductLetter:
         arithmetic, first = self._arithmetic, turn == 1
         parts: dict[str, object] = {}
         if self._dealing is not None and first:
@@ -295,7 +293,11 @@ class ProductRun(Conversation):
             parts["heads"] = self._heads if turn == 2 else b""
             parts["reveal"] = self._chain.link(turn - 1) if 2 <= turn <= len(self.chunks) + 1 else b""
             parts["check"] = {owner: Blob(arithmetic.to_bytes(check)) for owner, check in checks.items()}
-        return parts
+        parts.update(self._further_parts(point))
+        return self.letter_kind(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
+
+    def _further_parts(self, point: int) -> Mapping[str, object]:  # noqa: ARG002  # a longer conversation has some
+        return {}
 
     def _finish(self) -> Opened:
         """Open: only after every dealing has been verified, and with the noise of every data party in the plan."""
