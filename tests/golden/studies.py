@@ -58,7 +58,10 @@ KINDS = [
     "gradient",
     "gram",
     "newton",
+    "group-chain",
     "group-key",
+    "group-sums",
+    "group-totals",
     "matching",
     "pair-tables",
     "predictions",
@@ -72,6 +75,8 @@ KINDS = [
 
 ESTIMATORS = (
     cn.PatternCount,
+    cn.GroupBy,
+    cn.Correlation,
     cn.Moment,
     cn.PCA,
     cn.LinearRegression,
@@ -191,6 +196,15 @@ for unit in ("person", "party"):
 for where, open_ in SHARING.items():
     fits(f"pure, {where}", lambda: cn.PatternCount(ACROSS, epsilon=2.0), open_)
 fits("five columns", lambda: cn.PatternCount(["bank.default", "clinic.kind", "shop.member"], epsilon=4.0), opened(FIVE))
+
+# Groups and correlations ---------------------------------------------------------------------------------------------------
+
+fits("one party", lambda: cn.GroupBy(["bank.segment"], ["bank.age"], **GAUSSIAN))
+fits("two parties and a helper", lambda: cn.GroupBy(ACROSS, ["telco.bill", "bank.age"], **GAUSSIAN))
+fits("pure, two parties", lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], epsilon=2.0), TWO)
+fits("three parties", lambda: cn.GroupBy([*ACROSS, "insurer.product"], ["telco.bill"], **GAUSSIAN))
+fits("in bins", lambda: cn.GroupBy(["bank.age", "telco.plan"], bins=3, unit="party", **GAUSSIAN))
+fits("", lambda: cn.Correlation(MIXED, **GAUSSIAN))
 
 # Moments of one column ----------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ PRICE: dict[str, Any] = {"epsilon": 30.0, "delta": 1e-6}
 STUDIES: dict[str, Callable[[], Any]] = {
     "PatternCount": lambda: cn.PatternCount(COUNTED, epsilon=30.0),
     "PatternCount by responses": lambda: cn.PatternCount(COUNTED, method="response", epsilon=30.0),
+    "GroupBy": lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE),
+    "Correlation": lambda: cn.Correlation(NUMBERS, **PRICE),
     "Moment": lambda: cn.Moment(["bank.visits", "telco.calls"], 2, **PRICE),
     "PCA": lambda: cn.PCA(1, columns=NUMBERS, **PRICE),
     "PCA by sketches": lambda: cn.PCA(1, columns=NUMBERS, method="sketch", **PRICE),
@@ -58,6 +60,10 @@ def figures(study: Any) -> list[float]:
     match study:
         case cn.PatternCount():
             found = study.unbiased_
+        case cn.GroupBy():
+            found = study.table_["count"]
+        case cn.Correlation():
+            found = study.correlation_
         case cn.Moment():
             found = study.value_
         case cn.PCA():

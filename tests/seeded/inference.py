@@ -67,7 +67,7 @@ BUGS = [
     Bug(
         "the interval of a correlation takes its spread for exact",
         wrapped(moment_summaries, "ratio_interval", _exact_denominator),
-        partial(correlations.test_intervals_cover_what_the_same_people_give_without_noise, 150.0),
+        correlations.test_where_noise_is_larger_than_the_data_a_correlation_is_left_open,
     ),
     Bug(
         "the nearest correlation matrix is the one that was measured",

@@ -403,6 +403,12 @@ def _correlations(study: Any) -> "Figure":
     return styled_figure(max(3.2, 1.4 + 0.32 * len(shown)), draw)
 
 
+def _groups(study: Any) -> "Figure":
+    from colonnade.report.group_chart import group_chart  # it draws with what is defined here
+
+    return group_chart(study)
+
+
 def _value(study: Any) -> "Figure":
     return interval_chart(
         [f"moment of order {study.p:g}"],
@@ -419,6 +425,7 @@ CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
     "components_": _components,
     "coef_": _coefficients,
     "correlation_": _correlations,
+    "consistent_": _groups,
     "value_": _value,
 }
 """Charts by the fitted attribute that they need."""

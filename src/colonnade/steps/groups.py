@@ -331,7 +331,7 @@ class GroupSums(_Groups, JointStep):
         """Return the terms, with what is opened of all products."""
         terms = GroupTerms.read(steps)
         if len(terms.holders) != cls.factors:
-            raise PlanMismatch(f"This kind of step takes columns of {cls.factors} parties.")
+            raise PlanMismatch("A step of groups takes columns of another number of parties than hold them.")
         return replace(super().terms(plan, steps), fold=cls._fold(terms), sums=terms.entries)
 
     @classmethod
