@@ -55,7 +55,7 @@ BUGS = [
     Bug(
         "shares of the noise forget the colluders",
         replaced(GroupNoise, "honest", property(lambda self: len(self.parties))),
-        partial(laws.test_gaussian_noise_is_that_of_one_curator_times_what_colluders_may_take_off, 1, 1, 3),
+        partial(laws.test_gaussian_noise_is_that_of_one_curator_times_what_colluders_may_take_off, 1, 3, 1),
     ),
     Bug(
         "products of two values are opened",
