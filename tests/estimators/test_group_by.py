@@ -236,6 +236,8 @@ def test_on_a_union_people_that_one_party_lacks_are_in_no_group():
     with federation(tables, id="person_id", collusion=1) as f:
         aligned = f.align("union")
         study = cn.GroupBy(["bank.segment"], ["telco.bill"], **GENEROUS).fit(aligned)
+        with pytest.raises(cn.PolicyRefusal, match="union"):  # it would count people that the telco does not have
+            cn.GroupBy(["bank.segment"], **GENEROUS).fit(aligned)
     frame = joined(tables)
     expected = frame.groupby("bank.segment").size()
     np.testing.assert_allclose(study.table_["count"][expected.index], expected, atol=1.5)

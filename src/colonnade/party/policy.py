@@ -291,8 +291,8 @@ class Policy:
         on_a_union = kind.row_order_kind == RowOrderKind.UNION
         if kind.row_order_kind != RowOrderKind.ANY and terms.union != on_a_union:
             raise PolicyRefusal(
-                "On a union of lists only secure pattern counts and moments are answered, and moments in its own way: anything "
-                "else would be about people that the other party does not have.",
+                "On a union of lists only secure pattern counts, groups and moments are answered, and moments in its own way: "
+                "anything else would be about people that the other party does not have.",
                 remedy='Use PatternCount, PCA or a regression with method="secure", or align with mode="intersection".',
             )
 

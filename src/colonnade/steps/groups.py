@@ -392,7 +392,6 @@ class GroupTotals(_Groups, StepKind):
     name: ClassVar[str] = "group-totals"
     title: ClassVar[str] = "counts and sums by group with discrete noise"
     parameters: ClassVar[frozenset[str]] = PARAMETERS
-    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
