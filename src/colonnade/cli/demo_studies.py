@@ -100,7 +100,11 @@ def _correlations(columns: list[str], **parameters: Any) -> Callable[[Federated,
         study.fit(federation)
         exact, pairs = data.joined()[columns].corr(), study.table()
         truth = pd.Series({pair: exact.loc[pair] for pair in pairs.index})
-        table = pd.DataFrame({"true": truth, "estimate": pairs["estimate"], "stderr": pairs["stderr"]}).loc[pairs.index]
+        table = (
+            pd.DataFrame({"true": truth, "estimate": pairs["estimate"], "stderr": pairs["stderr"]})
+            .loc[pairs.index]
+            .rename_axis(pairs.index.names)
+        )
         off = float((table["estimate"] - table["true"]).abs().max())
         return Comparison(charges, study, table.head(ROWS), f"no correlation is off by more than {off:.3f}")
 
