@@ -220,6 +220,13 @@ def test_a_study_can_be_saved_and_loaded(study, tmp_path):
     pd.testing.assert_frame_equal(loaded.rolled_up(by[:1]), fitted.rolled_up(by[:1]))
 
 
+def test_a_report_of_a_study_with_a_helper_can_be_written_and_says_who_adds_noise(tmp_path):
+    with federation() as f:
+        study = cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE).fit(f)
+        text = study.report(tmp_path / "study.html").read_text()
+    assert "noise in shares of 3 parties" in text
+
+
 def test_a_preview_says_the_error_that_a_fit_has():
     by, values = STUDIES["three parties"]
     with federation(frames(1_000)) as f:
