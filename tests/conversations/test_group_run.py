@@ -266,8 +266,9 @@ def test_a_kind_of_step_has_its_own_number_of_parties():
 
 def test_too_many_groups_and_too_many_parties_are_refused():
     many = {"ana": (16_384, 0), "bo": (100, 0)}
-    with pytest.raises(BadInput, match="more than"):
-        read_joint(plan_of(many), STEP)
+    for parts in (many, {"ana": (5_000, 0), "bo": (0, 1)}, {"ana": (2_000, 0), "bo": (2, 0), "cy": (1_000, 1)}):
+        with pytest.raises(BadInput, match="more than"):
+            read_joint(plan_of(parts), STEP)
     four = dict.fromkeys(NAMES[:4], (2, 0))
     steps = tuple(step_of(name, *part, "group-chain") for name, part in four.items())
     with pytest.raises(BadInput, match="at most 3 parties"):

@@ -46,6 +46,8 @@ LARGEST_SCALE = 1 << 14
 LARGEST_GROUPS = 1 << 14
 LARGEST_ENTRIES = 200_000
 """The most numbers that one study opens."""
+MOST_COLUMNS = 4_096
+"""The most columns that all parties share together: a node keeps a table of their pairs."""
 MOST_HOLDERS = 3
 """The most parties whose columns enter: two products, and one re-dealing between them."""
 NOT_OPENED = -1
@@ -129,9 +131,10 @@ class GroupTerms:
                 f"Groups take columns of at most {MOST_HOLDERS} parties.",
                 remedy="Name columns of fewer parties, or run one study per pair of parties.",
             )
-        if terms.entries > LARGEST_ENTRIES:
+        wide = sum(part.width for part in terms.parts) > MOST_COLUMNS and len(terms.holders) > 1
+        if wide or terms.entries > LARGEST_ENTRIES:
             raise BadInput(
-                f"The groups have more than {LARGEST_ENTRIES:,} numbers together.",
+                f"The groups have more than {LARGEST_ENTRIES:,} numbers, or the parties share more than {MOST_COLUMNS:,} columns.",
                 remedy="Ask for fewer columns, or columns with fewer levels.",
             )
         return terms
