@@ -134,7 +134,7 @@ class GroupTerms:
         wide = sum(part.width for part in terms.parts) > MOST_COLUMNS and len(terms.holders) > 1
         if wide or terms.entries > LARGEST_ENTRIES:
             raise BadInput(
-                f"The groups have more than {LARGEST_ENTRIES:,} numbers, or the parties share more than {MOST_COLUMNS:,} columns.",
+                f"The groups have more than {LARGEST_ENTRIES:,} numbers, or parties share more than {MOST_COLUMNS:,} columns.",
                 remedy="Ask for fewer columns, or columns with fewer levels.",
             )
         return terms
