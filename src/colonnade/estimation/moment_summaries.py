@@ -5,6 +5,8 @@ first order noise E moves it by E_ij − m_j·E_0i − m_i·E_0j. An indicator i
 follows from its sum alone. A correlation is c_ij/√(c_ii·c_jj): a ratio of two noisy numbers, whose interval is Fieller's
 (`colonnade.estimation.ratios`).
 
+The number of people is taken as known. On a union of lists it is released with noise itself, which errors here do not count.
+
 What an interval covers: the figure that the same people's clipped values give without noise; with ``total=True`` that of the
 population they were drawn from. Estimates are projected afterwards: a covariance matrix to the nearest one without negative
 eigenvalues, a correlation matrix to the nearest one with ones on its diagonal as well. Intervals are of the figures before that,
