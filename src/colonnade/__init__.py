@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
+    from colonnade.estimators.correlation import Correlation
     from colonnade.estimators.describing import Describe, Histogram, Quantiles
     from colonnade.estimators.frames import named
+    from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.second_moments import PCA
@@ -72,10 +74,12 @@ __all__ = [
     "CertificateExpired",
     "ColonnadeError",
     "Coreset",
+    "Correlation",
     "Date",
     "Describe",
     "DiskFull",
     "Federation",
+    "GroupBy",
     "Histogram",
     "KMeans",
     "KMedian",
@@ -140,7 +144,9 @@ _HOMES = {
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.describing": ("Describe", "Histogram", "Quantiles"),
+    "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
+    "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.second_moments": ("PCA",),

@@ -30,6 +30,7 @@ __all__ = [
     "PerParty",
     "Real",
     "RisingNumbers",
+    "SomeOf",
     "Whole",
     "checked",
     "checked_parameters",
@@ -178,6 +179,33 @@ class OneOf(Constraint):
     def plain(self, value: Any) -> str | None:
         """Return the value as a ``str``."""
         return None if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class SomeOf(Constraint):
+    """A list of a few words, each once."""
+
+    options: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The options."""
+        return f"a list of {OneOf(self.options).words}, each once"
+
+    @property
+    def example(self) -> str:
+        """A list of the first option."""
+        return repr([self.options[0]])
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is a list of options. A single text is not a list."""
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            return False
+        return all(isinstance(one, str) and one in self.options for one in value) and len(set(value)) == len(value)
+
+    def plain(self, value: Any) -> tuple[str, ...]:
+        """Return the value as a tuple, in the order of the options."""
+        return tuple(option for option in self.options if option in value)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from colonnade.constraints import (
     PerParty,
     Real,
     RisingNumbers,
+    SomeOf,
     Whole,
     checked,
 )
@@ -42,10 +43,12 @@ FEW = ["bank.age", "telco.bill", "insurer.product"]
 
 MAKE = {
     cn.PatternCount: lambda: cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0),
+    cn.GroupBy: lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], **GAUSSIAN),
     cn.Moment: lambda: cn.Moment(WHOLE, 2, **GAUSSIAN),
     cn.KMeans: lambda: cn.KMeans(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
     cn.KMedian: lambda: cn.KMedian(2, columns=["bank.age", "telco.bill"], **GAUSSIAN),
     cn.PCA: lambda: cn.PCA(1, columns=FEW, **GAUSSIAN),
+    cn.Correlation: lambda: cn.Correlation(FEW, **GAUSSIAN),
     cn.LinearRegression: lambda: cn.LinearRegression("telco.bill", columns=FEW[::2], **GAUSSIAN),
     cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", method="secure", columns=FEW, **GAUSSIAN),
     cn.Describe: lambda: cn.Describe(FEW, epsilon=1.0),
@@ -214,6 +217,8 @@ def wrong_types(constraint: Constraint) -> list[object]:
             return [None, True, "1", [1], 1j]
         case OneOf(options):
             return [value for value in (None, 1, True, ["a"], b"a") if value not in options]
+        case SomeOf():
+            return [None, 3, "count", {"count"}, [3]]
         case Boolean():
             return [None, 1, 0, "True", np.bool_(True)]
         case OneColumn():
@@ -242,6 +247,8 @@ def wrong_values(constraint: Constraint) -> list[object]:
             return [*beyond, *(end for end in ends if end is not None)]
         case OneOf():
             return ["", "another"]
+        case SomeOf():
+            return [[], ["count", "count"], ["another"]]
         case ColumnList():
             return [[], ["bank.age", "bank.age"]]
         case RisingNumbers(each):
@@ -295,6 +302,7 @@ def test_a_constraint_belongs_to_a_parameter_and_every_method_to_its_options(kin
         (Real(0, 1, closed="neither"), "x must be a number above 0 and below 1, not 'a'."),
         (OneOf(("person", "party")), "x must be 'person' or 'party', not 'a'."),
         (OneOf(("auto",)), "x must be 'auto', not 'a'."),
+        (SomeOf(("count", "mean")), "x must be a list of 'count' or 'mean', each once, not 'a'."),
         (Boolean(), "x must be True or False, not 'a'."),
         (ColumnList(), "x must be a list of the names of columns, not 'a'."),
         (Optional(Whole(2)), "x must be a whole number of at least 2, or None, not 'a'."),
@@ -467,7 +475,7 @@ def test_a_model_file_keeps_the_methods_object(federation, tmp_path):
 
 # Features -------------------------------------------------------------------------------------------------------------------
 
-RELEASES = (cn.Coreset, cn.Describe, cn.Histogram, cn.Moment, cn.PatternCount, cn.Quantiles)
+RELEASES = (cn.Coreset, cn.Correlation, cn.Describe, cn.GroupBy, cn.Histogram, cn.Moment, cn.PatternCount, cn.Quantiles)
 MODELS = [kind for kind in MAKE if kind not in RELEASES]
 every_model = pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 

@@ -74,6 +74,43 @@ def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.
     return run
 
 
+def _group_means(by: list[str], value: str, **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.GroupBy(by, [value], **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        truth = data.joined().groupby(by, observed=False)[value].mean().reindex(study.table_.index)
+        found, error = study.table_[f"{value}_mean"], study.table_[f"{value}_mean_stderr"]
+        table = pd.DataFrame({"true": truth, "estimate": found, "stderr": error})
+        top = table.loc[study.table_["count"].sort_values(ascending=False, kind="stable").index].head(ROWS)
+        ends, known = study.conf_int(), truth.notna()
+        low, high = ends[f"{value}_mean_low"][known], ends[f"{value}_mean_high"][known]
+        covered = ((low <= truth[known]) & (truth[known] <= high)).sum()
+        small = int(study.table_["small"].sum())
+        summary = f"{covered} of {known.sum()} intervals cover the true mean; {small} groups are flagged as small"
+        return Comparison(charges, study, top, summary)
+
+    return run
+
+
+def _correlations(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.Correlation(columns, **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        exact, pairs = data.joined()[columns].corr(), study.table()
+        truth = pd.Series({pair: exact.loc[pair] for pair in pairs.index})
+        table = (
+            pd.DataFrame({"true": truth, "estimate": pairs["estimate"], "stderr": pairs["stderr"]})
+            .loc[pairs.index]
+            .rename_axis(pairs.index.names)
+        )
+        off = float((table["estimate"] - table["true"]).abs().max())
+        return Comparison(charges, study, table.head(ROWS), f"no correlation is off by more than {off:.3f}")
+
+    return run
+
+
 def _components(
     n_components: int, columns: list[str], **parameters: Any
 ) -> Callable[[Federated, cn.Federation], Comparison]:
@@ -298,6 +335,14 @@ STUDIES: tuple[DemoStudy, ...] = (
     DemoStudy(
         "Three parties from secret shares: a fit to the three pair tables",
         _patterns(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.5),
+    ),
+    DemoStudy(
+        "Mean premium at the insurer by segment at the bank and plan at the telco: a product of three parties' columns",
+        _group_means(["bank.segment", "telco.plan"], "insurer.premium", epsilon=0.3, delta=1e-6),
+    ),
+    DemoStudy(
+        "Correlations of four columns at three parties, from one noisy Gram matrix",
+        _correlations(["bank.age", "bank.income", "telco.minutes", "insurer.risk_score"], epsilon=0.3, delta=1e-6),
     ),
     DemoStudy(
         "Principal components of six columns at three parties, from one noisy Gram matrix",

@@ -390,6 +390,27 @@ def _coefficients(study: Any) -> "Figure":
     )
 
 
+def _correlations(study: Any) -> "Figure":
+    matrix = np.asarray(study.correlation_, dtype=float)[:MOST_ROWS, :MOST_ROWS]
+    names = _texts(study.correlation_.columns)
+    some = f" (the first {MOST_ROWS} of {len(names)} columns)" if len(names) > MOST_ROWS else ""
+    shown = names[:MOST_ROWS]
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        heat_chart(axes, matrix, [shortened(name, 20) for name in shown], shown)
+        axes.tick_params(axis="x", rotation=40)
+        _headline(figure, f"Correlations{some}")
+
+    return styled_figure(max(3.2, 1.4 + 0.32 * len(shown)), draw)
+
+
+def _groups(study: Any) -> "Figure":
+    from colonnade.report.group_chart import group_chart  # it draws with what is defined here
+
+    return group_chart(study)
+
+
 def _value(study: Any) -> "Figure":
     return interval_chart(
         [f"moment of order {study.p:g}"],
@@ -419,6 +440,8 @@ CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
     "cluster_centers_": _centres,
     "components_": _components,
     "coef_": _coefficients,
+    "correlation_": _correlations,
+    "consistent_": _groups,
     "value_": _value,
 }
 """Charts by the fitted attribute that they need."""

@@ -25,6 +25,7 @@ from colonnade.constraints import (
     PerParty,
     Real,
     RisingNumbers,
+    SomeOf,
     Whole,
 )
 from colonnade.estimators.study import Study
@@ -235,6 +236,8 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "number", below: low, **({} if high is None else {above: high})}
         case OneOf(options):
             return {"enum": [option for option in options if option is not None]}
+        case SomeOf(options):
+            return {"type": "array", "items": {"enum": list(options)}, "minItems": 1, "uniqueItems": True}
         case Boolean():
             return {"type": "boolean"}
         case OneColumn():

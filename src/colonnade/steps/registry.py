@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, describing, gradient, keys, local, newton, products, score_table, sums
+from colonnade.steps import alignment, describing, gradient, groups, keys, local, newton, products, score_table, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 __all__ = ["EXACT", "STUDIES"]
@@ -20,6 +20,9 @@ KINDS.update(
         describing.ColumnCounts,
         describing.QuantilePositions,
         gradient.Gradient,
+        groups.GroupChain,
+        groups.GroupSums,
+        groups.GroupTotals,
         keys.GroupKey,
         keys.MembershipSketches,
         keys.Split,
@@ -55,10 +58,12 @@ STUDIES: Mapping[str, str] = {
     "Histogram": "description",
     "Quantiles": "description",
     "PatternCount": "pattern-count",
+    "GroupBy": "groups",
     "Moment": "moment",
     "KMeans": "clustering",
     "KMedian": "clustering",
     "PCA": "moments",
+    "Correlation": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
     "Coreset": "coreset",
@@ -96,6 +101,9 @@ TASKS.update(
             "independent": _method(local.Histogram, parameters=_COUNTS),
         },
         "description": {"local": _method(describing.ColumnCounts, describing.QuantilePositions)},
+        "groups": {
+            "secure": _method(groups.GroupChain, groups.GroupSums, groups.GroupTotals),
+        },
         "moment": {
             "local": _method(local.Total, local.Values),
             "sketch": _method(local.ValueSketch),
