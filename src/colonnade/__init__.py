@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.second_moments import PCA
+    from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
@@ -97,6 +98,7 @@ __all__ = [
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "SyntheticTable",
     "TableCheck",
     "TemporaryLedgers",
     "__version__",
@@ -139,6 +141,7 @@ _HOMES = {
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.second_moments": ("PCA",),
+    "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "party.table.checking": ("TableCheck",),

@@ -398,12 +398,35 @@ def _value(study: Any) -> "Figure":
     )
 
 
+def _agreement(study: Any) -> "Figure":
+    """Pair trends of a synthetic table, with column shapes on the diagonal."""
+    names = list(study.column_shapes_.index)[:MOST_ROWS]
+    matrix = np.diag(study.column_shapes_.loc[names].to_numpy(dtype=float))
+    for (one, other), value in study.pair_trends_.items():
+        if one in names and other in names:
+            matrix[names.index(one), names.index(other)] = matrix[names.index(other), names.index(one)] = value
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        heat_chart(axes, matrix, [str(number + 1) for number in range(len(names))], _numbered(names))
+        _headline(
+            figure, "Agreement with people, column by column and pair by pair", "1: as the people; 0: nothing alike"
+        )
+
+    return styled_figure(max(3.2, 1.1 + 0.36 * len(names)), draw)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    return [f"{shortened(name, 26)}  {number}" for number, name in enumerate(names, start=1)]
+
+
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
     "unbiased_": _counts,
     "cluster_centers_": _centres,
     "components_": _components,
     "coef_": _coefficients,
     "value_": _value,
+    "pair_trends_": _agreement,
 }
 """Charts by the fitted attribute that they need."""
 

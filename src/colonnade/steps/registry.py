@@ -56,6 +56,7 @@ STUDIES: Mapping[str, str] = {
     "PCA": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
+    "SyntheticTable": "moments",
     "Coreset": "coreset",
     "evaluate": "evaluation",
     "predict": "prediction",
@@ -116,6 +117,7 @@ TASKS.update(
         "evaluation": {
             "PCA": _method(products.Gram),
             "LinearRegression": _method(products.Gram),
+            "SyntheticTable": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
             "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
             "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
