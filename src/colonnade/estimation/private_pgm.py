@@ -32,7 +32,7 @@ __all__ = ["CELLS", "chosen_pairs", "fitted_model", "has_library", "require_libr
 Array = NDArray[np.float64]
 Names = tuple[str, ...]
 
-CELLS = 20_000
+CELLS = 40_000
 """How many cells the tables of all cliques have together, at most. Twice as many are little better and take twice as long."""
 ITERATIONS = 2_000
 TOLERANCE = 1e-4
@@ -159,7 +159,20 @@ def _cliques(pairs: Sequence[Pair], tables: NoisyTables) -> list[Names]:
         for number, clique in enumerate(eliminated)
         if not any(set(clique) <= set(other) for other in eliminated[:number])
     ]
-    return largest[::-1]  # in this order every separator is inside an earlier clique
+    return _in_tree_order(largest, tables)
+
+
+def _in_tree_order(cliques: Sequence[Names], tables: NoisyTables) -> list[Names]:
+    """Return cliques so that each one's separator is inside an earlier one: the one that has most in common is next (Prim).
+
+    The largest comes first. It is drawn as a whole, so its shares come out nearest.
+    """
+    left = sorted(cliques, key=lambda clique: -int(np.prod([tables.sizes[name] for name in clique], dtype=object)))
+    found = [left.pop(0)]
+    while left:
+        common = [max(len(set(clique) & set(before)) for before in found) for clique in left]
+        found.append(left.pop(common.index(max(common))))
+    return found
 
 
 def _calibrated(tables: NoisyTables, chosen: Sequence[Pair], potentials: dict[Names, Array]) -> TableModel:
