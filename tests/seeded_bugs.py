@@ -30,6 +30,7 @@ from tests.seeded import (
     refusals,
     showing,
     sketches,
+    synthetic,
     using,
     words,
 )
@@ -57,6 +58,7 @@ SEEDED_BUGS = [
     *showing.BUGS,
     *cost.BUGS,
     *sketches.BUGS,
+    *synthetic.BUGS,
     *using.BUGS,
     *words.BUGS,
     *forged.BUGS,

@@ -2,9 +2,10 @@
 
 *Central.* The same pair tables of the pooled table, with Gaussian noise of the variances that the channel has, then the same fit.
 
-*MST* is the mechanism of McKenna, Miklau and Sheldon (*Winning the NIST contest*, 2021) for a trusted curator, written after the paper
-and fitted by ``mbi``, whose package does not ship it: a third of the budget on every column, a third on choosing a spanning tree by
-the exponential mechanism, a third on the tables of its pairs. Levels whose noisy counts are below three deviations are merged.
+*MST* is the mechanism of McKenna, Miklau and Sheldon (*Winning the NIST contest*, 2021) for a trusted curator, written after the
+paper and fitted by ``mbi``, whose package does not ship it. A third of the budget goes to every column, a third to choosing a
+spanning tree by the exponential mechanism, a third to the tables of its pairs. Levels whose noisy counts are below three
+deviations are merged.
 """
 
 import itertools
@@ -15,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from colonnade.coding.columns import features_of
-from colonnade.estimation import private_pgm
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.noisy_tables import NoisyTables
 from colonnade.estimation.table_model import TableModel
@@ -80,7 +80,8 @@ def mst(codes: pd.DataFrame, sizes: dict[str, int], rho: float, rng: np.random.G
         old, new = root[chosen[0]], root[chosen[1]]
         root = {name: new if held == old else held for name, held in root.items()}
     spread = math.sqrt(len(tree) / (2 * rho / 3))
-    mbi = private_pgm._library()
+    import mbi  # here: `private_pgm` has set jax to double precision by now
+
     measured = [mbi.LinearMeasurement(counts[name], (name,), sigma * _merge_factor(merged[name])) for name in names]
     measured += [
         mbi.LinearMeasurement((exact[pair] + rng.normal(0, spread, exact[pair].shape)).ravel(), pair, spread)

@@ -4,10 +4,10 @@
 
 COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
 
-Four parties hold the columns. Four fifths of the people are fitted on, at δ = 10⁻⁵ and c = 1. As many rows are drawn. scikit-learn's
-histogram boosting is trained on them and tested on the real rows left out (*AUC*), in the columns' own units. *TVD* is the total
-variation distance between the tables of two columns, of the real rows fitted on and of the synthetic ones, on the model's bins: the
-mean over all pairs. A seed is another division of the people and another draw of the noise.
+Four parties hold the columns. Four fifths of the people are fitted on, at δ = 10⁻⁵ and c = 1. As many rows are drawn.
+scikit-learn's histogram boosting is trained on them and tested on the real rows left out (*AUC*), in the columns' own units.
+*TVD* is the total variation distance between the tables of two columns, of the real rows fitted on and of the synthetic ones, on
+the model's bins: the mean over all pairs. A seed is another division of the people and another draw of the noise.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import colonnade as cn
 from colonnade.coding.columns import features_of
 from colonnade.estimation import private_pgm
 from colonnade.estimation.synthetic_rows import values_of
-from colonnade.estimators.methods.moments import opened_variance
+from colonnade.estimation.table_model import TableModel
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # a benchmark is a script, also where it is loaded by another
@@ -48,9 +48,7 @@ class Trial:
         self.train, self.test = data.halves(seed)
         self.columns = [f"{party}.{name}" for name, party in data.owner().items()]
         self.target = next(name for name in self.columns if name.partition(".")[2] == data.target)
-        self.levels = {
-            f"{data.owner()[name]}.{name}": _read(column) for name, column in data.columns.items()
-        }
+        self.levels = {f"{data.owner()[name]}.{name}": _read(column) for name, column in data.columns.items()}
         self.codes = self._coded(self.train)
 
     def _coded(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -65,6 +63,11 @@ class Trial:
             for name, column in self.levels.items()
         }
         return pd.DataFrame(found)
+
+    def rows(self, model: TableModel) -> pd.DataFrame:
+        """Return as many rows of a model as it was fitted on, in own units."""
+        rng = np.random.default_rng(self.seed)
+        return self.values(pd.DataFrame(model.draw(len(self.train), lambda _, count: rng.random(count))))
 
     def measured(self, drawn: pd.DataFrame) -> dict[str, float]:
         """Return how good drawn rows are, in own units and by their own names."""
@@ -93,7 +96,8 @@ class Trial:
             shape = self.levels[one].size, self.levels[other].size
             tables = [
                 np.bincount(
-                    np.ravel_multi_index((rows[one].to_numpy(), rows[other].to_numpy()), shape), minlength=shape[0] * shape[1]
+                    np.ravel_multi_index((rows[one].to_numpy(), rows[other].to_numpy()), shape),
+                    minlength=shape[0] * shape[1],
                 )
                 / len(rows)
                 for rows in (self.codes, codes)
@@ -140,17 +144,15 @@ def trial_figures(data: DataSet, seed: int, epsilons: list[float]) -> list[dict[
             took = time.perf_counter() - start
             free = study.quality().pair_trends
             add("channel", epsilon, drawn[trial.columns], took, estimated_tvd=1 - free, pairs=len(study.pairs_))
-            checked = study._checked()
-            algorithm, _ = checked._plan(study._read(federation), 1)
-            variance = opened_variance(checked, algorithm, study._read(federation))
-            assert features_of(trial.levels) == algorithm.features
-            tables = central.noisy_tables(trial.codes, trial.levels, variance, rng)
+            release = (
+                federation.read_as(study.schema_).moments(epsilon=epsilon, delta=DELTA).moments
+            )  # the same release
+            assert features_of(trial.levels) == release.features
+            tables = central.noisy_tables(trial.codes, trial.levels, release.variance, rng)
             start = time.perf_counter()
             model = private_pgm.fitted_model(tables)
-            codes = pd.DataFrame(model.draw(len(trial.train), lambda _, count: rng.random(count)))
-            add("central", epsilon, trial.values(codes), time.perf_counter() - start)
-            alone = central.independent(tables).draw(len(trial.train), lambda _, count: rng.random(count))
-            add("independent columns", epsilon, trial.values(pd.DataFrame(alone)))
+            add("central", epsilon, trial.rows(model), time.perf_counter() - start)
+            add("independent columns", epsilon, trial.rows(central.independent(tables)))
             start = time.perf_counter()
             tree = central.mst(trial.codes, sizes, central.zcdp(epsilon, DELTA), rng)
             add("central MST", epsilon, trial.values(tree), time.perf_counter() - start)
@@ -167,15 +169,23 @@ def main() -> None:
     warnings.simplefilter("ignore", cn.TemporaryLedgers)
     for name in options.sets:
         data = SETS[name]()
-        rows = [row for seed in range(options.seeds) for row in trial_figures(data, seed, options.epsilons)]
+        rows: list[dict[str, object]] = []
+        for seed in range(options.seeds):
+            rows += trial_figures(data, seed, options.epsilons)
+            _keep(name, rows)
         frame = pd.DataFrame(rows)
         means = frame.groupby(["method", "epsilon"], dropna=False)[["auc", "tvd", "seconds", "estimated_tvd"]].mean()
         print(means.round(4).to_string())
-        path = HERE / "results" / f"{name}.json"
-        content = {"python": platform.python_version(), "seeds": options.seeds, "rows": json.loads(frame.to_json(orient="records"))}
-        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         if name == "adult":
             _print_bars(means)
+
+
+def _keep(name: str, rows: list[dict[str, object]]) -> None:
+    """Write what was measured so far."""
+    records = json.loads(pd.DataFrame(rows).to_json(orient="records", double_precision=6))
+    lines = ",\n".join(json.dumps(one) for one in records)
+    text = f'{{"python": "{platform.python_version()}", "rows": [\n{lines}\n]}}\n'
+    (HERE / "results" / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def _print_bars(means: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""The data sets of this benchmark: public bounds, levels, the column to predict, and how columns are divided among four parties."""
+"""The data sets of this benchmark: public bounds, levels, the column to predict, and who of four parties holds what."""
 
 import os
 from dataclasses import dataclass

@@ -31,6 +31,7 @@ from colonnade.estimators.catalogue import every_estimator as every_estimator_th
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.study import Study
 from colonnade.steps.registry import EXACT, STUDIES
+from tests import kit
 from tests.federations import SCHEMAS, frames, joined
 
 ROOT = Path(__file__).parents[2]
@@ -48,13 +49,20 @@ MAKE = {
     cn.LinearRegression: lambda: cn.LinearRegression("telco.bill", columns=FEW[::2], **GAUSSIAN),
     cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", method="secure", columns=FEW, **GAUSSIAN),
     cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
+    cn.SyntheticTable: lambda: cn.SyntheticTable(FEW, bins=4, **GAUSSIAN),
 }
 QUICK = {"gradient": cn.methods.Gradient(steps=4, rate=0.1)}
 CASES = [(kind, method) for kind in MAKE for method in kind.offers]
+NEEDS = {cn.SyntheticTable: kit.needs_mbi}
+"""What an estimator needs beyond the library itself."""
 every_method = pytest.mark.parametrize(
-    ("kind", "method"), CASES, ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES]
+    ("kind", "method"),
+    [pytest.param(kind, method, marks=NEEDS.get(kind, ())) for kind, method in CASES],
+    ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES],
 )
-every_estimator = pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
+every_estimator = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=NEEDS.get(kind, ())) for kind in MAKE], ids=[kind.__name__ for kind in MAKE]
+)
 
 
 def made(kind: type[Study], method: type[Method] | None = None, /, **more) -> Study:
@@ -398,6 +406,9 @@ CALLS = {
     "evaluate": lambda study: study.evaluate(None, epsilon=1.0),
     "save": lambda study: study.save("nowhere.json"),
     "n_features_in_": lambda study: study.n_features_in_,
+    "sample": lambda study: study.sample(),
+    "write": lambda study: study.write("nowhere.csv"),
+    "quality": lambda study: study.quality(),
 }
 
 

@@ -1,15 +1,15 @@
 """Noisy counts of every column and of every pair of columns, read from one release of second moments.
 
 For indicators of levels a Gram matrix *is* all pair tables: entry (i, j) counts the people who have level i of one column and
-level j of another. Two entries count a single level: its sum, and its square on the diagonal. Both are used, weighted by how
-exact they are. Products of two levels of one column are 0 for everybody and carry nothing.
+level j of another. A single level is counted by its sum, by its square on the diagonal, and by its row in every pair table.
+Products of two levels of one column are 0 for everybody and carry nothing.
 
 A row of m indicators has squared length m, for every person alike. So the noise of the release is that of the bound itself, and
 nothing is lost by bounding (docs/proofs/gram.md).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments
 
-__all__ = ["NoisyTables", "Pair"]
+__all__ = ["MEAN_SIZE", "NoisyTables", "Pair"]
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
 
+MEAN_SIZE = math.sqrt(2 / math.pi)
+"""E|x| of a Gaussian of deviation 1."""
+STANDS_OUT = 2.0
 CERTAIN = 5.0
 """How many standard errors a sum must be away from everybody before it is taken that some people are in no level."""
 
@@ -83,16 +86,31 @@ class NoisyTables:
     def _places(self) -> Mapping[str, NDArray[np.intp]]:
         return {name: self.moments.places([name]) for name in self.columns}
 
-    def counts(self, column: str) -> tuple[Array, float]:
-        """Return how many people have each level, and the variance of the noise in such a count."""
-        places = self._places[column]
+    def counts(self, column: str, apart_from: Collection[str] = ()) -> tuple[Array, float]:
+        """Return how many people have each level, and the variance of the noise in such a count.
+
+        Many entries of the release count a level: its sum, its square, and its row in the table with each other column. All have
+        noise of their own. They are weighted by how exact they are.
+
+        Parameters
+        ----------
+        column
+            The column.
+        apart_from
+            Other columns whose tables with this one are used elsewhere, and are not used here again.
+        """
+        found = [self._alone(column)]
+        for other in self.columns:
+            if other != column and other not in apart_from and self._complete(other):
+                noise = self.variance(column, other) * self.sizes[other]
+                found.append((self.table(column, other).sum(axis=1), noise))
+        return _weighted(found)
+
+    def _alone(self, column: str) -> tuple[Array, float]:
+        """Return counts from the column's own entries."""
+        places, noise = self._places[column], self.moments.variance
         sums, squares = self.moments.matrix[0, places], self.moments.matrix[places, places]
-        noise = self.moments.variance
-        of_sums, of_squares = float(noise[0, places].mean()), float(noise[places, places].mean())
-        if not of_sums or not of_squares:
-            return np.array(sums if not of_sums else squares), 0.0
-        weights = np.array([1 / of_sums, 1 / of_squares])
-        return np.asarray((sums * weights[0] + squares * weights[1]) / weights.sum()), float(1 / weights.sum())
+        return _weighted([(sums, float(noise[0, places].mean())), (squares, float(noise[places, places].mean()))])
 
     def shares(self, column: str) -> Array:
         """Return the shares of people by level: not negative, and one in sum. Refuse a column in which nobody has a level."""
@@ -130,20 +148,32 @@ class NoisyTables:
         return self.people / max(float(table.sum()), noise, 1.0)
 
     def _complete(self, column: str) -> bool:
-        counts, variance = self.counts(column)
+        counts, variance = self._alone(column)
         return bool(counts.sum() >= self.people - CERTAIN * math.sqrt(variance * len(counts)) - 0.5)
 
     def dependences(self) -> dict[Pair, float]:
-        """Return by how many people each pair is away from independence, less what noise alone would give.
+        """Return by how many people pairs are away from independence, less what noise alone would give; only where it stands out.
 
         The score is the L1 distance between the noisy table and the product of its columns' shares, minus σ√(2/π) per cell: the
-        mean size of Gaussian noise. It is below 0 where there is nothing but noise.
+        mean size of Gaussian noise. Pairs whose score is below two deviations of what noise alone gives are left out.
         """
         shares = {name: self.shares(name) for name in self.columns}
         found = {}
         for one, other in self.pairs:
-            table = self.table(one, other) * self.scale(one, other)
+            scale = self.scale(one, other)
+            table, deviation = self.table(one, other) * scale, self.deviation(one, other) * scale
             independent = self.people * np.outer(shares[one], shares[other])
-            noise = table.size * self.deviation(one, other) * math.sqrt(2 / math.pi)
-            found[one, other] = float(np.abs(table - independent).sum()) - noise
+            score = float(np.abs(table - independent).sum()) - table.size * deviation * MEAN_SIZE
+            if score > STANDS_OUT * deviation * math.sqrt(table.size * (1 - MEAN_SIZE**2)):
+                found[one, other] = score
         return found
+
+
+def _weighted(found: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
+    """Return the mean of estimates, each weighted by its exactness, and its variance."""
+    exact = [values for values, variance in found if not variance]
+    if exact:
+        return np.array(exact[0]), 0.0
+    weights = np.array([1 / variance for _, variance in found])
+    total = sum(weight * values for weight, (values, _) in zip(weights, found, strict=True))
+    return np.asarray(total / weights.sum()), float(1 / weights.sum())

@@ -76,7 +76,8 @@ def fitted_model(tables: NoisyTables, cells: int = CELLS) -> TableModel:
         for pair in chosen
     ]
     for name in tables.columns:
-        counts, variance = tables.counts(name)
+        partners = {one for pair in chosen if name in pair for one in pair}
+        counts, variance = tables.counts(name, apart_from=partners)
         scale = tables.scale(name, name)
         deviation = max(np.sqrt(variance) * scale, SMALLEST_DEVIATION)
         measured.append(mbi.LinearMeasurement(counts * scale, (name,), float(deviation)))
@@ -110,7 +111,7 @@ def _library() -> Any:
 def chosen_pairs(tables: NoisyTables, cells: int = CELLS) -> list[Pair]:
     """Return the pairs of columns that the model keeps: a spanning forest, and more while the cliques stay small."""
     scores = tables.dependences()
-    ordered = sorted((pair for pair in scores if scores[pair] > 0), key=lambda pair: -scores[pair])
+    ordered = sorted(scores, key=lambda pair: -scores[pair])
     root = {name: name for name in tables.columns}
     chosen: list[Pair] = []
     for pair in ordered:

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.estimation.noisy_tables import NoisyTables, Pair
+from colonnade.estimation.noisy_tables import MEAN_SIZE, NoisyTables, Pair
 from colonnade.estimation.scoring import Metric
 from colonnade.estimation.table_model import TableModel
 
@@ -35,8 +35,6 @@ __all__ = ["Differences", "differences", "fitted_distance", "held_out_distance",
 Array = NDArray[np.float64]
 Key = TypeVar("Key", str, tuple[str, str])
 SMALLEST_SHARE = 1e-9
-MEAN_SIZE = math.sqrt(2 / math.pi)
-"""E|x| of a Gaussian of deviation 1."""
 
 
 @dataclass(frozen=True, eq=False)

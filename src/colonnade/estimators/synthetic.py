@@ -243,7 +243,8 @@ class SyntheticTable(MomentStudy):
         self
         """
         self._checked()
-        private_pgm.require_library()
+        if isinstance(federation, Federation | MomentsRelease) and not rows:
+            private_pgm.require_library()  # before anything is spent
         super().fit(self._read(federation), *rows, repeat=repeat)
         self.privacy_ = dataclasses.replace(self.privacy_, assumptions=(*self.privacy_.assumptions, WHAT_IT_IS))
         if isinstance(federation, Federation):
