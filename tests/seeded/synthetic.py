@@ -11,7 +11,7 @@ from tests.seeded.bug import Bug, replaced, wrapped
 
 
 def _as_eliminated(cliques, tables):
-    return list(cliques)[::-1]
+    return list(cliques)
 
 
 def _as_if_nothing_were_given(honest, chances, group, order, within):

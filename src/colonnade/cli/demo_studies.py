@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression as ExactLogistic
 
 import colonnade as cn
 from colonnade.datasets.synthetic import Federated
+from colonnade.estimation.private_pgm import has_library
 from colonnade.estimators.study import Study
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]
@@ -48,10 +49,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class DemoStudy:
-    """One study of the demonstration."""
+    """One study of the demonstration.
+
+    Parameters
+    ----------
+    title
+        What is asked.
+    run
+        Runs it.
+    extra
+        The extra of this library that it needs, if that is not installed; otherwise empty.
+    """
 
     title: str
     run: Callable[[Federated, cn.Federation], Comparison]
+    extra: str = ""
 
 
 def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.Series:
@@ -198,6 +210,26 @@ def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federa
     return run
 
 
+def _invented(
+    columns: list[str], shown: list[str], **parameters: Any
+) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.SyntheticTable(columns, **parameters)
+        charges = _charges(study, federation)
+        rows = study.fit(federation).sample()
+        counts = rows.groupby(shown, observed=False).size()
+        figures = {"true": true_counts(data, shown, counts.index), "estimate": counts, "stderr": "unknown"}
+        table = pd.DataFrame(figures).sort_values("true", ascending=False, kind="stable").head(ROWS)
+        quality = study.quality()
+        summary = (
+            f"{len(rows):,} invented rows; by its own estimate {1 - quality.pair_trends:.1%} of people would have to move to make a "
+            f"table of two columns exact, on average over {len(study.pair_trends_)} of them"
+        )
+        return Comparison(charges, study, table, summary)
+
+    return run
+
+
 def _charges(study: Study, federation: cn.Federation) -> dict[str, float]:
     return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
 
@@ -318,6 +350,17 @@ STUDIES: tuple[DemoStudy, ...] = (
             ),
             "accuracy",
         ),
+    ),
+    DemoStudy(
+        "A synthetic table of six columns at three parties: invented rows, to explore freely",
+        _invented(
+            ["bank.age", "bank.segment", "telco.plan", "telco.minutes", "insurer.product", "insurer.smoker"],
+            ["bank.segment", "telco.plan"],
+            bins=8,
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+        extra="" if has_library() else "synthetic",
     ),
     DemoStudy(
         "NOT PRIVATE, by consent: income again, from 1,000 weighted rows that the three parties drew together (a coreset)",

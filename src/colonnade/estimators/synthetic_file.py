@@ -1,7 +1,7 @@
 """Files of synthetic rows: a table that any tool reads, and beside it a JSON file that says what the table is.
 
 The second file is named after the first, with ``.json`` behind it. It carries the privacy statement, the columns' descriptions,
-the quality, the plan's hash and the receipt: whoever gets the table can be given both.
+the quality, the plan's hash and the receipt. Hand both on together.
 """
 
 import os
