@@ -465,7 +465,7 @@ def test_a_model_file_keeps_the_methods_object(federation, tmp_path):
 
 # Features -------------------------------------------------------------------------------------------------------------------
 
-MODELS = [kind for kind in MAKE if kind not in (cn.PatternCount, cn.Moment, cn.Coreset)]
+MODELS = [kind for kind in MAKE if kind not in (cn.PatternCount, cn.Moment, cn.Coreset, cn.SyntheticTable)]
 every_model = pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 
 

@@ -220,10 +220,10 @@ def _invented(
         counts = rows.groupby(shown, observed=False).size()
         figures = {"true": true_counts(data, shown, counts.index), "estimate": counts, "stderr": "unknown"}
         table = pd.DataFrame(figures).sort_values("true", ascending=False, kind="stable").head(ROWS)
-        quality = study.quality()
+        moved = 1 - study.quality().pair_trends
         summary = (
-            f"{len(rows):,} invented rows; by its own estimate {1 - quality.pair_trends:.1%} of people would have to move to make a "
-            f"table of two columns exact, on average over {len(study.pair_trends_)} of them"
+            f"{len(rows):,} invented rows; by its own estimate {moved:.1%} of people would have to move to make a table of two "
+            f"columns exact, on average over {len(study.pair_trends_)} of them"
         )
         return Comparison(charges, study, table, summary)
 
