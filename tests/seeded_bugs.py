@@ -32,6 +32,7 @@ from tests.seeded import (
     refusals,
     showing,
     sketches,
+    synthetic,
     using,
     words,
 )
@@ -61,6 +62,7 @@ SEEDED_BUGS = [
     *cost.BUGS,
     *describing.BUGS,
     *sketches.BUGS,
+    *synthetic.BUGS,
     *using.BUGS,
     *words.BUGS,
     *forged.BUGS,

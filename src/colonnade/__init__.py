@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.second_moments import PCA
+    from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
@@ -105,6 +106,7 @@ __all__ = [
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "SyntheticTable",
     "TableCheck",
     "TemporaryLedgers",
     "__version__",
@@ -150,6 +152,7 @@ _HOMES = {
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.second_moments": ("PCA",),
+    "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "party.table.checking": ("TableCheck",),

@@ -33,6 +33,7 @@ from colonnade.estimators.catalogue import every_estimator as every_estimator_th
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.study import Study
 from colonnade.steps.registry import EXACT, STUDIES
+from tests import kit
 from tests.federations import SCHEMAS, frames, joined
 
 ROOT = Path(__file__).parents[2]
@@ -55,13 +56,20 @@ MAKE = {
     cn.Histogram: lambda: cn.Histogram("bank.age", bins=4, epsilon=1.0),
     cn.Quantiles: lambda: cn.Quantiles("telco.bill", [0.25, 0.5, 0.75], epsilon=1.0),
     cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
+    cn.SyntheticTable: lambda: cn.SyntheticTable(FEW, bins=4, **GAUSSIAN),
 }
 QUICK = {"gradient": cn.methods.Gradient(steps=4, rate=0.1)}
 CASES = [(kind, method) for kind in MAKE for method in kind.offers]
+NEEDS = {cn.SyntheticTable: kit.needs_mbi}
+"""What an estimator needs beyond the library itself."""
 every_method = pytest.mark.parametrize(
-    ("kind", "method"), CASES, ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES]
+    ("kind", "method"),
+    [pytest.param(kind, method, marks=NEEDS.get(kind, ())) for kind, method in CASES],
+    ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES],
 )
-every_estimator = pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
+every_estimator = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=NEEDS.get(kind, ())) for kind in MAKE], ids=[kind.__name__ for kind in MAKE]
+)
 
 
 def made(kind: type[Study], method: type[Method] | None = None, /, **more) -> Study:
@@ -419,6 +427,9 @@ CALLS = {
     "evaluate": lambda study: study.evaluate(None, epsilon=1.0),
     "save": lambda study: study.save("nowhere.json"),
     "n_features_in_": lambda study: study.n_features_in_,
+    "sample": lambda study: study.sample(),
+    "write": lambda study: study.write("nowhere.csv"),
+    "quality": lambda study: study.quality(),
 }
 
 
@@ -475,7 +486,17 @@ def test_a_model_file_keeps_the_methods_object(federation, tmp_path):
 
 # Features -------------------------------------------------------------------------------------------------------------------
 
-RELEASES = (cn.Coreset, cn.Correlation, cn.Describe, cn.GroupBy, cn.Histogram, cn.Moment, cn.PatternCount, cn.Quantiles)
+RELEASES = (
+    cn.Coreset,
+    cn.Correlation,
+    cn.Describe,
+    cn.GroupBy,
+    cn.Histogram,
+    cn.Moment,
+    cn.PatternCount,
+    cn.Quantiles,
+    cn.SyntheticTable,
+)
 MODELS = [kind for kind in MAKE if kind not in RELEASES]
 every_model = pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from colonnade.estimation.private_pgm import has_library
 from colonnade.report import plots
 
 HOSTILE = [
@@ -54,6 +55,7 @@ STUDIES = {
         "left.kind$", method="secure", columns=["right.y", "left." + "x" * 70], **GAUSSIAN
     ),
     "centres": lambda: cn.KMeans(3, **GAUSSIAN),
+    **({"agreement": lambda: cn.SyntheticTable(bins=4, **GAUSSIAN)} if has_library() else {}),
 }
 
 

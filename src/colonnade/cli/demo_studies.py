@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression as ExactLogistic
 
 import colonnade as cn
 from colonnade.datasets.synthetic import Federated
+from colonnade.estimation.private_pgm import has_library
 from colonnade.estimators.study import Study
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]
@@ -48,10 +49,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class DemoStudy:
-    """One study of the demonstration."""
+    """One study of the demonstration.
+
+    Parameters
+    ----------
+    title
+        What is asked.
+    run
+        Runs it.
+    extra
+        The extra of this library that it needs, if that is not installed; otherwise empty.
+    """
 
     title: str
     run: Callable[[Federated, cn.Federation], Comparison]
+    extra: str = ""
 
 
 def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.Series:
@@ -231,6 +243,26 @@ def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federa
         figures = {"true": [exact], "estimate": [study.value_], "stderr": [study.stderr_]}
         table = pd.DataFrame(figures, index=pd.Index([f"moment of order {p:g}"]))
         return Comparison(charges, study, table, f"off by {abs(study.value_ / exact - 1):.2%}")
+
+    return run
+
+
+def _invented(
+    columns: list[str], shown: list[str], **parameters: Any
+) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.SyntheticTable(columns, **parameters)
+        charges = _charges(study, federation)
+        rows = study.fit(federation).sample()
+        counts = rows.groupby(shown, observed=False).size()
+        figures = {"true": true_counts(data, shown, counts.index), "estimate": counts, "stderr": "unknown"}
+        table = pd.DataFrame(figures).sort_values("true", ascending=False, kind="stable").head(ROWS)
+        moved = 1 - study.quality().pair_trends
+        summary = (
+            f"{len(rows):,} invented rows; by its own estimate {moved:.1%} of people would have to move to make a table of two "
+            f"columns exact, on average over {len(study.pair_trends_)} of them"
+        )
+        return Comparison(charges, study, table, summary)
 
     return run
 
@@ -439,6 +471,17 @@ STUDIES: tuple[DemoStudy, ...] = (
             ),
             "accuracy",
         ),
+    ),
+    DemoStudy(
+        "A synthetic table of six columns at three parties: invented rows, to explore freely",
+        _invented(
+            ["bank.age", "bank.segment", "telco.plan", "telco.minutes", "insurer.product", "insurer.smoker"],
+            ["bank.segment", "telco.plan"],
+            bins=8,
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+        extra="" if has_library() else "synthetic",
     ),
     DemoStudy(
         "NOT PRIVATE, by consent: income again, from 1,000 weighted rows that the three parties drew together (a coreset)",

@@ -178,6 +178,13 @@ STUDY = (
     Key("title", "What is asked, in one line.", TEXT),
     Key("purpose", "What it is for, in one line; by default the file's.", TEXT),
     Key("repeat", "Which draw: a higher number is a new draw at a new price.", WHOLE_FROM_ONE),
+    Key(
+        "table",
+        "For a `SyntheticTable`: the `.parquet` or `.csv` file that its rows are written to. Beside it stands a `.json` file "
+        "with statement, schema and receipt.",
+        TEXT,
+    ),
+    Key("rows", "How many rows `table` gets; by default as many as there are people.", WHOLE_FROM_ONE),
 )
 
 

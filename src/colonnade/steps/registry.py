@@ -66,6 +66,7 @@ STUDIES: Mapping[str, str] = {
     "Correlation": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
+    "SyntheticTable": "moments",
     "Coreset": "coreset",
     "evaluate": "evaluation",
     "predict": "prediction",
@@ -130,6 +131,7 @@ TASKS.update(
         "evaluation": {
             "PCA": _method(products.Gram),
             "LinearRegression": _method(products.Gram),
+            "SyntheticTable": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
             "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
             "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
