@@ -16,8 +16,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.privacy.accounting import Price, Unit
+from colonnade.readings import in_words
+from colonnade.schema import Column, Schema
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 
 __all__ = [
@@ -62,6 +65,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         What else the kind of step needs to know; public.
     price
         What the release offers to pay; ``None`` for a step that is not private and must be allowed by name.
+    readings
+        What some of the columns are read as, instead of what is declared (`colonnade.readings`); left out where there is none.
     """
 
     name: str
@@ -70,6 +75,24 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     columns: tuple[str, ...]
     parameters: dict[str, Parameter] = {}
     price: Price | None
+    readings: dict[str, Column] | msgspec.UnsetType = msgspec.UNSET
+
+    def read(self, schema: Schema) -> Schema:
+        """Return its party's columns as this step reads them; refuse a reading that does not refine what is declared."""
+        if self.readings is msgspec.UNSET:
+            return schema
+        if not self.readings or not set(self.readings) <= set(self.columns):
+            raise PlanMismatch("A step says how to read columns that it does not ask for.")
+        try:
+            return schema.read_as(self.readings)
+        except BadInput:
+            raise PlanMismatch("A step reads a column in a way that its declared description does not allow.") from None
+
+    def columns_in_words(self) -> list[str]:
+        """Return its columns by ``"party.column"``, each with how it is read where that is not as declared."""
+        readings = {} if self.readings is msgspec.UNSET else self.readings
+        named = [(one_line(str(ColumnName(self.party, column))), readings.get(column)) for column in self.columns]
+        return [name if how is None else f"{name} {in_words(how)}" for name, how in named]
 
 
 LONGEST_TITLE = 200
@@ -220,6 +243,19 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """
         if not {step.party for step in self.steps} <= set(self.parties):
             raise PlanMismatch("The plan asks a party that it does not name as one of its data parties.")
+
+    def columns_in_words(self) -> list[str]:
+        """Return all columns that enter, each with how it is read where that is not as declared."""
+        return list(dict.fromkeys(words for step in self.steps for words in step.columns_in_words()))
+
+    def read_columns(self) -> set[str]:
+        """Return the columns, by ``"party.column"``, that are read otherwise than declared."""
+        return {
+            str(ColumnName(step.party, column))
+            for step in self.steps
+            if step.readings is not msgspec.UNSET
+            for column in step.readings
+        }
 
     def step(self, party: str, name: str) -> Step:
         """Return one step; a step that is not in the plan was not agreed to."""

@@ -10,356 +10,15 @@ Examples
 Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 """
 
-import datetime as dt
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
-import msgspec
-
+from colonnade.descriptions import THOUSANDS, Category, Date, Indicator, Level, Number, Numeric
 from colonnade.errors import BadInput, BoundsRequired
+from colonnade.readings import Bins, refines
 
-__all__ = ["Category", "Column", "Date", "Indicator", "Level", "Number", "Numeric", "Schema"]
+__all__ = ["THOUSANDS", "Bins", "Category", "Column", "Date", "Indicator", "Level", "Number", "Numeric", "Schema"]
 
-Level = str | bool | int
-LARGEST_DOMAIN = 4096
-MISSING_LEVEL = "missing"
-THOUSANDS = (",", ".", "'", "_", " ", "\u00a0", "\u202f", "\u2019")
-"""What may stand between groups of digits: comma, point, apostrophe, underscore, the spaces, and the typographic apostrophe."""
-
-
-class Number(msgspec.Struct, frozen=True):
-    """A column that is coded as one number between public bounds: `Numeric`, `Date` or `Indicator`."""
-
-    @property
-    def low(self) -> float:
-        """The lower bound."""
-        raise NotImplementedError
-
-    @property
-    def high(self) -> float:
-        """The upper bound."""
-        raise NotImplementedError
-
-    @property
-    def whole(self) -> bool:
-        """Whether values are whole numbers."""
-        return True
-
-    @property
-    def fill(self) -> float | None:
-        """The number that a missing value counts as; ``None`` where the schema has no rule for it."""
-        return None
-
-    @property
-    def midpoint(self) -> float:
-        """What a null record has: a person without a row at this party."""
-        return self.low / 2 + self.high / 2
-
-    @property
-    def half_range(self) -> float:
-        """How far each bound is from the midpoint: one unit once the bounds are mapped to [−1, 1]."""
-        return self.high / 2 - self.low / 2
-
-
-class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, omit_defaults=True):
-    """A number with public bounds. A value outside them is clipped.
-
-    Parameters
-    ----------
-    lower, upper
-        Finite bounds that hold for any data whatever, not the extremes of this table.
-    integer
-        Whether values are whole numbers (moments need that); others are then rounded.
-    missing
-        The public number that a missing value counts as. Choose it without looking at this table. Without it a table with
-        missing values is refused.
-    indicator
-        Whether a second column goes wherever this one goes: 1 where the value is missing, else 0. Its name is this column's
-        with ``_missing`` after it.
-    na_values
-        What else counts as missing, besides an empty cell: texts such as ``"?"``, numbers such as −999.
-    thousands, decimal
-        How numbers are written as text: what stands between groups of digits (nothing by default), and before the fraction.
-
-    Examples
-    --------
-    >>> Numeric(0, 120).midpoint
-    60.0
-    >>> Numeric(0, 1_000_000, missing=0, na_values=["?"], thousands=",")
-    Numeric(0, 1000000, missing=0, na_values=('?',), thousands=',')
-    """
-
-    lower: float | int | None = None
-    upper: float | int | None = None
-    integer: bool = msgspec.field(default_factory=bool)  # always written: the names of schemas are hashes with it
-    missing: float | int | None = None
-    indicator: bool = False
-    na_values: Sequence[str | float | int] = ()  # kept as a tuple
-    thousands: str | None = None
-    decimal: str = "."
-
-    def __post_init__(self) -> None:
-        for name in ("lower", "upper"):
-            bound = getattr(self, name)
-            if bound is None:
-                raise BoundsRequired("A numeric column needs a public lower and upper bound.")
-            if not _is_finite(bound):
-                raise BoundsRequired("The bounds of a numeric column must be finite numbers.")
-            msgspec.structs.force_setattr(self, name, _plain_number(bound))
-        if not self.low < self.high:
-            raise BadInput(
-                f"The lower bound of a column must be below its upper bound: {self.lower!r} is not below {self.upper!r}.",
-                remedy="For example cn.Numeric(0, 120).",
-            )
-        self._check_fill()
-        self._check_text()
-
-    def _check_fill(self) -> None:
-        _require_flags(integer=self.integer, indicator=self.indicator)
-        if self.missing is None:
-            _refuse_lonely_indicator(self.indicator)
-            return
-        if not _is_finite(self.missing) or not self.low <= self.missing <= self.high:
-            raise BadInput(
-                "missing= is the number that a missing value counts as, and lies between the bounds.",
-                remedy=f"For example cn.Numeric({self.lower!r}, {self.upper!r}, missing={self.lower!r}).",
-            )
-        if self.integer and float(self.missing) != math.floor(self.missing):
-            raise BadInput(
-                "missing= of a column of whole numbers is a whole number.",
-                remedy="Choose a whole number between the bounds.",
-            )
-        msgspec.structs.force_setattr(self, "missing", _plain_number(self.missing))
-
-    def _check_text(self) -> None:
-        given: object = self.na_values
-        is_list = isinstance(given, Sequence) and not isinstance(given, str)
-        if not is_list or any(not isinstance(value, str) and not _is_finite(value) for value in self.na_values):
-            raise BadInput(
-                "na_values is a list of texts or numbers.", remedy='For example na_values=["?", "NA", -999].'
-            )
-        kept = tuple(str(value) if isinstance(value, str) else _plain_number(value) for value in self.na_values)
-        msgspec.structs.force_setattr(self, "na_values", kept)
-        if self.decimal not in (".", ","):
-            raise BadInput('decimal is "." or ",".', remedy='For example decimal="," for 3,50.')
-        if self.thousands is not None and (self.thousands not in THOUSANDS or self.thousands == self.decimal):
-            raise BadInput(
-                "thousands is one sign that stands between groups of digits, and another one than decimal.",
-                remedy='For example thousands="," for 1,234.00, or thousands=".", decimal="," for 1.234,00.',
-            )
-
-    @property
-    def low(self) -> float:
-        """The lower bound as a float."""
-        return float(self.lower)  # type: ignore[arg-type]  # checked above
-
-    @property
-    def high(self) -> float:
-        """The upper bound as a float."""
-        return float(self.upper)  # type: ignore[arg-type]  # checked above
-
-    @property
-    def whole(self) -> bool:
-        """Whether values are whole numbers."""
-        return self.integer
-
-    @property
-    def fill(self) -> float | None:
-        """The number that a missing value counts as; ``None`` where the schema has no rule for it."""
-        return None if self.missing is None else float(self.missing)
-
-    def __repr__(self) -> str:
-        return _written(self, [repr(self.lower), repr(self.upper)], skip=("lower", "upper"))
-
-
-class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_defaults=True):
-    """A date between two public dates, as the number of days since the first. A date outside is clipped.
-
-    Texts are read as ISO 8601 (``2024-02-29``, also with a time of day, which is dropped). Columns of dates or of time stamps
-    are read as they are.
-
-    Parameters
-    ----------
-    first, last
-        The public bounds, as ISO texts or `datetime.date` objects.
-    missing
-        The public date that a missing one counts as. Without it a table with missing dates is refused.
-    indicator, na_values
-        As in `Numeric`.
-
-    Examples
-    --------
-    >>> Date("2020-01-01", "2024-12-31").high
-    1826.0
-    """
-
-    first: str
-    last: str
-    missing: str | None = None
-    indicator: bool = False
-    na_values: Sequence[str] = ()  # kept as a tuple
-
-    def __post_init__(self) -> None:
-        for name in ("first", "last"):
-            msgspec.structs.force_setattr(self, name, _iso_date(getattr(self, name)))
-        if not self.first < self.last:
-            raise BadInput("The first date of a column must be before its last.", remedy=_DATE_EXAMPLE)
-        _require_flags(indicator=self.indicator)
-        _require_texts(self.na_values)
-        msgspec.structs.force_setattr(self, "na_values", tuple(map(str, self.na_values)))
-        if self.missing is None:
-            _refuse_lonely_indicator(self.indicator)
-            return
-        msgspec.structs.force_setattr(self, "missing", _iso_date(self.missing))
-        if not self.first <= self.missing <= self.last:
-            raise BadInput("missing= is a date between the first and the last.", remedy=f"For example {self.first!r}.")
-
-    @property
-    def low(self) -> float:
-        """Day 0, the first date."""
-        return 0.0
-
-    @property
-    def high(self) -> float:
-        """The number of days from the first date to the last."""
-        return float(self.days(self.last))
-
-    @property
-    def fill(self) -> float | None:
-        """The day that a missing date counts as; ``None`` where the schema has no rule for it."""
-        return None if self.missing is None else float(self.days(self.missing))
-
-    def days(self, day: str) -> int:
-        """Return how many days a date, in ISO form, is after the first."""
-        return (dt.date.fromisoformat(day) - dt.date.fromisoformat(self.first)).days
-
-    def __repr__(self) -> str:
-        return _written(self, [repr(self.first), repr(self.last)], skip=("first", "last"))
-
-
-class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True):
-    """1 where the value of another column is missing, else 0. A schema adds it for a column with ``indicator=True``.
-
-    Parameters
-    ----------
-    of, described
-        The other column, and its description.
-    """
-
-    of: str
-    described: Numeric | Date
-
-    @property
-    def low(self) -> float:
-        """0: the value is there."""
-        return 0.0
-
-    @property
-    def high(self) -> float:
-        """1: it is missing."""
-        return 1.0
-
-    def __repr__(self) -> str:
-        return f"Indicator({self.of!r})"
-
-
-class Category(msgspec.Struct, frozen=True, tag="category", forbid_unknown_fields=True, omit_defaults=True):
-    """One of a public list of levels.
-
-    Parameters
-    ----------
-    levels
-        Texts, whole numbers or booleans: every value that the column may have in any data whatever.
-    missing
-        ``"excluded"``: a person without a value has no level, and is left out of what is counted by this column. ``"level"``: a
-        missing value counts as a further level, ``"missing"``. Without a rule a table with missing values is refused.
-    other
-        The level that a value outside the list counts as: one of the list, or a further one. Without it a table with such
-        values is refused.
-    na_values
-        What else counts as missing, besides an empty cell: texts such as ``"?"``.
-
-    Examples
-    --------
-    >>> Category(["basic", "gold", "platinum"]).size
-    3
-    >>> Category(["basic", "gold"], missing="level", other="other").levels
-    ('basic', 'gold', 'other', 'missing')
-    """
-
-    levels: Sequence[Level]  # kept as a tuple, with the levels that the rules add
-    missing: Literal["excluded", "level"] | None = None
-    other: Level | None = None
-    na_values: Sequence[str] = ()  # kept as a tuple
-
-    def __post_init__(self) -> None:
-        if isinstance(self.levels, str) or not isinstance(self.levels, Sequence):
-            raise BadInput("A category takes a list of levels.", remedy='For example cn.Category(["no", "yes"]).')
-        self._check_rules()
-        named = [_plain_level(level) for level in self.levels]
-        added = [*([] if self.other is None else [self.other]), *([MISSING_LEVEL] if self.missing == "level" else [])]
-        known = {str(level) for level in named}
-        levels = (*named, *(level for level in added if str(level) not in known))
-        msgspec.structs.force_setattr(self, "levels", levels)
-        if any(not isinstance(level, str | bool | int) for level in levels):
-            raise BadInput(
-                "The levels of a category are strings, whole numbers or booleans.",
-                remedy='For example cn.Category(["no", "yes"]) or cn.Category([1, 2, 3]).',
-            )
-        if not 1 <= len(levels) <= LARGEST_DOMAIN:
-            raise BadInput(
-                f"A category has between 1 and {LARGEST_DOMAIN} levels, not {len(levels)}.",
-                remedy="Group rare levels together, or describe a number by its bounds: cn.Numeric(0, 120).",
-            )
-        if len({str(level) for level in levels}) != len(levels):
-            raise BadInput(
-                "The levels of a category must differ, also when written as text.",
-                remedy="Name each level once; 1 and '1' are the same level.",
-            )
-        if {str(level) for level in levels} & set(self.na_values):
-            raise BadInput("A level of a category is also among its na_values.", remedy="Leave it out of one of them.")
-
-    def _check_rules(self) -> None:
-        if self.missing not in (None, "excluded", "level"):
-            rules = (
-                '"excluded" leaves people without a value out of counts; "level" counts them as a level of their own.'
-            )
-            raise BadInput('missing= of a category is "excluded" or "level".', remedy=rules)
-        _require_texts(self.na_values)
-        msgspec.structs.force_setattr(self, "na_values", tuple(map(str, self.na_values)))
-        if self.other is not None:
-            msgspec.structs.force_setattr(self, "other", _plain_level(self.other))
-
-    @property
-    def size(self) -> int:
-        """How many levels there are."""
-        return len(self.levels)
-
-    @property
-    def excludes(self) -> bool:
-        """Whether a person may have no level here, and is then left out of counts."""
-        return self.missing == "excluded"
-
-    @property
-    def missing_code(self) -> int:
-        """The place of the level that a missing value counts as; −1 for none."""
-        return self._code(MISSING_LEVEL) if self.missing == "level" else -1
-
-    @property
-    def other_code(self) -> int | None:
-        """The place of the level that a value outside the list counts as; ``None`` where the schema has no rule for it."""
-        return None if self.other is None else self._code(str(self.other))
-
-    def _code(self, level: str) -> int:
-        return [str(one) for one in self.levels].index(level)
-
-    def __repr__(self) -> str:
-        return _written(self, [repr(list(self.levels))], skip=("levels",))
-
-
-Column = Numeric | Category | Date | Indicator
+Column = Numeric | Category | Bins | Date | Indicator
 
 
 class Schema(Mapping[str, Column]):
@@ -411,7 +70,7 @@ class Schema(Mapping[str, Column]):
             )
         for name, column in self._columns.items():
             if isinstance(column, Indicator) and (
-                self._columns.get(column.of) != column.described
+                _as_number(self._columns.get(column.of)) != column.described
                 or not column.described.indicator
                 or name != _indicator_of(column.of)
             ):
@@ -433,67 +92,46 @@ class Schema(Mapping[str, Column]):
         declared = ((name, column) for name, column in self.items() if not isinstance(column, Indicator))
         return "Schema(" + ", ".join(f"{name}={column!r}" for name, column in declared) + ")"
 
+    def read_as(self, readings: Mapping[str, Column]) -> "Schema":
+        """Return the same columns, some of them read as other descriptions; the indicator of a number goes with it.
+
+        Parameters
+        ----------
+        readings
+            By the names of the columns. Each refines what stands here (`colonnade.readings`), or it is refused.
+
+        Examples
+        --------
+        >>> Schema(age=Numeric(0, 120)).read_as({"age": Numeric(20, 60)})
+        Schema(age=Numeric(20, 60))
+        """
+        read: dict[str, Column] = dict(self._columns)
+        for name, reading in readings.items():
+            if self._columns.get(name) == reading:
+                continue
+            if name not in self._columns or not refines(reading, self._columns[name]):
+                raise BadInput(
+                    f"Column {name!r} cannot be read like that: a reading has narrower bounds, bins between the bounds, or a "
+                    "level for missing values, and nothing else changes.",
+                    remedy="Start from the column's own description: federation.describe().",
+                )
+            read[name] = reading
+        for name, column in read.items():
+            if isinstance(column, Indicator):
+                read[name] = Indicator(column.of, _as_number(read[column.of]) or column.described)
+        return Schema(read)
+
     def stored(self, name: str) -> str:
         """Return the column of the data source that a column is read from."""
         column = self._columns[name]
         return column.of if isinstance(column, Indicator) else name
 
 
-_DATE_EXAMPLE = 'For example cn.Date("2020-01-01", "2024-12-31").'
+def _as_number(column: Column | None) -> Numeric | Date | None:
+    """Return the number that a column is, also one in bins."""
+    column = column.of if isinstance(column, Bins) else column
+    return column if isinstance(column, Numeric | Date) else None
 
 
 def _indicator_of(name: str) -> str:
     return f"{name}_missing"
-
-
-def _plain_level(level: Level) -> Level:
-    """Return text as plain text: a numpy string would not travel."""
-    return str(level) if isinstance(level, str) else level
-
-
-def _plain_number(value: object) -> float | int:
-    """Return a number as Python's own: a numpy number would not travel."""
-    if type(value) is int or type(value) is float:
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)  # type: ignore[arg-type]  # checked to be a number
-
-
-def _is_finite(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
-
-
-def _iso_date(value: object) -> str:
-    """Return a date in ISO form, from a text or a date."""
-    if isinstance(value, dt.datetime):
-        value = value.date()
-    try:
-        return value.isoformat() if isinstance(value, dt.date) else dt.date.fromisoformat(str(value)).isoformat()
-    except ValueError:
-        raise BoundsRequired("A column of dates needs a public first and last date.", remedy=_DATE_EXAMPLE) from None
-
-
-def _require_flags(**flags: object) -> None:
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            raise BadInput(f"{name} is True or False.", remedy=f"Write {name}=True, or leave it out.")
-
-
-def _require_texts(values: object) -> None:
-    if isinstance(values, str) or not isinstance(values, Sequence) or any(not isinstance(one, str) for one in values):
-        raise BadInput("na_values is a list of texts.", remedy='For example na_values=["?", "NA"].')
-
-
-def _refuse_lonely_indicator(indicator: bool) -> None:
-    if indicator:
-        raise BadInput(
-            "indicator=True needs missing=: the public value that stands where the indicator is 1.",
-            remedy="For example cn.Numeric(0, 120, missing=40, indicator=True).",
-        )
-
-
-def _written(column: msgspec.Struct, first: list[str], *, skip: tuple[str, ...]) -> str:
-    """Return a description as code: its first arguments, and those options that are not the default."""
-    usual = {field.name: field.default for field in msgspec.structs.fields(column)} | {"integer": False}
-    given = [(name, getattr(column, name)) for name in column.__struct_fields__ if name not in skip]
-    options = [f"{name}={value!r}" for name, value in given if value != usual[name]]
-    return f"{type(column).__name__}({', '.join([*first, *options])})"

@@ -28,6 +28,8 @@ AMONG_ROWS = ("colonnade.coding", "colonnade.party.table", "colonnade.party.step
 OWNERS = (
     "colonnade.result",
     "colonnade.schema",
+    "colonnade.descriptions",
+    "colonnade.readings",
     "colonnade.party.ledger.migration",
     "colonnade.party.gate:Gate.__init__",
     "colonnade.party.gate:Gate.declare_version",

@@ -243,7 +243,7 @@ def _print_steps(plan: "Plan", party: str) -> None:
         (
             f"{one_line(step.party)}{' (you)' if step.party == party else ''}",
             kind_in_words(step),
-            ", ".join(map(one_line, step.columns)),
+            ", ".join(step.columns_in_words()),
             "none" if step.price is None else f"ε {step.price.epsilon:g}",
         )
         for step in plan.steps

@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from colonnade.coding import cells
 from colonnade.coding.cells import flatten, is_text, places_of, texts_of
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric
+from colonnade.schema import Bins, Category, Column, Date, Indicator, Number, Numeric
 
 __all__ = [
     "MISSING",
+    "BinsEncoder",
     "CategoryEncoder",
     "CategoryReading",
     "DateEncoder",
@@ -187,8 +188,7 @@ class IndicatorEncoder:
     dtype = np.dtype(np.float64)
 
     def __init__(self, column: Indicator) -> None:
-        described = column.described
-        self._described = DateEncoder(described) if isinstance(described, Date) else NumericEncoder(described)
+        self._described = _number_encoder(column.described)
         self.null = column.midpoint
 
     def __call__(self, column: Any) -> Floats:
@@ -292,15 +292,45 @@ def _look_up(array: Any, codes: dict[Any, int]) -> NDArray[np.int32]:
     return cast("NDArray[np.int32]", looked_up)
 
 
-Encoder = CategoryEncoder | NumericEncoder | IndicatorEncoder
+class BinsEncoder:
+    """Codes 0, 1, … for the bins of a number or a date; −1 for a null record, and where nothing says what a missing one is."""
+
+    dtype = np.dtype(np.int32)
+    null: float = MISSING
+
+    def __init__(self, column: Bins) -> None:
+        self._numbers = _number_encoder(column.of)
+        self._inner = np.array(column.inner)
+        nowhere = column.of.fill is None or column.missing is not None
+        self._missing = column.missing_code if nowhere else None
+
+    def __call__(self, column: Any) -> NDArray[np.int32]:
+        """Encode one array."""
+        codes = np.searchsorted(self._inner, self._numbers(column), side="right").astype(np.int32)
+        if self._missing is not None:
+            codes[np.isnan(self._numbers.read(column).numbers)] = self._missing
+        return codes
+
+    def present(self, column: Any) -> Flags:
+        """Return where there is a value, or a rule for its absence."""
+        return np.asarray(self(column) != MISSING)
+
+
+Encoder = CategoryEncoder | NumericEncoder | IndicatorEncoder | BinsEncoder
 
 
 def encoder_for(column: Column) -> Encoder:
     """Return what encodes a column of this public description."""
+    if isinstance(column, Bins):
+        return BinsEncoder(column)
     if isinstance(column, Category):
         return CategoryEncoder(column)
     if isinstance(column, Indicator):
         return IndicatorEncoder(column)
+    return _number_encoder(column)
+
+
+def _number_encoder(column: Numeric | Date) -> NumericEncoder:
     return DateEncoder(column) if isinstance(column, Date) else NumericEncoder(column)
 
 
@@ -311,7 +341,7 @@ def _is_number(kind: Any) -> bool:
 
 def require_type(name: str, column: Column, kind: Any) -> None:
     """Refuse a column whose stored type cannot be what its schema says; ``None`` is text of no declared type."""
-    described = column.described if isinstance(column, Indicator) else column
+    described = column.described if isinstance(column, Indicator) else column.of if isinstance(column, Bins) else column
     plain = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
     if plain is None or is_text(plain) or pa.types.is_null(plain):
         return

@@ -169,7 +169,7 @@ def complete_plan(
         compute_nodes=nodes,
         threshold=default_threshold(len(nodes)) if secure else 0,
         collusion=min(federation.collusion, len(asked) - 1) if secure else 0,
-        steps=steps,
+        steps=federation.as_read(steps),
         repeat=repeat,
         data_versions={name: federation.data_versions[name] for name in asked},
     )

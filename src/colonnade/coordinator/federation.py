@@ -8,23 +8,23 @@ from typing import Literal, Self, TypeVar, cast, overload
 
 import pandas as pd
 
-from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.coordinator import driver
 from colonnade.coordinator.accounts import every_account
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
+from colonnade.coordinator.columns import FederationColumns
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
 from colonnade.coordinator.moments import release_moments
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
-from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
+from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.accounting import Budget, Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
-from colonnade.schema import Column, Schema
+from colonnade.schema import Schema
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
 
@@ -34,7 +34,7 @@ _Policy = TypeVar("_Policy")
 _Reply = TypeVar("_Reply", bound=Reply)
 
 
-class Federation:
+class Federation(FederationColumns):
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`
@@ -92,7 +92,7 @@ class Federation:
         described = self.descriptions(alignment)
         computing = None if agreement is None else frozenset(agreement.computing)
         self._computing = driver.ComputeMembers(self.compute_nodes, described, computing)
-        self.schemas: dict[str, Schema] = {name: Schema(dict(reply.schema)) for name, reply in described.items()}
+        super().__init__({name: Schema(dict(reply.schema)) for name, reply in described.items()})
         self.alignment, self.people, self.union, self.data_versions = one_order(described)
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
@@ -208,30 +208,6 @@ class Federation:
             raise
 
     # What is public -----------------------------------------------------------------------------------------------------
-
-    def column(self, name: str) -> tuple[str, str, Column]:
-        """Resolve ``"party.column"`` to its party, its own name and its public description."""
-        party, column = ColumnName.of(name)
-        if party not in self.schemas:
-            raise BadInput(
-                f"{str(name)!r} does not name a column of this federation.",
-                remedy=f"Columns are named 'party.column'; the parties are {', '.join(self.parties)}.",
-            )
-        if column not in self.schemas[party]:
-            raise SchemaMismatch(
-                f"Party {party!r} has no column {column!r} in its schema.",
-                remedy=f"Its columns are {', '.join(self.schemas[party])}.",
-            )
-        return party, column, self.schemas[party][column]
-
-    def columns(self) -> list[str]:
-        """Return every column of the federation: parties as given, then schema order."""
-        return [str(ColumnName(party, column)) for party in self.parties for column in self.schemas[party]]
-
-    def describe(self, columns: Sequence[str] | None = None) -> dict[str, Column]:
-        """Return the public descriptions of some columns (all by default), in the federation's order."""
-        found = {name: self.column(name)[2] for name in (self.columns() if columns is None else plain_names(columns))}
-        return {name: found[name] for name in self.columns() if name in found}
 
     @overload
     def budget(self, party: None = None, *, unit: Literal["party"] = "party") -> pd.DataFrame: ...

@@ -24,8 +24,9 @@ from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Unit
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
+from colonnade.readings import refines
 from colonnade.result import COORDINATOR, PrivacyStatement
-from colonnade.schema import Column
+from colonnade.schema import Column, Indicator
 
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
@@ -37,12 +38,12 @@ __all__ = [
     "EvaluationTerms",
     "NotFittedError",
     "Preview",
+    "as_fitted",
     "budget_after",
     "general_warnings",
     "refuse_recipient",
     "require_fitted",
     "require_matching",
-    "require_same_schema",
 ]
 
 
@@ -219,18 +220,21 @@ def refuse_recipient(to: object) -> None:
         )
 
 
-def require_same_schema(study: "Study", federation: Federation, names: Sequence[str] | None = None) -> None:
-    """Refuse a federation that describes columns of the model (all by default) otherwise than when it was fitted."""
+def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | None = None) -> Federation:
+    """Return a federation with the model's columns (all by default) read as when it was fitted; refuse other declarations."""
     if not isinstance(federation, Federation):
         raise BadInput("evaluate takes a federation.", remedy="Make one with cn.Federation.simulate(...).")
     available = {name: federation.column(name)[2] for name in federation.columns()}
     wanted = study.schema_ if names is None else {name: study.schema_[name] for name in names}
-    changed = [name for name, column in wanted.items() if available.get(name) != column]
+    other = {name: column for name, column in wanted.items() if available.get(name) != column}
+    read = study.plan_.read_columns()
+    changed = [name for name, column in other.items() if name not in read or not refines(column, available.get(name))]
     if changed:
         raise SchemaMismatch(
             f"The federation describes the column {changed[0]!r} otherwise than the model's schema does.",
             remedy="Fit the model anew, or open the parties with the schema that it was fitted on.",
         )
+    return federation.read_as({name: column for name, column in other.items() if not isinstance(column, Indicator)})
 
 
 def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None:

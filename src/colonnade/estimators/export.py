@@ -31,7 +31,7 @@ from colonnade.coding.cells import (
 from colonnade.coding.columns import Feature, coded_block, indicated
 from colonnade.coding.encoders import encoded, number_bounds
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric
+from colonnade.schema import Bins, Category, Column, Date, Indicator, Number, Numeric
 
 __all__ = ["components_pipeline", "design_matrix", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
 
@@ -162,7 +162,11 @@ def _coding(columns: Mapping[str, Column], *, coded: bool) -> ColumnTransformer:
     steps = [
         (
             name,
-            _levels(column) if isinstance(column, Category) else _number(column, coded=coded),
+            _bins(column)
+            if isinstance(column, Bins)
+            else _levels(column)
+            if isinstance(column, Category)
+            else _number(column, coded=coded),
             [stored_name(name, column)],
         )
         for name, column in columns.items()
@@ -184,15 +188,33 @@ def _number(column: Number, *, coded: bool) -> Pipeline:
         steps.append(("indicator", _step(pd.DataFrame.astype, dtype=np.float64)))
     else:
         assert isinstance(column, Numeric | Date)  # there is no other kind of number
-        low, high = number_bounds(column)
-        steps = _reading(column)
-        if column.whole:
-            steps.append(("round", _step(np.rint)))
-        steps.append(("clip", _step(np.clip, a_min=low, a_max=high)))
+        steps = _bounded(column)
         fill = column.midpoint if column.fill is None else column.fill
         steps.append(("missing", SimpleImputer(strategy="constant", fill_value=fill)))
     if coded:
         steps.append(("map", StandardScaler()))
+    return Pipeline(steps)
+
+
+def _bounded(column: Numeric | Date) -> list[tuple[str, Any]]:
+    """Read cells as numbers within the bounds, NaN where there is none."""
+    low, high = number_bounds(column)
+    rounded = [("round", _step(np.rint))] if column.whole else []
+    return [*_reading(column), *rounded, ("clip", _step(np.clip, a_min=low, a_max=high))]
+
+
+def _bins(column: Bins) -> Pipeline:
+    """Read cells as numbers, then say in which bin they are. What is missing is beyond all numbers, in a bin of its own."""
+    fill = np.inf if column.of.fill is None or column.missing is not None else column.of.fill
+    codes = np.arange(column.size)
+    encoder = OneHotEncoder(categories=[codes], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
+    steps = [
+        *_bounded(column.of),
+        ("plain_floats", _step(np.asarray)),
+        ("missing", _step(np.nan_to_num, nan=fill, posinf=np.inf)),
+        ("bins", _step(np.digitize, bins=[*column.inner, np.inf])),
+        ("levels", encoder),
+    ]
     return Pipeline(steps)
 
 
@@ -300,6 +322,7 @@ def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
     table: dict[str, pd.Series] = {}
     for name, column in columns.items():
         described = column.described if isinstance(column, Indicator) else column
+        described = described.of if isinstance(described, Bins) else described
         table[stored_name(name, column)] = pd.Series(
             [_public_cell(described, row) for row in range(rows)],
             dtype=float if isinstance(described, Numeric) else object,

@@ -24,10 +24,10 @@ from colonnade.estimators.answers import (
     Evaluation,
     EvaluationTerms,
     Preview,
+    as_fitted,
     budget_after,
     general_warnings,
     require_fitted,
-    require_same_schema,
 )
 from colonnade.estimators.frames import OUTPUT
 from colonnade.estimators.methods.method import Method, method_from
@@ -225,7 +225,7 @@ class Study(BaseEstimator):
             Which draw of the evaluation. A higher number is a new draw at a new price.
         """
         require_fitted(self)
-        require_same_schema(self, federation)
+        federation = as_fitted(self, federation)
         algorithm = self._evaluator(Price.of(epsilon, delta), EvaluationTerms(unit, level, repeat, federation.people))
         plan = federation.plan(
             algorithm,
@@ -403,7 +403,7 @@ class Study(BaseEstimator):
                 remedy=f"Use one of to={', '.join(map(repr, federation.parties))}.",
             )
         algorithm = self._prediction(str(to), reading)
-        require_same_schema(
+        federation = as_fitted(
             self, federation, [str(ColumnName(part.party, name)) for part in algorithm.parts for name in part.columns]
         )
         plan = federation.plan(

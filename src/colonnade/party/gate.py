@@ -96,12 +96,13 @@ class Gate:
         law = half.law(step.price)
         require_earlier(half)
         with among_rows():
-            local.load(half, self._table, step.columns)  # a source that cannot be read fails here, at no cost
-            prepare(half, self._table)
+            table = self._table.read_as(half.schema)
+            local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
+            prepare(half, table)
         self._authorise(ask.plan, law.loss)
         self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
         with among_rows():
-            value = local.perturbed(half, law, self._table, ExactSampler(self._randomness))
+            value = local.perturbed(half, law, table, ExactSampler(self._randomness))
         return self._ledger.seal(request, released(step, {"value": pack(value)}, law.name, law.loss))
 
     def reserve(self, admitted: "AdmittedStep", loss: Loss) -> Reservation:
@@ -141,8 +142,9 @@ class Gate:
             self._authorise(ask.plan, NOTHING, discloses=True)
             self._ledger.record_nonprivate(request, body, **self._row(ask.plan, step))
         with among_rows():
-            self._table.load(step.columns)
-            values = half.disclose(self._table)
+            table = self._table.read_as(half.schema)
+            table.load(step.columns)
+            values = half.disclose(table)
         answer = released(step, {name: pack(value) for name, value in values.items()}, half.title, None)
         return answer if ask.inputs else self._ledger.seal(request, answer)
 
@@ -379,13 +381,14 @@ class AdmittedStep:
         """Read the columns. A step that cannot be answered fails here, before anything is paid."""
         require_earlier(self.half)
         with among_rows():
-            self._gate._table.load(self.step.columns)  # noqa: SLF001
-            prepare(self.half, self._gate._table)  # noqa: SLF001
+            table = self._gate._table.read_as(self.half.schema)  # noqa: SLF001  # one module, one door
+            table.load(self.step.columns)
+            prepare(self.half, table)
 
     def compute(self, function: "Callable[Concatenate[PrivateTable, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function of the private half on the table. What it returns leaves as shares or under masks only."""
         with among_rows():
-            return function(self._gate._table, *args, **kwargs)  # noqa: SLF001  # one module, one door
+            return function(self._gate._table.read_as(self.half.schema), *args, **kwargs)  # noqa: SLF001
 
     def sampler(self) -> ExactSampler:
         """Return a sampler on fresh randomness, for noise that is never drawn twice."""

@@ -283,7 +283,7 @@ class Policy:
             self._check_prediction(plan, step, terms)
         elif kind.admission == Admission.COLUMNS:
             self._check_step(plan, kind, step, terms)
-        admitted = kind(plan, step, terms.schema, earlier)
+        admitted = kind(plan, step, step.read(terms.schema), earlier)
         self._check_peers(step, admitted)
         return admitted
 

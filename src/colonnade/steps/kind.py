@@ -455,7 +455,10 @@ def whole_steps(plan: Plan, schemas: Mapping[str, Schema] | None = None) -> Iter
     """Yield every whole step of a plan, in the plan's order."""
     for name, kind in dict.fromkeys((step.name, step.kind) for step in plan.steps):
         found = {step.party: step for step in plan.steps if (step.name, step.kind) == (name, kind)}
-        yield WholeStep(kind_of(next(iter(found.values()))), plan, found, schemas or {})
+        read = {
+            party: found[party].read(schema) if party in found else schema for party, schema in (schemas or {}).items()
+        }
+        yield WholeStep(kind_of(next(iter(found.values()))), plan, found, read)
 
 
 def is_conversation(step: Step) -> bool:

@@ -27,7 +27,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
-from colonnade.schema import Number
+from colonnade.schema import Number, Schema
 from colonnade.steps.joint import Joint, JointStep
 from colonnade.steps.terms import BoundedScores, FixedPoint, ScoreWeights
 
@@ -226,6 +226,8 @@ Arrays = Mapping[str, NDArray[Any]]
 class Local(Protocol):
     """A statistic of one party's own, which a law perturbs."""
 
+    schema: Schema
+
     def law(self, price: Price) -> Mechanism:
         """Return the noise that this price buys."""
 
@@ -238,6 +240,7 @@ class Disclosed(Protocol):
     """A statistic without a law: it leaves as it is, where the party's policy allows that by name."""
 
     title: ClassVar[str]
+    schema: Schema
 
     def accept(self, inputs: Arrays) -> object:
         """Check the coordinator's public inputs, and what the step rests on, before any row is read."""

@@ -9,11 +9,12 @@ within three times the columns read.
 Everything here is *nonprivate*: it is for a statistic inside the gate, and no message ever contains it.
 """
 
+import copy
 import os
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,15 +62,21 @@ class PrivateTable:
         self, source: Source, schema: Schema, *, order: NDArray[np.int64] | None = None, memory: int = MEMORY
     ) -> None:
         require_schema(source, schema)
-        self.schema = schema
         self._source = source
-        self._encoders: dict[str, Encoder] = {name: encoder_for(column) for name, column in schema.items()}
         self._place = None if order is None else _places(np.asarray(order), source.rows)
         self.people = source.count() if order is None else len(order)
         self._memory = memory
+        self._read_through(schema)
+
+    def _read_through(self, schema: Schema) -> Self:
+        """Read columns as these descriptions from now on; nothing is at hand yet."""
+        self.schema = schema
+        self._encoders: dict[str, Encoder] = {name: encoder_for(column) for name, column in schema.items()}
         self._columns: OrderedDict[str, NDArray[Any]] = OrderedDict()
         self._split: list[tuple[NDArray[np.int64], PrivateTable]] | None = None
         self._present: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+        self._read_last: PrivateTable | None = None
+        return self
 
     def __repr__(self) -> str:
         return f"PrivateTable({len(self.schema)} columns, {self.people} people)"
@@ -77,6 +84,14 @@ class PrivateTable:
     def reordered(self, order: NDArray[np.int64]) -> "PrivateTable":
         """Return the same source in another order of rows."""
         return PrivateTable(self._source, self.schema, order=order, memory=self._memory)
+
+    def read_as(self, schema: Schema) -> "PrivateTable":
+        """Return the same rows with columns read as a plan says (`colonnade.readings`). The last reading is kept."""
+        if schema == self.schema:
+            return self
+        if self._read_last is None or self._read_last.schema != schema:
+            self._read_last = copy.copy(self)._read_through(schema)  # noqa: SLF001  # its own class
+        return self._read_last
 
     def codes(self, name: str) -> NDArray[np.int32]:
         """Return a category as codes in the order of its levels; −1 for a person without one. Read-only."""
@@ -177,6 +192,7 @@ class PrivateTable:
         """Let go of every encoded column."""
         self._columns.clear()
         self._present.clear()
+        self._read_last = None
 
     def _column(self, name: str) -> NDArray[Any]:
         self.load([name])
