@@ -1,12 +1,13 @@
-"""The data sets of the additive benchmark: those of the Newton benchmark, read through public bins."""
+"""The data sets of the additive benchmark: those of the Newton benchmark, read in public bins of equal width."""
 
 import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 import colonnade as cn
+from colonnade.coding.encoders import encoded
+from colonnade.schema import Bins
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
 
@@ -15,17 +16,29 @@ from newton_sets import SETS, Joined  # noqa: E402
 __all__ = ["SETS", "Joined", "binned"]
 
 
-def binned(data: Joined, bins: int = 16) -> tuple[Joined, dict[str, np.ndarray]]:
-    """Return the same people with every number as the bin of equal width that it falls in, and the middles of the bins."""
-    columns, parts, middles = {}, {}, {}
-    for name, column in data.columns.items():
-        if isinstance(column, cn.Category):
-            columns[name], parts[name] = column, data.frame[name]
-            continue
-        edges = np.linspace(column.low, column.high, bins + 1)
-        codes = np.clip(np.searchsorted(edges, data.frame[name], side="right") - 1, 0, bins - 1)
-        levels = [f"bin {place}" for place in range(bins)]
-        columns[name] = cn.Category(levels)
-        parts[name] = pd.Series(np.array(levels, dtype=object)[codes], index=data.frame.index)
-        middles[name] = (edges[1:] + edges[:-1]) / 2
-    return Joined(data.name, pd.DataFrame(parts), columns, data.target), middles
+class Binned(Joined):
+    """The same people with every number in a bin."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Indicators of bins and levels, the constant first."""
+        if "_rows" not in self.__dict__:
+            blocks = [np.ones((len(self.frame), 1))]
+            for name, column in self.explaining.items():
+                codes = encoded(self.frame[name], name, column)
+                blocks.append((codes[:, None] == np.arange(column.size)).astype(float))
+            self.__dict__["_rows"] = np.hstack(blocks)
+        return self.__dict__["_rows"]
+
+    def some(self, people: np.ndarray) -> "Binned":
+        """Return some of the people."""
+        return Binned(self.name, self.frame.iloc[people], self.columns, self.target)
+
+
+def binned(data: Joined, bins: int = 16) -> Binned:
+    """Return the same people with every number read in bins of equal width."""
+    columns = {
+        name: column if isinstance(column, cn.Category) else Bins.equal(column, bins)
+        for name, column in data.columns.items()
+    }
+    return Binned(data.name, data.frame, columns, data.target)
