@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PCA",
+    "AdditiveClassifier",
     "AlreadyRunning",
     "Analyst",
     "ApprovalNeeded",
@@ -132,6 +133,7 @@ _HOMES = {
         "ReleaseLost",
         "SchemaMismatch",
     ),
+    "estimators.additive": ("AdditiveClassifier",),
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),

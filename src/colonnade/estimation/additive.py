@@ -244,6 +244,10 @@ class AdditiveFit:
     people: Array
     tables: OpenedTables | None
 
+    def covariance_in(self, combinations: Array) -> Array:
+        """Return the covariance of combinations of effects, the sampling of people included."""
+        return np.asarray(combinations @ (self.covariance + self.sampling) @ combinations.T)
+
 
 @dataclass(frozen=True, eq=False)
 class _Seen:

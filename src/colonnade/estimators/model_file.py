@@ -31,7 +31,7 @@ from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
-from colonnade.estimators.methods import clusters, coresets, counts, moments
+from colonnade.estimators.methods import additive, clusters, coresets, counts, moments, newton
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
@@ -50,7 +50,7 @@ RECORDS: Mapping[str, type] = {
 
 METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (clusters, coresets, counts, moments)
+    for module in (additive, clusters, coresets, counts, moments, newton)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }

@@ -18,6 +18,7 @@ from colonnade.constraints import (
     ColumnList,
     Constraint,
     Either,
+    Numbers,
     OneColumn,
     OneOf,
     Optional,
@@ -227,6 +228,8 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "string"}
         case ColumnList():
             return {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+        case Numbers(fewest):
+            return {"type": "array", "items": {"type": "number"}, "minItems": fewest}
         case PerParty(each):
             return {"type": "object", "additionalProperties": _of_constraint(each), "minProperties": 1}
     return {}  # a kind of constraint that a JSON schema cannot say; the library checks it

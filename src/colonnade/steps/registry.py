@@ -56,6 +56,7 @@ STUDIES: Mapping[str, str] = {
     "PCA": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
+    "AdditiveClassifier": "moments",
     "Coreset": "coreset",
     "evaluate": "evaluation",
     "predict": "prediction",
@@ -117,11 +118,13 @@ TASKS.update(
             "PCA": _method(products.Gram),
             "LinearRegression": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
+            "AdditiveClassifier": _method(score_table.ScoreHistogram),
             "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
             "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
         },
         "prediction": dict.fromkeys(
-            ("PCA", "LinearRegression", "LogisticRegression", "KMeans", "KMedian"), _method(sums.Predictions)
+            ("PCA", "LinearRegression", "LogisticRegression", "AdditiveClassifier", "KMeans", "KMedian"),
+            _method(sums.Predictions),
         ),
         "alignment": {
             kind.mode: _method(kind) for kind in (alignment.ListMatching, alignment.Cohort, alignment.UnionMatching)

@@ -19,6 +19,7 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Category, Column
 from colonnade.steps.newton import NewtonTerms
 
@@ -88,6 +89,10 @@ class AdditiveStudy(NewtonStudy):
     def tables_first(self) -> bool:
         """Whether nearly all of the price goes to tables and gradients."""
         return self.division == TABLES
+
+    def table_deviation(self, terms: NewtonTerms) -> float:
+        """Return the standard deviation of the noise in a count of people with the event."""
+        return float(np.sqrt(terms.noise.opened_variance(CURVATURE + 1))) / terms.unit(CURVATURE + 1)
 
     def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
         return _AdditiveReading(self, terms, moments, level)
