@@ -12,9 +12,10 @@ from additive_sets import Joined
 
 from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.additive_steps import chosen_division
-from colonnade.estimation.additive import AdditiveFit, AdditiveSearch, ShapePrior, STEPS
+from colonnade.estimation.additive import STEPS, AdditiveFit, AdditiveSearch
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
+from colonnade.estimation.shapes import ShapePrior
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import NewtonNoise
@@ -42,9 +43,7 @@ class Central:
         whole = np.empty((len(data.rows), len(self.features)))
         whole[:, self.kept], whole[:, self.aim] = data.rows, 2 * data.labels - 1
         self.gram = whole.T @ whole
-        self.row_bounds = {
-            party: sum(name.startswith(f"{party}.") for name in data.columns) for party in data.parties
-        }
+        self.row_bounds = {party: sum(name.startswith(f"{party}.") for name in data.columns) for party in data.parties}
 
     def fit(self, epsilon: float, generator: np.random.Generator, division: Division | None = None) -> AdditiveFit:
         """Return what one draw of the noise comes to."""

@@ -11,7 +11,7 @@ from colonnade.schema import Bins
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
 
-from newton_sets import SETS, Joined  # noqa: E402
+from newton_sets import SETS, Joined
 
 __all__ = ["SETS", "Joined", "binned"]
 

@@ -43,12 +43,14 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
+    from colonnade.estimators.additive import AdditiveClassifier
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
     from colonnade.estimators.frames import named
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
+    from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.second_moments import PCA
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
@@ -98,6 +100,7 @@ __all__ = [
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "Scorecard",
     "TableCheck",
     "TemporaryLedgers",
     "__version__",
@@ -140,6 +143,7 @@ _HOMES = {
     "estimators.frames": ("named",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
+    "estimators.scorecard": ("Scorecard",),
     "estimators.second_moments": ("PCA",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),

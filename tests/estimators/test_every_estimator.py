@@ -18,9 +18,11 @@ from colonnade.constraints import (
     ColumnList,
     Constraint,
     Either,
+    Numbers,
     OneColumn,
     OneOf,
     Optional,
+    PerColumn,
     PerParty,
     Real,
     Whole,
@@ -47,6 +49,8 @@ MAKE = {
     cn.PCA: lambda: cn.PCA(1, columns=FEW, **GAUSSIAN),
     cn.LinearRegression: lambda: cn.LinearRegression("telco.bill", columns=FEW[::2], **GAUSSIAN),
     cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", method="secure", columns=FEW, **GAUSSIAN),
+    cn.AdditiveClassifier: lambda: cn.AdditiveClassifier("bank.default", columns=FEW, bins=4, **GAUSSIAN),
+    cn.Scorecard: lambda: cn.Scorecard("bank.default", columns=FEW, bins=4, **GAUSSIAN),
     cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
 }
 QUICK = {"gradient": cn.methods.Gradient(steps=4, rate=0.1)}
@@ -290,6 +294,8 @@ def test_a_constraint_belongs_to_a_parameter_and_every_method_to_its_options(kin
         (ColumnList(), "x must be a list of the names of columns, not 'a'."),
         (Optional(Whole(2)), "x must be a whole number of at least 2, or None, not 'a'."),
         (Either(Whole(1), OneOf(("auto",))), "x must be a whole number of at least 1, or 'auto', not 'a'."),
+        (Numbers(2), "x must be a list of at least 2 numbers, not 'a'."),
+        (PerColumn(Numbers(3)), "x must be a mapping of column to a list of at least 3 numbers, not 'a'."),
         (PerParty(Real(0, closed="neither")), "x must be a mapping of party to a number above 0, not 'a'."),
     ],
     ids=str,
@@ -398,6 +404,14 @@ CALLS = {
     "evaluate": lambda study: study.evaluate(None, epsilon=1.0),
     "save": lambda study: study.save("nowhere.json"),
     "n_features_in_": lambda study: study.n_features_in_,
+    "shape_functions_": lambda study: study.shape_functions_,
+    "importance_": lambda study: study.importance_,
+    "explain": lambda study: study.explain({}),
+    "points_": lambda study: study.points_,
+    "information_value_": lambda study: study.information_value_,
+    "total_points": lambda study: study.total_points(pd.DataFrame()),
+    "to_sql": lambda study: study.to_sql(),
+    "to_html": lambda study: study.to_html("nowhere.html"),
 }
 
 

@@ -18,7 +18,7 @@ to no effect.
 A Gram matrix and the opened curvature replace that as far as they differ from it by more than their noise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import Feature
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
+from colonnade.estimation.shapes import PROBE, Component, OpenedTables, ShapePrior, places_by_column
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.schema import Bins, Category, Column
 
 __all__ = [
     "FEW_PRODUCTS",
@@ -37,8 +37,6 @@ __all__ = [
     "TABLES",
     "AdditiveFit",
     "AdditiveSearch",
-    "OpenedTables",
-    "ShapePrior",
 ]
 
 Array = NDArray[np.float64]
@@ -49,17 +47,10 @@ STEPS = Division(16, 16, (8, 4, 8, 8, 8, 32))
 """How a price is divided otherwise. In both, the first two steps are the tables."""
 FEW_PRODUCTS = 0.02
 """Tables are all that is worth paying for if the noise in an entry of the Gram matrix exceeds this part of the people."""
-PROBE = 6.0
-"""The constant score, in log-odds, at which the tables are opened, below 0 and above."""
 PROBES = 2
-REACH = 0.3
-"""How far bins resemble each other in the smooth part of a shape, as a part of the column's width."""
-ROUGHNESS = 0.03
-"""How much a single bin may differ from a smooth shape, as a part of its variance."""
 FIRST_VARIANCE, PSEUDO_BINS = 0.03, 1.0
 """The variance of an effect before anything is seen, and how many bins that counts as."""
 ROUNDS_OF_MAXIMISATION = 6
-CONSTANT_VARIANCE = 4.0
 LINEARISATION = 0.03
 """Which part of a squared change of slope is added to the variance of a gradient that was opened elsewhere."""
 LONGEST = 1.0
@@ -68,153 +59,6 @@ WEIGHT_RATIO, WEIGHT_SPREAD = 0.8, 0.3
 """What a person's weight is on average, relative to that at the constant score, and how far that may be off."""
 SMALLEST_SHARE = 0.005
 TINY = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Component:
-    """A part of a shape with a variance of its own.
-
-    Parameters
-    ----------
-    places
-        Where its column's levels stand among the features, the constant first.
-    basis
-        The covariance of their effects, relative to that variance.
-    rank
-        Of the basis.
-    """
-
-    places: NDArray[np.intp]
-    basis: Array
-    rank: int
-
-
-@dataclass(frozen=True, eq=False)
-class ShapePrior:
-    """What is believed about effects before anything is seen: parts of shapes, each with a variance that is yet to be found.
-
-    Parameters
-    ----------
-    size
-        How many features there are, the constant included.
-    components
-        The parts.
-
-    Examples
-    --------
-    >>> from colonnade.coding.columns import features_of
-    >>> from colonnade.schema import Numeric
-    >>> columns = {"bank.age": Bins.equal(Numeric(18, 95), 8), "bank.segment": Category(["basic", "gold"])}
-    >>> prior = ShapePrior.of(features_of(columns), columns)
-    >>> prior.size, len(prior.components)
-    (11, 3)
-    """
-
-    size: int
-    components: tuple[Component, ...]
-
-    @classmethod
-    def of(cls, features: Sequence[Feature], columns: Mapping[str, Column]) -> "ShapePrior":
-        """Return the belief for binned columns and categories.
-
-        Parameters
-        ----------
-        features
-            The coded columns, the constant first.
-        columns
-            What they are read as.
-        """
-        found: list[Component] = []
-        for name, places in places_by_column(features).items():
-            column = columns[name]
-            ordered = len(column.middles) if isinstance(column, Bins) else 0
-            found.extend(_components(places, ordered))
-        return cls(len(features), tuple(found))
-
-    def covariance(self, variances: Array) -> Array:
-        """Return the covariance of all effects for given variances of the parts."""
-        whole = np.zeros((self.size, self.size))
-        whole[0, 0] = CONSTANT_VARIANCE
-        for component, variance in zip(self.components, variances, strict=True):
-            whole[np.ix_(component.places, component.places)] += variance * component.basis
-        return whole
-
-
-def _components(places: NDArray[np.intp], ordered: int) -> list[Component]:
-    size = len(places)
-    if ordered < 3:
-        return [Component(places, np.eye(size), size)]
-    where = np.linspace(-1.0, 1.0, ordered)
-    straight, smooth = np.zeros((size, size)), (1 + ROUGHNESS) * np.eye(size)
-    straight[:ordered, :ordered] = np.outer(where, where)
-    apart = np.abs(where[:, None] - where)
-    smooth[:ordered, :ordered] = np.exp(-apart / (2 * REACH)) + ROUGHNESS * np.eye(ordered)
-    return [Component(places, straight, 1), Component(places, smooth, size)]
-
-
-def places_by_column(features: Sequence[Feature]) -> dict[str, NDArray[np.intp]]:
-    """Return where each column's levels stand, the constant left out."""
-    columns = np.array([feature.column for feature in features])
-    return {name: np.flatnonzero(columns == name) for name in dict.fromkeys(columns[1:].tolist())}
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedTables:
-    """How many people are in every bin and how many of them have the event, with noise.
-
-    Parameters
-    ----------
-    low, high
-        The gradients at the constant scores −`PROBE` and `PROBE`.
-    variances
-        Of the noise in an entry of each.
-
-    Examples
-    --------
-    >>> chance = 1 / (1 + np.exp(PROBE))
-    >>> tables = OpenedTables(np.array([100 * chance - 30]), np.array([100 * (1 - chance) - 30]), (1.0, 1.0))
-    >>> tables.people.round(6), tables.events.round(6)
-    (array([100.]), array([30.]))
-    """
-
-    low: Array
-    high: Array
-    variances: tuple[float, float]
-
-    @property
-    def people(self) -> Array:
-        """People in every bin."""
-        return np.asarray((self.high - self.low) / self._span)
-
-    @property
-    def events(self) -> Array:
-        """People with the event."""
-        return self._least * self.people - self.low
-
-    @property
-    def people_variance(self) -> float:
-        """The variance of the noise in `people`."""
-        return sum(self.variances) / self._span**2
-
-    @property
-    def events_variance(self) -> float:
-        """The variance of the noise in `events`."""
-        part = self._least / self._span
-        return (1 + part) ** 2 * self.variances[0] + part**2 * self.variances[1]
-
-    def gradient(self, share: float) -> tuple[Array, float]:
-        """Return the gradient at the constant score whose chance is ``share``, and the variance of its noise."""
-        part = (share - self._least) / self._span
-        variance = (1 - part) ** 2 * self.variances[0] + part**2 * self.variances[1]
-        return np.asarray((1 - part) * self.low + part * self.high), variance
-
-    @property
-    def _least(self) -> float:
-        return float(1 / (1 + np.exp(PROBE)))
-
-    @property
-    def _span(self) -> float:
-        return 1 - 2 * self._least
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,7 +237,7 @@ class AdditiveSearch:
         for number, places in enumerate(self._columns.values()):
             surplus[places, number] = -1.0
         basis, _ = np.linalg.qr(surplus)
-        return np.eye(self._prior.size) - basis @ basis.T
+        return np.asarray(np.eye(self._prior.size) - basis @ basis.T)
 
     def _adding_up(self, people: Array, variance: float) -> Array:
         """Return counts that are not negative and add up to everybody in each column, pulled to equal ones by their noise."""
@@ -471,9 +315,7 @@ class AdditiveSearch:
 
     def _expected(self, spread: Array, variance: float) -> Array:
         """Return the covariance of the reading: effects, the sampling of people, and noise."""
-        return np.asarray(
-            self._curvature @ spread @ self._curvature + self._curvature + variance * np.eye(len(spread))
-        )
+        return np.asarray(self._curvature @ spread @ self._curvature + self._curvature + variance * np.eye(len(spread)))
 
     def _solved(self) -> Array:
         """Return the likeliest effects, and keep the variances of their parts under which the openings are likeliest."""

@@ -15,12 +15,13 @@ from colonnade.constraints import ColumnList, Either, Numbers, OneColumn, OneOf,
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation.additive import AdditiveFit, places_by_column
+from colonnade.estimation.additive import AdditiveFit
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
+from colonnade.estimation.shapes import places_by_column
 from colonnade.estimators.answers import require_fitted, require_matching
 from colonnade.estimators.methods.additive import AdditiveNewton
-from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.regression import LogisticRegression
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
@@ -33,8 +34,9 @@ __all__ = ["AdditiveClassifier"]
 Array = NDArray[np.float64]
 BINS = 16
 MOST_BINS = 256
-DETERMINED = 0.5
-"""An effect is determined if the release leaves less than this part of the variance that it was believed to have."""
+DETERMINED, SMALL_ERROR = 0.5, 0.5
+"""An effect is determined if the release leaves less than this part of the variance that it was believed to have, or if its
+error is below so many log-odds."""
 WIDENED = 2.0
 """The factor on standard errors for the curvature, which the release does not tell exactly."""
 DIRECTIONS = ("increasing", "decreasing")
@@ -108,7 +110,7 @@ class AdditiveClassifier(LogisticRegression):
     """
 
     task: ClassVar[str] = STUDIES["AdditiveClassifier"]
-    offers = (AdditiveNewton,)
+    offers: ClassVar[tuple[type[Method[Any]], ...]] = (AdditiveNewton,)
     constraints = {
         **COMMON,
         "target": OneColumn(),
@@ -257,9 +259,7 @@ class AdditiveClassifier(LogisticRegression):
 
     # What was opened ---------------------------------------------------------------------------------------------------------
 
-    def _shapes(
-        self, found: AdditiveFit, features: Sequence[Feature], columns: Mapping[str, Column]
-    ) -> dict[str, Any]:
+    def _shapes(self, found: AdditiveFit, features: Sequence[Feature], columns: Mapping[str, Column]) -> dict[str, Any]:
         """Return the fitted attributes: centred effects, monotone where they have to be, and their errors."""
         centred = _centring(features, found.people)
         effects = centred @ found.weights
@@ -271,14 +271,13 @@ class AdditiveClassifier(LogisticRegression):
             (centred @ one @ centred.T)[np.ix_(order, order)]
             for one in (WIDENED**2 * found.covariance, found.sampling, found.believed)
         )
-        determined = np.diag(found.covariance_in(centred))[order] <= DETERMINED * np.diag(believed)
+        left, error = np.diag(found.covariance_in(centred))[order], np.sqrt(np.diag(privacy + sampling))
+        determined = (left <= DETERMINED * np.diag(believed)) | (error <= SMALL_ERROR)
         inference = Inference(effects[order], privacy, sampling, determined, 1.0)
         errors = inference.errors(total=False)[:-1]
         names = tuple(feature.name for feature in features[1:])
         levels = tuple(str(level) for level in self._category(columns).levels)
-        model = LogisticFit(
-            levels, names, effects[None, 1:], effects[:1], errors[None], np.full(len(levels), np.nan)
-        )
+        model = LogisticFit(levels, names, effects[None, 1:], effects[:1], errors[None], np.full(len(levels), np.nan))
         tables = found.tables
         opened = np.full((len(features), 4), np.nan)
         if tables is not None:
@@ -327,9 +326,7 @@ def _monotone(effects: Array, places: NDArray[np.intp], people: Array, column: C
     ordered = places[: len(column.middles)]
     found = effects.copy()
     weights = people[ordered] + 1.0  # an empty bin follows its neighbours
-    found[ordered] = isotonic_regression(
-        effects[ordered], sample_weight=weights, increasing=direction == "increasing"
-    )
+    found[ordered] = isotonic_regression(effects[ordered], sample_weight=weights, increasing=direction == "increasing")
     moved = float(people[places] @ found[places]) / float(people[places].sum())
     found[places] -= moved
     found[0] += moved

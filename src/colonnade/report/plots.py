@@ -27,6 +27,7 @@ __all__ = [
     "chart_of",
     "coefficient_chart",
     "curve_chart",
+    "headline",
     "heat_chart",
     "interval_chart",
     "plot",
@@ -146,7 +147,7 @@ def interval_chart(
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         _intervals(axes, labels, values, reach, zero=zero)
-        _headline(figure, title, xlabel)
+        headline(figure, title, xlabel)
 
     return styled_figure(_height(len(labels)), draw)
 
@@ -161,7 +162,7 @@ def coefficient_chart(
         for axes, (name, values, reach) in zip(rows, panels, strict=True):
             _intervals(axes, labels, values, reach, zero=True)
             axes.set_title(shortened(name, 44))
-        _headline(figure, title, xlabel)
+        headline(figure, title, xlabel)
 
     return styled_figure(len(panels) * _height(len(labels)), draw)
 
@@ -200,7 +201,7 @@ def profile_chart(names: Sequence[object], profiles: Array, *, title: str) -> "F
             places, [shortened(name, 26) for name in names], rotation=40, ha="right", rotation_mode="anchor"
         )
         axes.set(ylabel="between the column's bounds", ylim=(-0.04, 1.04))
-        _headline(figure, title)
+        headline(figure, title)
         axes.set_yticks([0, 0.5, 1], ["lower", "middle", "upper"])
         figure.legend(loc="outside lower center", ncols=min(len(profiles), 5), frameon=False)
 
@@ -248,12 +249,12 @@ def curve_chart(epsilons: Array, errors: Array, *, here: float, title: str, ylab
         axes.set_yticks(errors, [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in errors])
         axes.set(xlabel="ε", ylabel=ylabel)
         axes.legend(frameon=False)
-        _headline(figure, title)
+        headline(figure, title)
 
     return styled_figure(3.4, draw)
 
 
-def _headline(figure: "Figure", title: str, below: str = "") -> None:
+def headline(figure: "Figure", title: str, below: str = "") -> None:
     """Put title and unit at the left edge of the figure, cut so that they fit however wide the labels are."""
     figure.suptitle(shortened(title, LONGEST_TITLE), x=0.01, ha="left", fontsize=10.5)
     if below:
@@ -398,10 +399,17 @@ def _value(study: Any) -> "Figure":
     )
 
 
+def _shapes(study: Any) -> "Figure":
+    from colonnade.report.shapes import shape_panel  # it is drawn in the style of this module
+
+    return shape_panel(study)
+
+
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
     "unbiased_": _counts,
     "cluster_centers_": _centres,
     "components_": _components,
+    "shape_functions_": _shapes,
     "coef_": _coefficients,
     "value_": _value,
 }

@@ -57,6 +57,7 @@ STUDIES: Mapping[str, str] = {
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
     "AdditiveClassifier": "moments",
+    "Scorecard": "moments",
     "Coreset": "coreset",
     "evaluate": "evaluation",
     "predict": "prediction",
@@ -119,11 +120,12 @@ TASKS.update(
             "LinearRegression": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
             "AdditiveClassifier": _method(score_table.ScoreHistogram),
+            "Scorecard": _method(score_table.ScoreHistogram),
             "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
             "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
         },
         "prediction": dict.fromkeys(
-            ("PCA", "LinearRegression", "LogisticRegression", "AdditiveClassifier", "KMeans", "KMedian"),
+            ("PCA", "LinearRegression", "LogisticRegression", "AdditiveClassifier", "Scorecard", "KMeans", "KMedian"),
             _method(sums.Predictions),
         ),
         "alignment": {

@@ -74,9 +74,7 @@ class AdditiveNewton(MomentMethod):
         )
         return additive_steps.AdditiveStudy(columns, target, price, federation.people, division, self.window)
 
-    def learn(
-        self, study: "AdditiveClassifier", federation: Federation, value: newton_steps.NewtonFit
-    ) -> dict[str, Any]:
+    def learn(self, study: "AdditiveClassifier", federation: Federation, value: Any) -> dict[str, Any]:
         """Return shapes, tables and what noise leaves them uncertain by."""
         (found,) = value.classes
         return study._shapes(found, value.features, study._chosen(federation.describe()))
@@ -96,6 +94,4 @@ class AdditiveNewton(MomentMethod):
             "noise in an entry of the last gradient": f"{deviation:.3g} people (a sum over {terms.people:,})",
         }
         columns = AssumedColumns.of(algorithm.features)
-        return Expectation(
-            words, (), (newton_estimation.expected_prediction_error(columns, terms.people, deviation),)
-        )
+        return Expectation(words, (), (newton_estimation.expected_prediction_error(columns, terms.people, deviation),))
