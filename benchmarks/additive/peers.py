@@ -1,13 +1,8 @@
 """The best central model a user could pick instead: differentially private explainable boosting (`interpret-core`), pooled data.
 
-    python benchmarks/additive/peers.py [--seeds 20]
-
-Writes ``results/peers.json``: the area under the curve and the Brier score of every split, set and ε. It gets the public
-bounds and levels that the parties declare, so that none of its price goes to finding them.
+It gets the public bounds and levels that the parties declare, so that none of its price goes to finding them.
 """
 
-import argparse
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -20,7 +15,7 @@ import colonnade as cn
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from additive_sets import SETS, Joined  # noqa: E402
+from additive_sets import Joined  # noqa: E402
 
 EPSILONS = (0.1, 1.0, 10.0)
 DELTA = 1e-6
@@ -48,23 +43,3 @@ def boosting(train: Joined, test: Joined, epsilon: float) -> dict[str, float]:
         "auc": float(roc_auc_score(test.labels, chance)),
         "brier": float(brier_score_loss(test.labels, np.clip(chance, 0, 1))),
     }
-
-
-def main() -> None:
-    """Run it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    seeds = parser.parse_args().seeds
-    found: dict[str, dict[str, list[dict[str, float]]]] = {}
-    for name in ("adult", "bank", "credit"):
-        data = SETS[name]()
-        found[name] = {}
-        for epsilon in EPSILONS:
-            found[name][f"{epsilon:g}"] = [boosting(*data.split(seed), epsilon) for seed in range(seeds)]
-            print(name, epsilon, np.mean([one["auc"] for one in found[name][f"{epsilon:g}"]]), flush=True)
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "peers.json").write_text(json.dumps(found, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -85,12 +85,15 @@ def model(federation) -> cn.AdditiveClassifier:
     return _model().fit(federation)
 
 
+def _card(federation) -> cn.Scorecard:
+    monotone = {"clinic.pressure": "increasing", "bank.age": "decreasing"}
+    study = cn.Scorecard("bank.late", columns=COLUMNS, bins=8, monotone=monotone, epsilon=900.0, delta=DELTA)
+    return study.fit(federation)
+
+
 @pytest.fixture(scope="module")
 def card(federation) -> cn.Scorecard:
-    monotone = {"clinic.pressure": "increasing", "bank.age": "decreasing"}
-    return cn.Scorecard("bank.late", columns=COLUMNS, bins=8, monotone=monotone, epsilon=900.0, delta=DELTA).fit(
-        federation
-    )
+    return _card(federation)
 
 
 def test_almost_without_noise_a_bent_effect_is_found_that_a_straight_one_misses(model, federation) -> None:
