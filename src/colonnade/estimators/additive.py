@@ -37,8 +37,8 @@ MOST_BINS = 256
 DETERMINED, SMALL_ERROR = 0.5, 0.5
 """An effect is determined if the release leaves less than this part of the variance that it was believed to have, or if its
 error is below so many log-odds."""
-WIDENED = 2.0
-"""The factor on standard errors for the curvature, which the release does not tell exactly."""
+WIDENED = 2.5
+"""The factor on standard errors for the curvature, which the release does not tell exactly (benchmarks/additive)."""
 DIRECTIONS = ("increasing", "decreasing")
 
 
