@@ -12,9 +12,10 @@ from additive_sets import Joined
 
 from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.additive_steps import chosen_division
-from colonnade.estimation.additive import STEPS, AdditiveFit, AdditiveSearch
+from colonnade.estimation.additive import STEPS, AdditiveSearch
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
+from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import ShapePrior
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise

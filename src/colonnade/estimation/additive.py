@@ -20,7 +20,6 @@ A Gram matrix and the opened curvature replace that as far as they differ from i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +27,14 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import Feature
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
-from colonnade.estimation.shapes import PROBE, Component, OpenedTables, ShapePrior, places_by_column
+from colonnade.estimation.shape_belief import AdditiveFit, ShapeBelief
+from colonnade.estimation.shapes import PROBE, OpenedTables, ShapePrior
 from colonnade.privacy.laws.newton import CURVATURE
 
 __all__ = [
     "FEW_PRODUCTS",
     "STEPS",
     "TABLES",
-    "AdditiveFit",
     "AdditiveSearch",
 ]
 
@@ -48,9 +47,6 @@ STEPS = Division(16, 16, (8, 4, 8, 8, 8, 32))
 FEW_PRODUCTS = 0.02
 """Tables are all that is worth paying for if the noise in an entry of the Gram matrix exceeds this part of the people."""
 PROBES = 2
-FIRST_VARIANCE, PSEUDO_BINS = 0.03, 1.0
-"""The variance of an effect before anything is seen, and how many bins that counts as."""
-ROUNDS_OF_MAXIMISATION = 6
 LINEARISATION = 0.03
 """Which part of a squared change of slope is added to the variance of a gradient that was opened elsewhere."""
 LONGEST = 1.0
@@ -58,39 +54,6 @@ LONGEST = 1.0
 WEIGHT_RATIO, WEIGHT_SPREAD = 0.8, 0.3
 """What a person's weight is on average, relative to that at the constant score, and how far that may be off."""
 SMALLEST_SHARE = 0.005
-TINY = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class AdditiveFit:
-    """What the openings came to, in features with the constant first.
-
-    Parameters
-    ----------
-    weights
-        Effects, not centred.
-    covariance
-        What noise leaves uncertain of the estimate that the same people, with the same belief, give without noise.
-    sampling
-        What the sampling of people adds.
-    believed
-        The covariance of effects before anything was seen, with the variances that were found.
-    people
-        People in every bin, as well as they are known; whole columns add up.
-    tables
-        As they were opened; ``None`` if they were lost.
-    """
-
-    weights: Array
-    covariance: Array
-    sampling: Array
-    believed: Array
-    people: Array
-    tables: OpenedTables | None
-
-    def covariance_in(self, combinations: Array) -> Array:
-        """Return the covariance of combinations of effects, the sampling of people included."""
-        return np.asarray(combinations @ (self.covariance + self.sampling) @ combinations.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +65,7 @@ class _Seen:
     """The curvature there with the variance of an entry, if it is another one than the latest."""
 
 
-class AdditiveSearch:
+class AdditiveSearch(ShapeBelief):
     """A belief about effects that one opening after another moves.
 
     Parameters
@@ -122,22 +85,14 @@ class AdditiveSearch:
     def __init__(
         self, prior: ShapePrior, features: Sequence[Feature], moments: Moments, target: Array, *, secants: bool
     ) -> None:
-        self._prior, self._moments, self._secants = prior, moments, secants
-        self._columns = places_by_column(features)
-        kept = np.append(0, moments.places(list(self._columns)))
-        block = np.ix_(kept, kept)
-        self._gram, self._gram_variance = moments.matrix[block], moments.variance[block]
-        owner = np.array([feature.column for feature in features])
-        self._cross = owner[:, None] != owner
-        self._cross[0] = self._cross[:, 0] = False
-        self._single = (owner[:, None] == owner) & ~np.eye(len(owner), dtype=bool)
-        self._variances = np.full(len(prior.components), FIRST_VARIANCE)
+        super().__init__(prior, features, moments)
+        self._secants = secants
         self._lows: tuple[Array, float] | None = None
         self._opened: tuple[Array, float] | None = None
         self._seen: list[_Seen] = []
         self.tables: OpenedTables | None = None
         events = float(moments.matrix[0] @ target)
-        self._begin(self._noisy_people(), events, *self._moment_gradient(kept, target, events))
+        self._begin(self._noisy_people(), events, *self._moment_gradient(target, events))
         self.weights = self._solved()
         self._rounds = 0
 
@@ -169,32 +124,13 @@ class AdditiveSearch:
 
     def result(self) -> AdditiveFit:
         """Return what it came to."""
-        self.weights = self._solved()
-        spread = self._prior.covariance(self._variances)
-        _, variance = self._reading(self.weights)
-        whole, sampling = self._left(spread, variance), self._left(spread, TINY)
-        return AdditiveFit(self.weights, whole - sampling, sampling, spread, self._people, self.tables)
-
-    def _left(self, spread: Array, variance: float) -> Array:
-        """Return the covariance of effects after a reading with noise of this variance."""
-        known = self._curvature @ np.linalg.solve(self._expected(spread, variance), self._curvature)
-        left = spread - spread @ known @ spread
-        return np.asarray((left + left.T) / 2)
+        return self._fit(self.tables)
 
     # Where it begins ----------------------------------------------------------------------------------------------------
 
-    def _noisy_people(self) -> Array:
-        """Return people in every bin as the Gram matrix has them: in its first row and on its diagonal."""
-        rows, corner = self._gram[0], np.diag(self._gram)
-        variances = self._gram_variance[0], np.diag(self._gram_variance)
-        both = variances[0] + variances[1]
-        part = np.divide(variances[1], both, out=np.ones_like(both), where=both > 0)
-        variance = float(np.mean((part**2 * variances[0] + (1 - part) ** 2 * variances[1])[1:]))
-        return self._adding_up(part * rows + (1 - part) * corner, variance)
-
-    def _moment_gradient(self, kept: NDArray[np.intp], target: Array, events: float) -> tuple[Array, float]:
-        products = (self._moments.matrix @ target)[kept]
-        variance = float(np.mean((self._moments.variance @ target**2)[kept]))
+    def _moment_gradient(self, target: Array, events: float) -> tuple[Array, float]:
+        products = (self._moments.matrix @ target)[self._kept_places]
+        variance = float(np.mean((self._moments.variance @ target**2)[self._kept_places]))
         share = self._share_of(events)
         return share * self._noisy_people() - products, variance
 
@@ -213,44 +149,6 @@ class AdditiveSearch:
         self._seen = [_Seen(self._base, gradient, variance, (self._curvature, self._uncertain))]
         self.weights = self._base
 
-    def _blended_gram(self, people: Array) -> tuple[Array, float]:
-        """Return the Gram matrix of independent columns, moved to the opened one as far as they differ by more than noise."""
-        independent = np.outer(people, people) / self._moments.count
-        independent[self._single] = 0.0
-        np.fill_diagonal(independent, people)
-        independent[0, 0] = self._moments.count
-        apart = np.where(self._cross, self._gram - independent, 0.0)
-        noise = float(np.sum(self._gram_variance * self._cross))
-        kept = float(np.clip(1 - noise / max(float(np.sum(apart**2)), 1e-300), 0.0, 1.0))
-        return self._proper(independent + kept * apart), kept
-
-    def _proper(self, matrix: Array) -> Array:
-        """Return the nearest matrix without negative eigenvalues in which the levels of a column add up to the constant."""
-        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-        proper = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return np.asarray(self._project @ proper @ self._project)
-
-    @cached_property
-    def _project(self) -> Array:
-        surplus = np.zeros((self._prior.size, len(self._columns)))
-        surplus[0] = 1.0
-        for number, places in enumerate(self._columns.values()):
-            surplus[places, number] = -1.0
-        basis, _ = np.linalg.qr(surplus)
-        return np.asarray(np.eye(self._prior.size) - basis @ basis.T)
-
-    def _adding_up(self, people: Array, variance: float) -> Array:
-        """Return counts that are not negative and add up to everybody in each column, pulled to equal ones by their noise."""
-        everybody = float(self._moments.count)
-        found = np.array(people)
-        found[0] = everybody
-        for places in self._columns.values():
-            size, even = len(places), everybody / len(places)
-            apart = people[places] - people[places].mean()
-            kept = float(np.clip(1 - (size - 1) * variance / max(float(apart @ apart), 1e-300), 0.0, 1.0))
-            found[places] = _onto_simplex(even + kept * apart, everybody)
-        return found
-
     # What is opened later -------------------------------------------------------------------------------------------------
 
     def _take_tables(self, tables: OpenedTables) -> None:
@@ -262,7 +160,7 @@ class AdditiveSearch:
         people = part * tables.people + (1 - part) * rows
         variance = float(np.mean((part * tables.people_variance)[1:]))
         events = float(tables.events[0])
-        self._variances = np.full(len(self._prior.components), FIRST_VARIANCE)
+        self._forget()
         self._begin(self._adding_up(people, variance), events, *tables.gradient(self._share_of(events)))
         self.weights = self._solved()
 
@@ -312,44 +210,3 @@ class AdditiveSearch:
             found += trust * (seen.gradient + change)
             precision += trust
         return self._curvature @ (weights - self._base) - found / precision, 1 / precision
-
-    def _expected(self, spread: Array, variance: float) -> Array:
-        """Return the covariance of the reading: effects, the sampling of people, and noise."""
-        return np.asarray(self._curvature @ spread @ self._curvature + self._curvature + variance * np.eye(len(spread)))
-
-    def _solved(self) -> Array:
-        """Return the likeliest effects, and keep the variances of their parts under which the openings are likeliest."""
-        weights, curvature = self.weights, self._curvature
-        for _ in range(ROUNDS_OF_MAXIMISATION):
-            spread = self._prior.covariance(self._variances)
-            reading, variance = self._reading(weights)
-            inverse = np.linalg.inv(self._expected(spread, variance))
-            pulled, known = curvature @ (inverse @ reading), curvature @ inverse @ curvature
-            self._variances = np.array(
-                [
-                    _likelier(component, variance, pulled, known)
-                    for component, variance in zip(self._prior.components, self._variances, strict=True)
-                ]
-            )
-            weights = self._base + spread @ pulled
-        spread = self._prior.covariance(self._variances)
-        reading, variance = self._reading(weights)
-        solved = np.linalg.solve(self._expected(spread, variance), reading)
-        return np.asarray(self._base + spread @ (curvature @ solved))
-
-
-def _likelier(component: Component, variance: float, pulled: Array, known: Array) -> float:
-    """Return the variance of a part after one round of expectation and maximisation."""
-    own = pulled[component.places]
-    found = variance**2 * float(own @ component.basis @ own)
-    inside = known[np.ix_(component.places, component.places)]
-    left = variance * (component.rank - variance * float(np.sum(component.basis * inside)))
-    return (found + left + PSEUDO_BINS * FIRST_VARIANCE) / (component.rank + PSEUDO_BINS)
-
-
-def _onto_simplex(values: Array, total: float) -> Array:
-    """Return the nearest numbers that are not negative and add up to the total."""
-    falling = np.sort(values)[::-1]
-    surplus = np.cumsum(falling) - total
-    last = np.flatnonzero(falling - surplus / np.arange(1, len(values) + 1) > 0)[-1]
-    return np.asarray(np.maximum(values - surplus[last] / (last + 1), 0.0))

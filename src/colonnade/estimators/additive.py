@@ -15,9 +15,9 @@ from colonnade.constraints import ColumnList, Either, Numbers, OneColumn, OneOf,
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation.additive import AdditiveFit
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
+from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import places_by_column
 from colonnade.estimators.answers import require_fitted, require_matching
 from colonnade.estimators.methods.additive import AdditiveNewton

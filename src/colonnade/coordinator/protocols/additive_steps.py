@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import columns_at, parties_of
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy, Reading
 from colonnade.errors import SchemaMismatch
-from colonnade.estimation.additive import FEW_PRODUCTS, STEPS, TABLES, AdditiveFit, AdditiveSearch
+from colonnade.estimation.additive import FEW_PRODUCTS, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
+from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import ShapePrior
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
