@@ -4,6 +4,7 @@ When a claim is added, its bug is added in `tests/seeded`: one change in one pla
 """
 
 from tests.seeded import (
+    additive,
     aligning,
     asking,
     clustering,
@@ -53,6 +54,7 @@ SEEDED_BUGS = [
     *gradient.BUGS,
     *groups.BUGS,
     *newton.BUGS,
+    *additive.BUGS,
     *aligning.BUGS,
     *network.BUGS,
     *loading.BUGS,

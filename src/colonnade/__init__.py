@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
+    from colonnade.estimators.additive import AdditiveClassifier
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
+    from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.second_moments import PCA
     from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PCA",
+    "AdditiveClassifier",
     "AlreadyRunning",
     "Analyst",
     "ApprovalNeeded",
@@ -106,6 +109,7 @@ __all__ = [
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "Scorecard",
     "SyntheticTable",
     "TableCheck",
     "TemporaryLedgers",
@@ -142,6 +146,7 @@ _HOMES = {
         "ReleaseLost",
         "SchemaMismatch",
     ),
+    "estimators.additive": ("AdditiveClassifier",),
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
@@ -151,6 +156,7 @@ _HOMES = {
     "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
+    "estimators.scorecard": ("Scorecard",),
     "estimators.second_moments": ("PCA",),
     "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),

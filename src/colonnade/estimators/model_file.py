@@ -32,7 +32,17 @@ from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimation.table_model import TableModel
-from colonnade.estimators.methods import clusters, coresets, counts, describing, groups, moments, synthesis
+from colonnade.estimators.methods import (
+    additive,
+    clusters,
+    coresets,
+    counts,
+    describing,
+    groups,
+    moments,
+    newton,
+    synthesis,
+)
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
@@ -52,7 +62,7 @@ RECORDS: Mapping[str, type] = {
 
 METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (clusters, coresets, counts, describing, groups, moments, synthesis)
+    for module in (additive, clusters, coresets, counts, describing, groups, moments, newton, synthesis)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }

@@ -8,6 +8,7 @@ by name from `colonnade.estimators.presentation`: a report looks at estimators, 
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -391,18 +392,6 @@ def _coefficients(study: Any) -> "Figure":
     )
 
 
-def _correlations(study: Any) -> "Figure":
-    from colonnade.report.heat_maps import correlation_chart
-
-    return correlation_chart(study)
-
-
-def _groups(study: Any) -> "Figure":
-    from colonnade.report.group_chart import group_chart  # it draws with what is defined here
-
-    return group_chart(study)
-
-
 def _value(study: Any) -> "Figure":
     return interval_chart(
         [f"moment of order {study.p:g}"],
@@ -413,35 +402,23 @@ def _value(study: Any) -> "Figure":
     )
 
 
-def _described(study: Any) -> "Figure":
-    from colonnade.report.column_plots import described_chart
-
-    return described_chart(study)
-
-
-def _quantiles(study: Any) -> "Figure":
-    from colonnade.report.column_plots import quantile_chart
-
-    return quantile_chart(study)
-
-
-def _agreement(study: Any) -> "Figure":
-    from colonnade.report.heat_maps import agreement_chart
-
-    return agreement_chart(study)
+def _drawn_in(module: str, chart: str) -> Callable[[Any], "Figure"]:
+    """Return a chart of another module, which draws with what is defined here and is imported when it is drawn."""
+    return lambda study: getattr(import_module(f"colonnade.report.{module}"), chart)(study)
 
 
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
-    "figures_": _described,
-    "rank_error_": _quantiles,
+    "figures_": _drawn_in("column_plots", "described_chart"),
+    "rank_error_": _drawn_in("column_plots", "quantile_chart"),
     "unbiased_": _counts,
     "cluster_centers_": _centres,
     "components_": _components,
+    "shape_functions_": _drawn_in("shapes", "shape_panel"),
     "coef_": _coefficients,
-    "correlation_": _correlations,
-    "consistent_": _groups,
+    "correlation_": _drawn_in("heat_maps", "correlation_chart"),
+    "consistent_": _drawn_in("group_chart", "group_chart"),
     "value_": _value,
-    "pair_trends_": _agreement,
+    "pair_trends_": _drawn_in("heat_maps", "agreement_chart"),
 }
 """Charts by the fitted attribute that they need."""
 

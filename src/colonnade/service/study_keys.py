@@ -19,6 +19,7 @@ from colonnade.constraints import (
     ColumnList,
     Constraint,
     Either,
+    Numbers,
     OneColumn,
     OneOf,
     Optional,
@@ -253,6 +254,8 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
         case RisingNumbers(each):
             return {"type": "array", "items": _of_constraint(each), "minItems": 1, "uniqueItems": True}
+        case Numbers(fewest):
+            return {"type": "array", "items": {"type": "number"}, "minItems": fewest}
         case PerParty(each):
             return {"type": "object", "additionalProperties": _of_constraint(each), "minProperties": 1}
     return {}  # a kind of constraint that a JSON schema cannot say; the library checks it

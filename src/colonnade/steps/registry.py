@@ -67,6 +67,8 @@ STUDIES: Mapping[str, str] = {
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
     "SyntheticTable": "moments",
+    "AdditiveClassifier": "moments",
+    "Scorecard": "moments",
     "Coreset": "coreset",
     "evaluate": "evaluation",
     "predict": "prediction",
@@ -133,11 +135,14 @@ TASKS.update(
             "LinearRegression": _method(products.Gram),
             "SyntheticTable": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
+            "AdditiveClassifier": _method(score_table.ScoreHistogram),
+            "Scorecard": _method(score_table.ScoreHistogram),
             "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
             "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
         },
         "prediction": dict.fromkeys(
-            ("PCA", "LinearRegression", "LogisticRegression", "KMeans", "KMedian"), _method(sums.Predictions)
+            ("PCA", "LinearRegression", "LogisticRegression", "AdditiveClassifier", "Scorecard", "KMeans", "KMedian"),
+            _method(sums.Predictions),
         ),
         "alignment": {
             kind.mode: _method(kind) for kind in (alignment.ListMatching, alignment.Cohort, alignment.UnionMatching)
