@@ -404,7 +404,12 @@ def _value(study: Any) -> "Figure":
 
 def _drawn_in(module: str, chart: str) -> Callable[[Any], "Figure"]:
     """Return a chart of another module, which draws with what is defined here and is imported when it is drawn."""
-    return lambda study: getattr(import_module(f"colonnade.report.{module}"), chart)(study)
+
+    def drawn(study: Any) -> "Figure":
+        found: Figure = getattr(import_module(f"colonnade.report.{module}"), chart)(study)
+        return found
+
+    return drawn
 
 
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
