@@ -33,7 +33,7 @@ __all__ = ["newton_inference"]
 
 Array = NDArray[np.float64]
 
-AWAY = 0.4
+AWAY = 0.35
 """How far coefficients lie from the start at least, as a root mean square in log-odds. On public sets it was 0.4 to 1."""
 
 
