@@ -75,6 +75,10 @@ def _federation(tables: dict[str, pd.DataFrame] | None = None, **options: Any) -
 OPEN: dict[str, Any] = {"allow_nonprivate": True, "size": 60}
 MAKE: dict[type, Callable[[str], Any]] = {
     cn.PatternCount: lambda method: cn.PatternCount(["bank.segment", "telco.plan"], method=method, epsilon=1.0),
+    cn.GroupBy: lambda method: cn.GroupBy(
+        ["bank.segment", "telco.plan"], ["bank.age", "insurer.claims"], method=method, **GAUSSIAN
+    ),
+    cn.Correlation: lambda method: cn.Correlation(COLUMNS, method=method, **GAUSSIAN),
     cn.Moment: lambda method: cn.Moment(["insurer.claims"], 2, method=method, **GAUSSIAN),
     cn.PCA: lambda method: cn.PCA(2, columns=COLUMNS, method=method, **GAUSSIAN),
     cn.LinearRegression: lambda method: cn.LinearRegression(
