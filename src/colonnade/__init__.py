@@ -47,11 +47,13 @@ if TYPE_CHECKING:
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
     from colonnade.estimators.correlation import Correlation
+    from colonnade.estimators.describing import Describe, Histogram, Quantiles
     from colonnade.estimators.frames import named
     from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.second_moments import PCA
+    from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
@@ -75,9 +77,11 @@ __all__ = [
     "Coreset",
     "Correlation",
     "Date",
+    "Describe",
     "DiskFull",
     "Federation",
     "GroupBy",
+    "Histogram",
     "KMeans",
     "KMedian",
     "LedgerCorrupt",
@@ -98,9 +102,11 @@ __all__ = [
     "PolicyRefusal",
     "PrivacyStatement",
     "ProtocolError",
+    "Quantiles",
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "SyntheticTable",
     "TableCheck",
     "TemporaryLedgers",
     "__version__",
@@ -139,12 +145,14 @@ _HOMES = {
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
+    "estimators.describing": ("Describe", "Histogram", "Quantiles"),
     "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
     "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.second_moments": ("PCA",),
+    "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "party.table.checking": ("TableCheck",),

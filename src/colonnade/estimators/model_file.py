@@ -31,7 +31,8 @@ from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
-from colonnade.estimators.methods import clusters, coresets, counts, groups, moments
+from colonnade.estimation.table_model import TableModel
+from colonnade.estimators.methods import clusters, coresets, counts, describing, groups, moments, synthesis
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
@@ -44,13 +45,14 @@ __all__ = ["STUDY_ATTRIBUTES", "read_model", "restored", "stored", "write_model"
 
 
 RECORDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Feature, Inference, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
+    kind.__name__: kind
+    for kind in (Feature, Inference, LogisticFit, Opening, PrivacyStatement, TableModel, Transcript, Price)
 }
 """The classes that a file may name. Each is rebuilt by its own constructor, which checks its fields."""
 
 METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (clusters, coresets, counts, groups, moments)
+    for module in (clusters, coresets, counts, describing, groups, moments, synthesis)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }

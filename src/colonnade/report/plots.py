@@ -27,6 +27,7 @@ __all__ = [
     "chart_of",
     "coefficient_chart",
     "curve_chart",
+    "headline",
     "heat_chart",
     "interval_chart",
     "plot",
@@ -146,7 +147,7 @@ def interval_chart(
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         _intervals(axes, labels, values, reach, zero=zero)
-        _headline(figure, title, xlabel)
+        headline(figure, title, xlabel)
 
     return styled_figure(_height(len(labels)), draw)
 
@@ -161,7 +162,7 @@ def coefficient_chart(
         for axes, (name, values, reach) in zip(rows, panels, strict=True):
             _intervals(axes, labels, values, reach, zero=True)
             axes.set_title(shortened(name, 44))
-        _headline(figure, title, xlabel)
+        headline(figure, title, xlabel)
 
     return styled_figure(len(panels) * _height(len(labels)), draw)
 
@@ -200,7 +201,7 @@ def profile_chart(names: Sequence[object], profiles: Array, *, title: str) -> "F
             places, [shortened(name, 26) for name in names], rotation=40, ha="right", rotation_mode="anchor"
         )
         axes.set(ylabel="between the column's bounds", ylim=(-0.04, 1.04))
-        _headline(figure, title)
+        headline(figure, title)
         axes.set_yticks([0, 0.5, 1], ["lower", "middle", "upper"])
         figure.legend(loc="outside lower center", ncols=min(len(profiles), 5), frameon=False)
 
@@ -248,12 +249,12 @@ def curve_chart(epsilons: Array, errors: Array, *, here: float, title: str, ylab
         axes.set_yticks(errors, [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in errors])
         axes.set(xlabel="ε", ylabel=ylabel)
         axes.legend(frameon=False)
-        _headline(figure, title)
+        headline(figure, title)
 
     return styled_figure(3.4, draw)
 
 
-def _headline(figure: "Figure", title: str, below: str = "") -> None:
+def headline(figure: "Figure", title: str, below: str = "") -> None:
     """Put title and unit at the left edge of the figure, cut so that they fit however wide the labels are."""
     figure.suptitle(shortened(title, LONGEST_TITLE), x=0.01, ha="left", fontsize=10.5)
     if below:
@@ -313,6 +314,8 @@ def plot_preview(preview: Preview) -> "Figure":
 
 def _counts(study: Any) -> "Figure":
     chosen = study.counts_.sort_values(ascending=False, kind="stable").head(MOST_ROWS)
+    if study.counts_.index.nlevels == 1:  # the bins of one column keep their order
+        chosen = study.counts_[study.counts_.index.isin(chosen.index)]
     labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
     reach = NORMAL_95 * study.stderr_.reindex(chosen.index).to_numpy(dtype=float)
     left = len(study.counts_) - len(chosen)
@@ -389,18 +392,9 @@ def _coefficients(study: Any) -> "Figure":
 
 
 def _correlations(study: Any) -> "Figure":
-    matrix = np.asarray(study.correlation_, dtype=float)[:MOST_ROWS, :MOST_ROWS]
-    names = _texts(study.correlation_.columns)
-    some = f" (the first {MOST_ROWS} of {len(names)} columns)" if len(names) > MOST_ROWS else ""
-    shown = names[:MOST_ROWS]
+    from colonnade.report.heat_maps import correlation_chart
 
-    def draw(figure: "Figure") -> None:
-        axes = figure.subplots()
-        heat_chart(axes, matrix, [shortened(name, 20) for name in shown], shown)
-        axes.tick_params(axis="x", rotation=40)
-        _headline(figure, f"Correlations{some}")
-
-    return styled_figure(max(3.2, 1.4 + 0.32 * len(shown)), draw)
+    return correlation_chart(study)
 
 
 def _groups(study: Any) -> "Figure":
@@ -419,7 +413,27 @@ def _value(study: Any) -> "Figure":
     )
 
 
+def _described(study: Any) -> "Figure":
+    from colonnade.report.column_plots import described_chart
+
+    return described_chart(study)
+
+
+def _quantiles(study: Any) -> "Figure":
+    from colonnade.report.column_plots import quantile_chart
+
+    return quantile_chart(study)
+
+
+def _agreement(study: Any) -> "Figure":
+    from colonnade.report.heat_maps import agreement_chart
+
+    return agreement_chart(study)
+
+
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
+    "figures_": _described,
+    "rank_error_": _quantiles,
     "unbiased_": _counts,
     "cluster_centers_": _centres,
     "components_": _components,
@@ -427,6 +441,7 @@ CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
     "correlation_": _correlations,
     "consistent_": _groups,
     "value_": _value,
+    "pair_trends_": _agreement,
 }
 """Charts by the fitted attribute that they need."""
 

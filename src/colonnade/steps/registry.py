@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, gradient, groups, keys, local, newton, products, score_table, sums
+from colonnade.steps import alignment, describing, gradient, groups, keys, local, newton, products, score_table, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 __all__ = ["EXACT", "STUDIES"]
@@ -17,6 +17,8 @@ KINDS.update(
         alignment.Cohort,
         alignment.ListMatching,
         alignment.UnionMatching,
+        describing.ColumnCounts,
+        describing.QuantilePositions,
         gradient.Gradient,
         groups.GroupChain,
         groups.GroupSums,
@@ -52,6 +54,9 @@ KINDS.update(
 )
 
 STUDIES: Mapping[str, str] = {
+    "Describe": "description",
+    "Histogram": "description",
+    "Quantiles": "description",
     "PatternCount": "pattern-count",
     "GroupBy": "groups",
     "Moment": "moment",
@@ -61,6 +66,7 @@ STUDIES: Mapping[str, str] = {
     "Correlation": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
+    "SyntheticTable": "moments",
     "Coreset": "coreset",
     "evaluate": "evaluation",
     "predict": "prediction",
@@ -95,6 +101,7 @@ TASKS.update(
             "response": _method(local.Reports, parameters=_COUNTS),
             "independent": _method(local.Histogram, parameters=_COUNTS),
         },
+        "description": {"local": _method(describing.ColumnCounts, describing.QuantilePositions)},
         "groups": {
             "secure": _method(groups.GroupChain, groups.GroupSums, groups.GroupTotals),
         },
@@ -124,6 +131,7 @@ TASKS.update(
         "evaluation": {
             "PCA": _method(products.Gram),
             "LinearRegression": _method(products.Gram),
+            "SyntheticTable": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
             "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
             "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
