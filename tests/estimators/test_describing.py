@@ -169,6 +169,31 @@ def test_the_fitted_table_is_the_least_squares_one_and_its_variances_are_exact()
             np.testing.assert_allclose(counts.rank_errors, spread, atol=1e-6)
 
 
+def test_errors_of_quantiles_are_as_large_also_where_noise_hides_a_tail():
+    rng = kit.generator("hidden tails")
+    values = np.clip(rng.normal(500.0, 10.0, 5_000), 0.0, 1_000.0)
+    edges, scale, shares = np.linspace(0.0, 1_000.0, 1_025), 30.0, (0.05, 0.25, 0.5, 0.95)
+    exact = np.histogram(values, edges)[0]
+    covered = []
+    for _ in range(120):
+        bins, groups = (rng.geometric(1 - np.exp(-1 / scale), (2, size)) for size in (1_024, 32))
+        counts = BinCounts.of(
+            edges,
+            exact + bins[0] - bins[1],
+            noise=1 / (2 * np.sinh(1 / (2 * scale)) ** 2),
+            total=5_000,
+            groups=exact.reshape(32, 32).sum(axis=1) + groups[0] - groups[1],
+            group=32,
+        )
+        found = [counts.quantile(share) for share in shares]
+        true = np.quantile(values, shares)
+        covered.append(
+            [abs(one.value - value) < 1.96 * one.stderr + 1.0 for one, value in zip(found, true, strict=True)]
+        )
+    assert np.mean(covered, axis=0).min() > 0.7
+    assert np.mean(covered) > 0.85
+
+
 # Price ----------------------------------------------------------------------------------------------------------------------
 
 
