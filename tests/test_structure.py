@@ -32,7 +32,7 @@ MODULES = sorted(
     {"colonnade", *(found.name for found in pkgutil.walk_packages(cn.__path__, "colonnade."))}
     - {"colonnade.cli.__main__"}
 )
-OPTIONAL = {"nvflare", "dask", "polars", "flwr", "opendp", "mpyc", "matplotlib"}
+OPTIONAL = {"nvflare", "dask", "polars", "flwr", "opendp", "mpyc", "matplotlib", "torch", "mbi", "jax"}
 PUBLIC = [name for name in cn.__all__ if inspect.isclass(getattr(cn, name)) or inspect.isfunction(getattr(cn, name))]
 MECHANISM_ITEMS = ("Guarantee", "Neighbours", "Adversary", "Numerics", "Checked by")
 ESTIMATOR_ITEMS = ("Guarantee", "Neighbours", "Adversary", "Spends", "Not released")

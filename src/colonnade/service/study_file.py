@@ -66,7 +66,7 @@ class StudyFile:
         Who is held out, as `Federation.split` takes it; ``None`` holds nobody out.
     tighten
         Narrower bounds, as `Federation.tightened` takes them; ``None`` keeps the declared ones.
-    compute_nodes, collusion
+    compute_nodes, committee, collusion
         As `Federation.simulate` takes them.
     title
         What the file is about; empty where it does not say.
@@ -83,6 +83,7 @@ class StudyFile:
     split: Mapping[str, Any] | None = None
     tighten: Mapping[str, Any] | None = None
     compute_nodes: tuple[str, ...] = ()
+    committee: tuple[str, ...] | None = None
     collusion: int = 1
     title: str = ""
     analyst: Path | None = None
@@ -129,6 +130,7 @@ class StudyFile:
                 id=self.id,
                 budget=self.budget,
                 compute_nodes=self.compute_nodes,
+                committee=self.committee,
                 collusion=self.collusion,
                 policies=policies,
                 ledger_dir=folder,
@@ -193,8 +195,9 @@ def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
         studies=_studies(document),
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
+        compute_nodes=_names(document, "compute_nodes"),
+        committee=_names(document, "committee") or None,
         tighten=_taken(document, "tighten", study_keys.TIGHTEN),
-        compute_nodes=_nodes(document),
         collusion=_collusion(document),
         title=_line(document, "title", "the file"),
         analyst=_path(document, "analyst", folder),
@@ -285,10 +288,10 @@ def _id(document: toml_parts.Table, members: toml_parts.Table) -> str | dict[str
     return {name: toml_parts.text_of(entry, name, "id") for name in members}
 
 
-def _nodes(document: toml_parts.Table) -> tuple[str, ...]:
-    entry = document.get("compute_nodes", [])
+def _names(document: toml_parts.Table, key: str) -> tuple[str, ...]:
+    entry = document.get(key, [])
     if not isinstance(entry, list) or not all(isinstance(name, str) and name for name in entry):
-        raise BadInput("compute_nodes is a list of names.", remedy='For example compute_nodes = ["auditor"].')
+        raise BadInput(f"{key} is a list of names.", remedy=f'For example {key} = ["auditor"].')
     return tuple(entry)
 
 

@@ -123,6 +123,11 @@ FILE = (
     _TIGHTEN,
     Key("compute_nodes", "Members without data that help to compute on shares.", {"type": "array", "items": TEXT}),
     Key(
+        "committee",
+        "The only members that compute on shares, an odd number of them; everybody by default.",
+        {"type": "array", "items": TEXT},
+    ),
+    Key(
         "collusion",
         "How many parties may pool what they see with the coordinator without weakening the promise; 1 by default.",
         {"type": "integer", "minimum": 0},
