@@ -284,6 +284,21 @@ def test_a_study_of_the_tightened_federation_is_the_same_code_and_says_that_valu
         assert model.coef_stderr_[0] < plain.coef_stderr_[0] / 5
 
 
+def test_a_model_of_a_tightened_federation_is_evaluated_on_the_declared_one_with_the_bounds_that_it_was_fitted_with():
+    frame = pd.DataFrame({"id": range(600), "x": [1.0, np.nan, 3.0] * 200, "y": [5.0, 6.0, 7.0] * 200})
+    wide = cn.Numeric(-500, 500, missing=0, indicator=True)
+    parties = {
+        "p": cn.Party(frame[["id", "x"]], schema=cn.Schema(x=wide)),
+        "q": cn.Party(frame[["id", "y"]], schema=cn.Schema(y=cn.Numeric(-500, 500))),
+    }
+    with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=500.0, delta=1e-4)) as f:
+        narrow = f.tightened(epsilon=20.0)
+        model = cn.LinearRegression("q.y", columns=["p.x"], epsilon=20.0, delta=1e-6).fit(narrow)
+        assert "p.x_missing" in model.schema_
+        on_declared, on_narrow = (model.evaluate(one, epsilon=20.0, delta=1e-6) for one in (f, narrow))
+        assert on_declared["mse"].value == on_narrow["mse"].value  # one plan, one release
+
+
 def test_bounds_that_touch_widen_to_the_least_width_inside_the_declared_ones():
     frame = pd.DataFrame({"id": range(2_000), "same": 40.0, "edge": 1_000.0, "nobody": np.nan})
     column = cn.Numeric(0, 1_000)
