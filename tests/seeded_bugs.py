@@ -4,6 +4,7 @@ When a claim is added, its bug is added in `tests/seeded`: one change in one pla
 """
 
 from tests.seeded import (
+    additive,
     aligning,
     asking,
     clustering,
@@ -16,6 +17,7 @@ from tests.seeded import (
     functional,
     gate,
     gradient,
+    groups,
     inference,
     loading,
     missing,
@@ -31,6 +33,7 @@ from tests.seeded import (
     refusals,
     showing,
     sketches,
+    synthetic,
     using,
     words,
 )
@@ -49,7 +52,9 @@ SEEDED_BUGS = [
     *coresets.BUGS,
     *functional.BUGS,
     *gradient.BUGS,
+    *groups.BUGS,
     *newton.BUGS,
+    *additive.BUGS,
     *aligning.BUGS,
     *network.BUGS,
     *loading.BUGS,
@@ -59,6 +64,7 @@ SEEDED_BUGS = [
     *cost.BUGS,
     *describing.BUGS,
     *sketches.BUGS,
+    *synthetic.BUGS,
     *using.BUGS,
     *words.BUGS,
     *forged.BUGS,

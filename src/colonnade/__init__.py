@@ -43,14 +43,19 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
+    from colonnade.estimators.additive import AdditiveClassifier
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
+    from colonnade.estimators.correlation import Correlation
     from colonnade.estimators.describing import Describe, Histogram, Quantiles
     from colonnade.estimators.frames import named
+    from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
+    from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.second_moments import PCA
+    from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PCA",
+    "AdditiveClassifier",
     "AlreadyRunning",
     "Analyst",
     "ApprovalNeeded",
@@ -72,10 +78,12 @@ __all__ = [
     "CertificateExpired",
     "ColonnadeError",
     "Coreset",
+    "Correlation",
     "Date",
     "Describe",
     "DiskFull",
     "Federation",
+    "GroupBy",
     "Histogram",
     "KMeans",
     "KMedian",
@@ -101,6 +109,8 @@ __all__ = [
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "Scorecard",
+    "SyntheticTable",
     "TableCheck",
     "TemporaryLedgers",
     "__version__",
@@ -136,14 +146,19 @@ _HOMES = {
         "ReleaseLost",
         "SchemaMismatch",
     ),
+    "estimators.additive": ("AdditiveClassifier",),
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.describing": ("Describe", "Histogram", "Quantiles"),
+    "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
+    "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
+    "estimators.scorecard": ("Scorecard",),
     "estimators.second_moments": ("PCA",),
+    "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "party.table.checking": ("TableCheck",),

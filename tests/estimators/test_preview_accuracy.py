@@ -65,6 +65,15 @@ def _moved(study: Any, exact: Any, data: Sample) -> tuple[float, float]:
     return float(np.mean((private - plain) ** 2)), float(plain.var())
 
 
+def _groups(study: Any, exact: Any, _: Sample) -> float:
+    return float(np.mean((study.table_["count"] - exact.table_["count"]) ** 2))
+
+
+def _correlations(study: Any, exact: Any, _: Sample) -> float:
+    upper = np.triu_indices(len(exact.correlation_), 1)
+    return float(np.mean((study.correlation_.to_numpy() - exact.correlation_.to_numpy())[upper] ** 2))
+
+
 def _relative(study: Any, exact: Any, data: Sample) -> float:
     squared, spread = _moved(study, exact, data)
     return squared / spread
@@ -113,6 +122,8 @@ STUDIES: dict[str, tuple[Callable[[Sample], Any], Callable[..., float], int]] = 
     "describe": (lambda _: cn.Describe(["a.x0", "a.x3", "a.kind", "b.kind"], epsilon=1.0), _counts, 12),
     "histogram": (lambda _: cn.Histogram("a.x0", epsilon=1.0), _counts, 20),
     "quantiles": (lambda _: cn.Quantiles("a.x0", [0.25, 0.5, 0.75], epsilon=1.0), _ranks, 40),
+    "groups secure": (lambda _: cn.GroupBy(TWO, ["a.number"], **GAUSSIAN), _groups, 8),
+    "correlations secure": (lambda data: cn.Correlation(data.numbers, **GAUSSIAN), _correlations, 6),
     "moment 1": (lambda _: cn.Moment(SUMS, 1, epsilon=1.0), _value, 40),
     "moment 2": (lambda _: cn.Moment(SUMS, 2, change="bounds", epsilon=1.0), _value, 40),
     "moment sketch": (lambda _: cn.Moment(SUMS, 2, method="sketch", change="bounds", **GAUSSIAN), _value, 30),

@@ -59,7 +59,10 @@ KINDS = [
     "gradient",
     "gram",
     "newton",
+    "group-chain",
     "group-key",
+    "group-sums",
+    "group-totals",
     "matching",
     "pair-tables",
     "predictions",
@@ -74,6 +77,8 @@ KINDS = [
 
 ESTIMATORS = (
     cn.PatternCount,
+    cn.GroupBy,
+    cn.Correlation,
     cn.Moment,
     cn.PCA,
     cn.LinearRegression,
@@ -205,6 +210,14 @@ fits("levels", lambda: cn.Histogram("bank.segment", epsilon=1.0))
 fits("edges", lambda: cn.Histogram("telco.bill", bins=[20.0, 50.0, 120.0], **GAUSSIAN))
 fits("pure", lambda: cn.Quantiles("bank.balance", [0.1, 0.25, 0.5, 0.9], epsilon=2.0))
 fits("gaussian", lambda: cn.Quantiles("bank.visits", [0.5], **GAUSSIAN))
+# Groups and correlations ---------------------------------------------------------------------------------------------------
+
+fits("one party", lambda: cn.GroupBy(["bank.segment"], ["bank.age"], **GAUSSIAN))
+fits("two parties and a helper", lambda: cn.GroupBy(ACROSS, ["telco.bill", "bank.age"], **GAUSSIAN))
+fits("pure, two parties", lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], epsilon=2.0), TWO)
+fits("three parties", lambda: cn.GroupBy([*ACROSS, "insurer.product"], ["telco.bill"], **GAUSSIAN))
+fits("in bins", lambda: cn.GroupBy(["bank.age", "telco.plan"], bins=3, unit="party", **GAUSSIAN))
+fits("", lambda: cn.Correlation(MIXED, **GAUSSIAN))
 
 # Moments of one column ----------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ STUDIES: dict[str, Callable[[], Any]] = {
     "Describe": lambda: cn.Describe([*NUMBERS, *COUNTED], epsilon=30.0),
     "Histogram": lambda: cn.Histogram("bank.age", bins=4, epsilon=30.0),
     "Quantiles": lambda: cn.Quantiles("bank.age", [0.25, 0.5, 0.75], epsilon=30.0),
+    "GroupBy": lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE),
+    "Correlation": lambda: cn.Correlation(NUMBERS, **PRICE),
     "Moment": lambda: cn.Moment(["bank.visits", "telco.calls"], 2, **PRICE),
     "PCA": lambda: cn.PCA(1, columns=NUMBERS, **PRICE),
     "PCA by sketches": lambda: cn.PCA(1, columns=NUMBERS, method="sketch", **PRICE),
@@ -65,6 +67,10 @@ def figures(study: Any) -> list[float]:
             found = study.table_.loc[NUMBERS, "mean"]
         case cn.Quantiles():
             found = study.values_
+        case cn.GroupBy():
+            found = study.table_["count"]
+        case cn.Correlation():
+            found = study.correlation_
         case cn.Moment():
             found = study.value_
         case cn.PCA():

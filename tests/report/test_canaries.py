@@ -20,6 +20,7 @@ import colonnade as cn
 from colonnade.datasets.synthetic import three_organisations
 from colonnade.estimators.study import Study
 from colonnade.privacy.randomness import KeyedRandomness
+from tests import kit
 from tests.cli import studies as files
 
 PEOPLE = 1_200
@@ -93,6 +94,7 @@ MAKE: dict[type, Callable[[str], Any]] = {
         2, columns=COLUMNS, method=method, **(OPEN if method == "coreset" else GAUSSIAN)
     ),
     cn.KMedian: lambda method: cn.KMedian(2, columns=COLUMNS, method=method, **GAUSSIAN),
+    cn.SyntheticTable: lambda method: cn.SyntheticTable(COLUMNS, bins=4, method=method, **GAUSSIAN),
     cn.Coreset: lambda method: cn.Coreset(
         60, task="kmeans", n_clusters=2, columns=COLUMNS, method=method, allow_nonprivate=True
     ),
@@ -167,7 +169,11 @@ def test_the_search_would_have_found_them():
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize(("kind", "method"), CASES, ids=[f"{kind.__name__}-{method}" for kind, method in CASES])
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [pytest.param(*case, marks=kit.needs_mbi if case[0] is cn.SyntheticTable else ()) for case in CASES],
+    ids=[f"{kind.__name__}-{method}" for kind, method in CASES],
+)
 def test_no_study_shows_anything_that_was_planted(kind, method, secrets, tmp_path, caplog, capfd, monkeypatch):
     monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
     caplog.set_level(logging.DEBUG)

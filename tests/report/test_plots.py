@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from colonnade.estimation.private_pgm import has_library
 from colonnade.report import plots
 
 HOSTILE = [
@@ -43,6 +44,10 @@ STUDIES = {
     "described": lambda: cn.Describe(epsilon=1.0),
     "histogram": lambda: cn.Histogram("left." + "x" * 70, epsilon=1.0),
     "quantiles": lambda: cn.Quantiles("right.y", epsilon=1.0),
+    "group map": lambda: cn.GroupBy(["left.kind$", "right.level"], ["right.y"], **GAUSSIAN),
+    "groups": lambda: cn.GroupBy(["left.kind$"], ["left." + "x" * 70], **GAUSSIAN),
+    "counts by group": lambda: cn.GroupBy(["left.kind$", "right.y"], bins=40, **GAUSSIAN),
+    "correlations": lambda: cn.Correlation(**GAUSSIAN),
     "moment": lambda: cn.Moment(["right.y"], 2, epsilon=1.0),
     "components": lambda: cn.PCA(3, **GAUSSIAN),
     "linear": lambda: cn.LinearRegression("right.y", **GAUSSIAN),
@@ -50,6 +55,7 @@ STUDIES = {
         "left.kind$", method="secure", columns=["right.y", "left." + "x" * 70], **GAUSSIAN
     ),
     "centres": lambda: cn.KMeans(3, **GAUSSIAN),
+    **({"agreement": lambda: cn.SyntheticTable(bins=4, **GAUSSIAN)} if has_library() else {}),
 }
 
 

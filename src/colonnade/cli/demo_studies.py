@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression as ExactLogistic
 
 import colonnade as cn
 from colonnade.datasets.synthetic import Federated
+from colonnade.estimation.private_pgm import has_library
 from colonnade.estimators.study import Study
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]
@@ -48,10 +49,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class DemoStudy:
-    """One study of the demonstration."""
+    """One study of the demonstration.
+
+    Parameters
+    ----------
+    title
+        What is asked.
+    run
+        Runs it.
+    extra
+        The extra of this library that it needs, if that is not installed; otherwise empty.
+    """
 
     title: str
     run: Callable[[Federated, cn.Federation], Comparison]
+    extra: str = ""
 
 
 def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.Series:
@@ -70,6 +82,43 @@ def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.
         moved = float((study.counts_ - truth).abs().sum()) / 2 / federation.people
         summary = f"{len(table)} patterns; {moved:.1%} of people would have to move to make the estimate exact"
         return Comparison(charges, study, top, summary)
+
+    return run
+
+
+def _group_means(by: list[str], value: str, **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.GroupBy(by, [value], **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        truth = data.joined().groupby(by, observed=False)[value].mean().reindex(study.table_.index)
+        found, error = study.table_[f"{value}_mean"], study.table_[f"{value}_mean_stderr"]
+        table = pd.DataFrame({"true": truth, "estimate": found, "stderr": error})
+        top = table.loc[study.table_["count"].sort_values(ascending=False, kind="stable").index].head(ROWS)
+        ends, known = study.conf_int(), truth.notna()
+        low, high = ends[f"{value}_mean_low"][known], ends[f"{value}_mean_high"][known]
+        covered = ((low <= truth[known]) & (truth[known] <= high)).sum()
+        small = int(study.table_["small"].sum())
+        summary = f"{covered} of {known.sum()} intervals cover the true mean; {small} groups are flagged as small"
+        return Comparison(charges, study, top, summary)
+
+    return run
+
+
+def _correlations(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.Correlation(columns, **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        exact, pairs = data.joined()[columns].corr(), study.table()
+        truth = pd.Series({pair: exact.loc[pair] for pair in pairs.index})
+        table = (
+            pd.DataFrame({"true": truth, "estimate": pairs["estimate"], "stderr": pairs["stderr"]})
+            .loc[pairs.index]
+            .rename_axis(pairs.index.names)
+        )
+        off = float((table["estimate"] - table["true"]).abs().max())
+        return Comparison(charges, study, table.head(ROWS), f"no correlation is off by more than {off:.3f}")
 
     return run
 
@@ -198,6 +247,26 @@ def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federa
     return run
 
 
+def _invented(
+    columns: list[str], shown: list[str], **parameters: Any
+) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.SyntheticTable(columns, **parameters)
+        charges = _charges(study, federation)
+        rows = study.fit(federation).sample()
+        counts = rows.groupby(shown, observed=False).size()
+        figures = {"true": true_counts(data, shown, counts.index), "estimate": counts, "stderr": "unknown"}
+        table = pd.DataFrame(figures).sort_values("true", ascending=False, kind="stable").head(ROWS)
+        moved = 1 - study.quality().pair_trends
+        summary = (
+            f"{len(rows):,} invented rows; by its own estimate {moved:.1%} of people would have to move to make a table of two "
+            f"columns exact, on average over {len(study.pair_trends_)} of them"
+        )
+        return Comparison(charges, study, table, summary)
+
+    return run
+
+
 def _charges(study: Study, federation: cn.Federation) -> dict[str, float]:
     return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
 
@@ -300,6 +369,14 @@ STUDIES: tuple[DemoStudy, ...] = (
         _patterns(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.5),
     ),
     DemoStudy(
+        "Mean premium at the insurer by segment at the bank and plan at the telco: a product of three parties' columns",
+        _group_means(["bank.segment", "telco.plan"], "insurer.premium", epsilon=0.3, delta=1e-6),
+    ),
+    DemoStudy(
+        "Correlations of four columns at three parties, from one noisy Gram matrix",
+        _correlations(["bank.age", "bank.income", "telco.minutes", "insurer.risk_score"], epsilon=0.3, delta=1e-6),
+    ),
+    DemoStudy(
         "Principal components of six columns at three parties, from one noisy Gram matrix",
         _components(
             3,
@@ -394,6 +471,17 @@ STUDIES: tuple[DemoStudy, ...] = (
             ),
             "accuracy",
         ),
+    ),
+    DemoStudy(
+        "A synthetic table of six columns at three parties: invented rows, to explore freely",
+        _invented(
+            ["bank.age", "bank.segment", "telco.plan", "telco.minutes", "insurer.product", "insurer.smoker"],
+            ["bank.segment", "telco.plan"],
+            bins=8,
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+        extra="" if has_library() else "synthetic",
     ),
     DemoStudy(
         "NOT PRIVATE, by consent: income again, from 1,000 weighted rows that the three parties drew together (a coreset)",

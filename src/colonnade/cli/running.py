@@ -24,6 +24,7 @@ __all__ = [
     "resume_files",
     "run_file",
     "run_over_network",
+    "sample_rows",
     "write_report",
 ]
 
@@ -160,6 +161,21 @@ def deliver_scores(model: Path, study: Path, part: str, *, to: str, what: str, a
         screen.print_budget(federation)
 
 
+def sample_rows(model: Path, output: Path, *, rows: int | None, seed: int, as_json: bool) -> None:
+    """Write rows of a saved synthetic table, and beside them what they are. No party is asked anything."""
+    fitted = cn.load(model)
+    if not isinstance(fitted, cn.SyntheticTable):
+        raise BadInput(
+            f"A {type(fitted).__name__} has no rows to draw.", remedy="Name a model that a SyntheticTable saved."
+        )
+    beside = fitted.write(output, n=rows, random_state=seed)
+    if as_json:
+        results.print_json({"table": str(output), "described": str(beside)})
+        return
+    screen.line(f"table: {output}, with {beside.name} beside it")
+    screen.print_frame(fitted.table())
+
+
 def print_schema() -> None:
     """Print the JSON schema of study files."""
     results.print_json(json_schema())
@@ -279,11 +295,14 @@ def _fit_all(
     for entry in studies:
         try:
             entry.estimator.fit(entry.asked_of(federation), repeat=entry.repeat)
+            written = entry.write_table()
         except ColonnadeError as error:
             return finished, error
         finished.append(entry)
         if not quiet:
             results.print_result(entry)
+            if written is not None:
+                screen.line(f"table: {written}, with {written.name}.json beside it")
     return finished, None
 
 

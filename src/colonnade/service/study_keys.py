@@ -19,12 +19,14 @@ from colonnade.constraints import (
     ColumnList,
     Constraint,
     Either,
+    Numbers,
     OneColumn,
     OneOf,
     Optional,
     PerParty,
     Real,
     RisingNumbers,
+    SomeOf,
     Whole,
 )
 from colonnade.estimators.study import Study
@@ -177,6 +179,13 @@ STUDY = (
     Key("title", "What is asked, in one line.", TEXT),
     Key("purpose", "What it is for, in one line; by default the file's.", TEXT),
     Key("repeat", "Which draw: a higher number is a new draw at a new price.", WHOLE_FROM_ONE),
+    Key(
+        "table",
+        "For a `SyntheticTable`: the `.parquet` or `.csv` file that its rows are written to. Beside it stands a `.json` file "
+        "with statement, schema and receipt.",
+        TEXT,
+    ),
+    Key("rows", "How many rows `table` gets; by default as many as there are people.", WHOLE_FROM_ONE),
 )
 
 
@@ -235,6 +244,8 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "number", below: low, **({} if high is None else {above: high})}
         case OneOf(options):
             return {"enum": [option for option in options if option is not None]}
+        case SomeOf(options):
+            return {"type": "array", "items": {"enum": list(options)}, "minItems": 1, "uniqueItems": True}
         case Boolean():
             return {"type": "boolean"}
         case OneColumn():
@@ -243,6 +254,8 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
         case RisingNumbers(each):
             return {"type": "array", "items": _of_constraint(each), "minItems": 1, "uniqueItems": True}
+        case Numbers(fewest):
+            return {"type": "array", "items": {"type": "number"}, "minItems": fewest}
         case PerParty(each):
             return {"type": "object", "additionalProperties": _of_constraint(each), "minProperties": 1}
     return {}  # a kind of constraint that a JSON schema cannot say; the library checks it

@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, describing, gradient, keys, local, newton, products, score_table, sums
+from colonnade.steps import alignment, describing, gradient, groups, keys, local, newton, products, score_table, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 __all__ = ["EXACT", "STUDIES"]
@@ -20,6 +20,9 @@ KINDS.update(
         describing.ColumnCounts,
         describing.QuantilePositions,
         gradient.Gradient,
+        groups.GroupChain,
+        groups.GroupSums,
+        groups.GroupTotals,
         keys.GroupKey,
         keys.MembershipSketches,
         keys.Split,
@@ -55,12 +58,17 @@ STUDIES: Mapping[str, str] = {
     "Histogram": "description",
     "Quantiles": "description",
     "PatternCount": "pattern-count",
+    "GroupBy": "groups",
     "Moment": "moment",
     "KMeans": "clustering",
     "KMedian": "clustering",
     "PCA": "moments",
+    "Correlation": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
+    "SyntheticTable": "moments",
+    "AdditiveClassifier": "moments",
+    "Scorecard": "moments",
     "Coreset": "coreset",
     "evaluate": "evaluation",
     "predict": "prediction",
@@ -96,6 +104,9 @@ TASKS.update(
             "independent": _method(local.Histogram, parameters=_COUNTS),
         },
         "description": {"local": _method(describing.ColumnCounts, describing.QuantilePositions)},
+        "groups": {
+            "secure": _method(groups.GroupChain, groups.GroupSums, groups.GroupTotals),
+        },
         "moment": {
             "local": _method(local.Total, local.Values),
             "sketch": _method(local.ValueSketch),
@@ -122,12 +133,16 @@ TASKS.update(
         "evaluation": {
             "PCA": _method(products.Gram),
             "LinearRegression": _method(products.Gram),
+            "SyntheticTable": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
+            "AdditiveClassifier": _method(score_table.ScoreHistogram),
+            "Scorecard": _method(score_table.ScoreHistogram),
             "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
             "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
         },
         "prediction": dict.fromkeys(
-            ("PCA", "LinearRegression", "LogisticRegression", "KMeans", "KMedian"), _method(sums.Predictions)
+            ("PCA", "LinearRegression", "LogisticRegression", "AdditiveClassifier", "Scorecard", "KMeans", "KMedian"),
+            _method(sums.Predictions),
         ),
         "alignment": {
             kind.mode: _method(kind) for kind in (alignment.ListMatching, alignment.Cohort, alignment.UnionMatching)
