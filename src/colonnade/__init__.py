@@ -43,12 +43,17 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
+    from colonnade.estimators.additive import AdditiveClassifier
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
+    from colonnade.estimators.correlation import Correlation
+    from colonnade.estimators.describing import Describe, Histogram, Quantiles
     from colonnade.estimators.frames import named
+    from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
+    from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.second_moments import PCA
     from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PCA",
+    "AdditiveClassifier",
     "AlreadyRunning",
     "Analyst",
     "ApprovalNeeded",
@@ -72,9 +78,13 @@ __all__ = [
     "CertificateExpired",
     "ColonnadeError",
     "Coreset",
+    "Correlation",
     "Date",
+    "Describe",
     "DiskFull",
     "Federation",
+    "GroupBy",
+    "Histogram",
     "KMeans",
     "KMedian",
     "LedgerCorrupt",
@@ -95,9 +105,11 @@ __all__ = [
     "PolicyRefusal",
     "PrivacyStatement",
     "ProtocolError",
+    "Quantiles",
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
+    "Scorecard",
     "SyntheticTable",
     "TableCheck",
     "TemporaryLedgers",
@@ -134,12 +146,17 @@ _HOMES = {
         "ReleaseLost",
         "SchemaMismatch",
     ),
+    "estimators.additive": ("AdditiveClassifier",),
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
+    "estimators.describing": ("Describe", "Histogram", "Quantiles"),
+    "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
+    "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
+    "estimators.scorecard": ("Scorecard",),
     "estimators.second_moments": ("PCA",),
     "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),

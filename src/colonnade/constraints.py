@@ -11,7 +11,8 @@ into a plan: ``numpy.str_`` becomes ``str``, and ``numpy.int64`` becomes ``int``
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from itertools import pairwise
+from math import inf, isfinite
 from numbers import Integral
 from numbers import Real as RealNumber
 from typing import Any, Literal
@@ -23,11 +24,15 @@ __all__ = [
     "ColumnList",
     "Constraint",
     "Either",
+    "Numbers",
     "OneColumn",
     "OneOf",
     "Optional",
+    "PerColumn",
     "PerParty",
     "Real",
+    "RisingNumbers",
+    "SomeOf",
     "Whole",
     "checked",
     "checked_parameters",
@@ -179,6 +184,33 @@ class OneOf(Constraint):
 
 
 @dataclass(frozen=True)
+class SomeOf(Constraint):
+    """A list of a few words, each once."""
+
+    options: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The options."""
+        return f"a list of {OneOf(self.options).words}, each once"
+
+    @property
+    def example(self) -> str:
+        """A list of the first option."""
+        return repr([self.options[0]])
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is a list of options. A single text is not a list."""
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            return False
+        return all(isinstance(one, str) and one in self.options for one in value) and len(set(value)) == len(value)
+
+    def plain(self, value: Any) -> tuple[str, ...]:
+        """Return the value as a tuple, in the order of the options."""
+        return tuple(option for option in self.options if option in value)
+
+
+@dataclass(frozen=True)
 class Boolean(Constraint):
     """True or False."""
 
@@ -234,6 +266,35 @@ class ColumnList(Constraint):
 
 
 @dataclass(frozen=True)
+class RisingNumbers(Constraint):
+    """A list of numbers, each within bounds and above the one before."""
+
+    each: Real
+
+    @property
+    def words(self) -> str:
+        """What each number may be."""
+        return f"a rising list of numbers, each {self.each.words}"
+
+    @property
+    def example(self) -> str:
+        """Two numbers within the bounds."""
+        middle = float(self.each.example)
+        return f"[{(self.each.low + middle) / 2:g}, {middle:g}]"
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is a list of rising numbers within the bounds."""
+        listed = isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) > 0
+        if not listed or not all(self.each.allows(one) for one in value):
+            return False
+        return all(low < high for low, high in pairwise(value))
+
+    def plain(self, value: Any) -> list[float]:
+        """Return the value as a list of ``float``."""
+        return [float(one) for one in value]
+
+
+@dataclass(frozen=True)
 class PerParty(Constraint):
     """A mapping from parties to values of one kind."""
 
@@ -258,6 +319,47 @@ class PerParty(Constraint):
     def plain(self, value: Any) -> dict[str, Any]:
         """Return the value as a dictionary."""
         return {str(party): self.each.plain(entry) for party, entry in value.items()}
+
+
+@dataclass(frozen=True)
+class PerColumn(PerParty):
+    """A mapping from columns to values of one kind."""
+
+    @property
+    def words(self) -> str:
+        """What each value may be."""
+        return f"a mapping of column to {self.each.words}"
+
+    @property
+    def example(self) -> str:
+        """A mapping of one column."""
+        return f"{{'bank.age': {self.each.example}}}"
+
+
+@dataclass(frozen=True)
+class Numbers(Constraint):
+    """A list of finite numbers, at least so many."""
+
+    fewest: int
+
+    @property
+    def words(self) -> str:
+        """How many."""
+        return f"a list of at least {self.fewest} numbers"
+
+    @property
+    def example(self) -> str:
+        """The first so many whole numbers."""
+        return repr(list(range(self.fewest)))
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is such a list. A text is none."""
+        listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) >= self.fewest
+        return listed and all(Real(-inf).allows(one) for one in value)
+
+    def plain(self, value: Any) -> list[float]:
+        """Return the value as a list of ``float``."""
+        return [float(one) for one in value]
 
 
 @dataclass(frozen=True)

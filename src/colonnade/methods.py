@@ -9,15 +9,19 @@ A method with its default options is given by name: ``method="secure"``. An obje
 method of that name with the options that were set.
 """
 
+from colonnade.estimators.methods.additive import AdditiveNewton
 from colonnade.estimators.methods.coresets import Coreset, Importance, Uniform
 from colonnade.estimators.methods.counts import Independent, Response
+from colonnade.estimators.methods.groups import Groups
 from colonnade.estimators.methods.moments import Functional, Gradient, Local, Secure, Sketch
 from colonnade.estimators.methods.newton import Newton
 
 __all__ = [
+    "AdditiveNewton",
     "Coreset",
     "Functional",
     "Gradient",
+    "Groups",
     "Importance",
     "Independent",
     "Local",

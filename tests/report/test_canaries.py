@@ -76,6 +76,9 @@ def _federation(tables: dict[str, pd.DataFrame] | None = None, **options: Any) -
 OPEN: dict[str, Any] = {"allow_nonprivate": True, "size": 60}
 MAKE: dict[type, Callable[[str], Any]] = {
     cn.PatternCount: lambda method: cn.PatternCount(["bank.segment", "telco.plan"], method=method, epsilon=1.0),
+    cn.Describe: lambda method: cn.Describe(COLUMNS, method=method, epsilon=1.0),
+    cn.Histogram: lambda method: cn.Histogram("bank.segment", method=method, epsilon=1.0),
+    cn.Quantiles: lambda method: cn.Quantiles("telco.bill", method=method, epsilon=1.0),
     cn.Moment: lambda method: cn.Moment(["insurer.claims"], 2, method=method, **GAUSSIAN),
     cn.PCA: lambda method: cn.PCA(2, columns=COLUMNS, method=method, **GAUSSIAN),
     cn.LinearRegression: lambda method: cn.LinearRegression(

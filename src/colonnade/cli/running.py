@@ -13,6 +13,7 @@ from colonnade.report import document
 from colonnade.service import study_file
 from colonnade.service.file_preview import preview_studies
 from colonnade.service.study_reference import json_schema
+from colonnade.service.tightening import Bounds
 
 __all__ = [
     "deliver_scores",
@@ -39,7 +40,9 @@ def preview_file(path: Path, *, as_json: bool) -> None:
     file = study_file.read(path)
     with file.federation(spend=False) as federation:
         fit_on, _ = file.parts(federation)
-        found = preview_studies(file.studies, fit_on)
+        bounds = Bounds(file.tighten, fit_on)
+        asked = file.studies if bounds.released else bounds.with_bounds(file.studies)
+        found = preview_studies(asked, bounds.if_released())
     if as_json:
         results.print_json(results.preview_as_json(found))
         return
@@ -55,7 +58,7 @@ def run_file(path: Path, *, output: Path | None, change_cap: bool, models: Path 
     file = study_file.read(path)
     with file.federation(spend=True, change_cap=change_cap) as federation:
         fit_on, _ = file.parts(federation)
-        _run_all(file.studies, fit_on, output=output, models=models, as_json=as_json)
+        _run_all(file.studies, _with_bounds(file, fit_on, quiet=as_json), output=output, models=models, as_json=as_json)
 
 
 def write_report(source: Path, target: Path, *, as_json: bool) -> None:
@@ -66,7 +69,7 @@ def write_report(source: Path, target: Path, *, as_json: bool) -> None:
     else:
         file = study_file.read(source)
         with file.federation(spend=False) as federation:
-            fit_on, _ = file.parts(federation)
+            fit_on = Bounds(file.tighten, file.parts(federation)[0]).if_released()
             finished, left_out = _fitted_again(file.studies, fit_on)
             title = f"Privacy report: {file.title or source.name}"
             written = document.write(finished, target, federation=federation, title=title, left_out=left_out)
@@ -208,7 +211,7 @@ def run_over_network(path: Path, text: str, output: Path | None, patience: float
             if not as_json:
                 screen.line(receipt)
         fit_on = federation if file.split is None else federation.split(**file.split)[0]
-        _run_all(file.studies, fit_on, output=output, models=None, as_json=as_json)
+        _run_all(file.studies, _with_bounds(file, fit_on, quiet=as_json), output=output, models=None, as_json=as_json)
         journal.finish_file(str(path))
 
 
@@ -240,6 +243,18 @@ def print_progress(state: Path, connected: list[str] | None, certificates: dict[
     screen.print_table(names, rows)
     for site, words in certificates.items():
         screen.line(f"certificate of {site}: {words}")
+
+
+def _with_bounds(
+    file: study_file.StudyFile | study_file.CoordinatorFile, federation: cn.Federation, *, quiet: bool
+) -> cn.Federation:
+    """Return the federation with the narrower bounds that a file asks for, and print them."""
+    narrow = Bounds(file.tighten, federation).paid(file.studies)
+    if narrow.tightened_ is not None and not quiet:
+        screen.heading("Narrower bounds")
+        screen.print_frame(narrow.tightened_.bounds)
+        screen.line(f"receipt: {narrow.tightened_.receipt_}")
+    return narrow
 
 
 # Running, and what came out --------------------------------------------------------------------------------------------------

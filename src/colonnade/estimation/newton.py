@@ -37,6 +37,7 @@ __all__ = [
     "NewtonPrices",
     "NewtonSearch",
     "expected_prediction_error",
+    "secant_update",
     "start_weights",
 ]
 
@@ -277,7 +278,7 @@ class NewtonSearch:
         """Take in the gradient at the present weights, whose entries have noise of this variance, and move."""
         if self._seen is not None:
             before, slope, noise = self._seen
-            self.curvature = _secant(self.curvature, self.weights - before, gradient - slope, variance + noise)
+            self.curvature = secant_update(self.curvature, self.weights - before, gradient - slope, variance + noise)
         first, self._seen = self._seen is None, (self.weights, gradient, variance)
         step = self._update(gradient, max(variance, 1e-12), FIRST_SPREADS if first else LATER_SPREADS)
         length = np.sqrt(max(float(step @ self.curvature @ step), 0.0) / self._people)
@@ -328,7 +329,7 @@ class NewtonClass:
     information_variance: float
 
 
-def _secant(curvature: Array, moved: Array, changed: Array, variance: float) -> Array:
+def secant_update(curvature: Array, moved: Array, changed: Array, variance: float) -> Array:
     """Return the curvature that explains how the gradient changed along a step, as far as that is not noise [BFGS, damped]."""
     expected = curvature @ moved
     bent = float(moved @ expected)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from colonnade.coordinator.federation import Federation
     from colonnade.estimators.answers import Preview
+    from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.study import Study
     from colonnade.estimators.synthetic import TableQuality
 
@@ -36,6 +37,8 @@ class Presenter(NamedTuple):
     """Returns an estimator as a notebook shows it."""
     preview_html: "Callable[[Preview], str]"
     """Returns a preview as a notebook shows it."""
+    card_html: "Callable[[Scorecard], str]"
+    """Returns a scorecard as a page of its own."""
 
 
 _registered: list[Callable[[], Presenter]] = []

@@ -25,7 +25,7 @@ from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, requ
 from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.methods import coresets, moments
-from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.methods.newton import Newton
 from colonnade.estimators.second_moments import category_target
 from colonnade.estimators.study import COMMON
@@ -336,7 +336,7 @@ class LogisticRegression(RegressionStudy):
     """
 
     task: ClassVar[str] = STUDIES["LogisticRegression"]
-    offers = (Newton, moments.Secure, moments.Functional, moments.Gradient)
+    offers: ClassVar[tuple[type[Method[Any]], ...]] = (Newton, moments.Secure, moments.Functional, moments.Gradient)
     constraints = {
         **COMMON,
         "target": OneColumn(),

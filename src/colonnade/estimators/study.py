@@ -119,6 +119,7 @@ class Study(BaseEstimator):
         """
         _require_federation("preview", federation)
         checked = self._checked()
+        federation = checked._as_read(federation)
         algorithm, plan = checked._plan(federation, repeat)
         quote = federation.quote(plan)
         expectation = checked.method.expect(checked, algorithm, federation)
@@ -138,7 +139,11 @@ class Study(BaseEstimator):
             budget=budget_after(accounts, {}),
             after=budget_after(accounts, charges),
             expected=expectation.words,
-            warnings=tuple(dict.fromkeys((*general_warnings(plan, statement), *expectation.warnings))),
+            warnings=tuple(
+                dict.fromkeys(
+                    (*general_warnings(plan, statement), *expectation.warnings, *federation.offers(_columns_of(plan)))
+                )
+            ),
             errors=expectation.errors,
             traffic=forecast_traffic(plan, quote, federation.schemas),
             others=_other_epsilons(checked, federation) if expectation.errors else pd.DataFrame(),
@@ -161,7 +166,8 @@ class Study(BaseEstimator):
         self
         """
         _require_federation("fit", federation, *rows)
-        checked = self._checked()
+        checked, given = self._checked(), federation
+        federation = checked._as_read(federation)
         algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
         asking = federation.asking(title=federation.words.title or _in_words(self))
@@ -179,7 +185,7 @@ class Study(BaseEstimator):
         self.receipt_ = checked.method.receipt(checked, findings)
         self.plan_ = plan
         self.schema_ = _schema_of(plan, federation)
-        self._fitted_on = weakref.ref(federation.origin or federation)  # one that only says a title may be gone soon
+        self._fitted_on = weakref.ref(given.origin or given)  # one that only says a title may be gone soon
         return self
 
     def save(self, path: str | Path) -> None:
@@ -317,6 +323,10 @@ class Study(BaseEstimator):
 
     # Overridden by subclasses ----------------------------------------------------------------------------------------
 
+    def _as_read(self, federation: Federation) -> Federation:
+        """Return the federation with its columns read as this study needs them: by default as they are declared."""
+        return federation
+
     def _table(self) -> pd.DataFrame:
         """Return the result as a table: by default what was learned and is a series, side by side, the largest entries first."""
         series = {
@@ -385,7 +395,8 @@ class Study(BaseEstimator):
     def _prepare(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
         """Return what ``fit`` would run, and its plan, without running it."""
         _require_federation("fit", federation)
-        return self._checked()._plan(federation, repeat)
+        checked = self._checked()
+        return checked._plan(checked._as_read(federation), repeat)
 
     def _adopt(self, learned: Mapping[str, Any]) -> None:
         """Keep what was learned, and nothing of an earlier fit."""
@@ -474,5 +485,10 @@ def _in_words(study: Study) -> str:
 
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
     """Return what is public about every column that enters a study."""
-    entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
+    entering = set(_columns_of(plan))
     return federation.describe([name for name in federation.columns() if name in entering])
+
+
+def _columns_of(plan: Plan) -> list[str]:
+    """Return the columns that enter a study."""
+    return [str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns]

@@ -10,7 +10,7 @@ __all__: list[str] = []
 
 
 def _presenter() -> Presenter:
-    from colonnade.report import document, plots
+    from colonnade.report import card, document, plots
 
     return Presenter(
         plot=plots.plot,
@@ -18,6 +18,7 @@ def _presenter() -> Presenter:
         report=lambda study, path, federation: document.write([study], path, federation=federation),
         study_html=plots.study_html,
         preview_html=plots.preview_html,
+        card_html=card.card_html,
     )
 
 

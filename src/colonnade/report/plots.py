@@ -8,6 +8,7 @@ by name from `colonnade.estimators.presentation`: a report looks at estimators, 
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "chart_of",
     "coefficient_chart",
     "curve_chart",
+    "headline",
     "heat_chart",
     "interval_chart",
     "plot",
@@ -146,7 +148,7 @@ def interval_chart(
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         _intervals(axes, labels, values, reach, zero=zero)
-        _headline(figure, title, xlabel)
+        headline(figure, title, xlabel)
 
     return styled_figure(_height(len(labels)), draw)
 
@@ -161,7 +163,7 @@ def coefficient_chart(
         for axes, (name, values, reach) in zip(rows, panels, strict=True):
             _intervals(axes, labels, values, reach, zero=True)
             axes.set_title(shortened(name, 44))
-        _headline(figure, title, xlabel)
+        headline(figure, title, xlabel)
 
     return styled_figure(len(panels) * _height(len(labels)), draw)
 
@@ -200,7 +202,7 @@ def profile_chart(names: Sequence[object], profiles: Array, *, title: str) -> "F
             places, [shortened(name, 26) for name in names], rotation=40, ha="right", rotation_mode="anchor"
         )
         axes.set(ylabel="between the column's bounds", ylim=(-0.04, 1.04))
-        _headline(figure, title)
+        headline(figure, title)
         axes.set_yticks([0, 0.5, 1], ["lower", "middle", "upper"])
         figure.legend(loc="outside lower center", ncols=min(len(profiles), 5), frameon=False)
 
@@ -251,12 +253,12 @@ def curve_chart(epsilons: Array, errors: Array, *, here: float, title: str, ylab
         axes.set_yticks(errors, [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in errors])
         axes.set(xlabel="ε", ylabel=ylabel)
         axes.legend(frameon=False)
-        _headline(figure, title)
+        headline(figure, title)
 
     return styled_figure(3.4, draw)
 
 
-def _headline(figure: "Figure", title: str, below: str = "") -> None:
+def headline(figure: "Figure", title: str, below: str = "") -> None:
     """Put title and unit at the left edge of the figure, cut so that they fit however wide the labels are."""
     figure.suptitle(shortened(title, LONGEST_TITLE), x=0.01, ha="left", fontsize=10.5)
     if below:
@@ -316,6 +318,8 @@ def plot_preview(preview: Preview) -> "Figure":
 
 def _counts(study: Any) -> "Figure":
     chosen = study.counts_.sort_values(ascending=False, kind="stable").head(MOST_ROWS)
+    if study.counts_.index.nlevels == 1:  # the bins of one column keep their order
+        chosen = study.counts_[study.counts_.index.isin(chosen.index)]
     labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
     reach = NORMAL_95 * study.stderr_.reindex(chosen.index).to_numpy(dtype=float)
     left = len(study.counts_) - len(chosen)
@@ -401,35 +405,28 @@ def _value(study: Any) -> "Figure":
     )
 
 
-def _agreement(study: Any) -> "Figure":
-    """Pair trends of a synthetic table, with column shapes on the diagonal."""
-    names = list(study.column_shapes_.index)[:MOST_ROWS]
-    matrix = np.diag(study.column_shapes_.loc[names].to_numpy(dtype=float))
-    for (one, other), value in study.pair_trends_.items():
-        if one in names and other in names:
-            matrix[names.index(one), names.index(other)] = matrix[names.index(other), names.index(one)] = value
+def _drawn_in(module: str, chart: str) -> Callable[[Any], "Figure"]:
+    """Return a chart of another module, which draws with what is defined here and is imported when it is drawn."""
 
-    def draw(figure: "Figure") -> None:
-        axes = figure.subplots()
-        heat_chart(axes, matrix, [str(number + 1) for number in range(len(names))], _numbered(names), share=True)
-        _headline(
-            figure, "Agreement with people, column by column and pair by pair", "1: as the people; 0: nothing alike"
-        )
+    def drawn(study: Any) -> "Figure":
+        found: Figure = getattr(import_module(f"colonnade.report.{module}"), chart)(study)
+        return found
 
-    return styled_figure(max(3.2, 1.1 + 0.36 * len(names)), draw)
-
-
-def _numbered(names: Sequence[str]) -> list[str]:
-    return [f"{shortened(name, 26)}  {number}" for number, name in enumerate(names, start=1)]
+    return drawn
 
 
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
+    "figures_": _drawn_in("column_plots", "described_chart"),
+    "rank_error_": _drawn_in("column_plots", "quantile_chart"),
     "unbiased_": _counts,
     "cluster_centers_": _centres,
     "components_": _components,
+    "shape_functions_": _drawn_in("shapes", "shape_panel"),
     "coef_": _coefficients,
+    "correlation_": _drawn_in("heat_maps", "correlation_chart"),
+    "consistent_": _drawn_in("group_chart", "group_chart"),
     "value_": _value,
-    "pair_trends_": _agreement,
+    "pair_trends_": _drawn_in("heat_maps", "agreement_chart"),
 }
 """Charts by the fitted attribute that they need."""
 

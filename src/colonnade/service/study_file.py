@@ -77,7 +77,9 @@ class StudyFile:
         How rows are aligned, as `Federation.align` takes it; ``None`` takes the common ids in the clear.
     split
         Who is held out, as `Federation.split` takes it; ``None`` holds nobody out.
-    compute_nodes, collusion
+    tighten
+        Narrower bounds, as `Federation.tightened` takes them; ``None`` keeps the declared ones.
+    compute_nodes, committee, collusion
         As `Federation.simulate` takes them.
     title
         What the file is about; empty where it does not say.
@@ -92,7 +94,9 @@ class StudyFile:
     studies: tuple[StudyEntry, ...]
     align: Mapping[str, Any] | None = None
     split: Mapping[str, Any] | None = None
+    tighten: Mapping[str, Any] | None = None
     compute_nodes: tuple[str, ...] = ()
+    committee: tuple[str, ...] | None = None
     collusion: int = 1
     title: str = ""
     analyst: Path | None = None
@@ -139,6 +143,7 @@ class StudyFile:
                 id=self.id,
                 budget=self.budget,
                 compute_nodes=self.compute_nodes,
+                committee=self.committee,
                 collusion=self.collusion,
                 policies=policies,
                 ledger_dir=folder,
@@ -203,7 +208,9 @@ def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
         studies=_studies(document, folder),
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
-        compute_nodes=_nodes(document),
+        compute_nodes=_names(document, "compute_nodes"),
+        committee=_names(document, "committee") or None,
+        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
         collusion=_collusion(document),
         title=_line(document, "title", "the file"),
         analyst=_path(document, "analyst", folder),
@@ -218,8 +225,9 @@ class CoordinatorFile:
     ----------
     federation, kit, state, listen
         Where papers, kit and state are, and what the coordinator listens on, as `Federation.connect` takes them.
-    align, split
-        How rows are aligned and who is held out, as in `StudyFile`; without ``align`` the order in the papers is kept.
+    align, split, tighten
+        How rows are aligned, who is held out and which bounds are narrowed, as in `StudyFile`; without ``align`` the order in
+        the papers is kept.
     studies
         What is asked, in order.
     analyst
@@ -232,6 +240,7 @@ class CoordinatorFile:
     listen: str | None
     align: Mapping[str, Any] | None
     split: Mapping[str, Any] | None
+    tighten: Mapping[str, Any] | None
     studies: tuple[StudyEntry, ...]
     analyst: Path | None = None
 
@@ -252,6 +261,7 @@ def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile
         listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
+        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
         studies=_studies(document, here),
         analyst=_path(document, "analyst", here),
     )
@@ -291,10 +301,10 @@ def _id(document: toml_parts.Table, members: toml_parts.Table) -> str | dict[str
     return {name: toml_parts.text_of(entry, name, "id") for name in members}
 
 
-def _nodes(document: toml_parts.Table) -> tuple[str, ...]:
-    entry = document.get("compute_nodes", [])
+def _names(document: toml_parts.Table, key: str) -> tuple[str, ...]:
+    entry = document.get(key, [])
     if not isinstance(entry, list) or not all(isinstance(name, str) and name for name in entry):
-        raise BadInput("compute_nodes is a list of names.", remedy='For example compute_nodes = ["auditor"].')
+        raise BadInput(f"{key} is a list of names.", remedy=f'For example {key} = ["auditor"].')
     return tuple(entry)
 
 

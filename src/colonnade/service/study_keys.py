@@ -2,7 +2,8 @@
 
 The reader (`colonnade.service.study_file`) refuses any key that is not listed here. The reference page and the JSON schema are
 written from the same lists (`colonnade.service.study_reference`). Keys that hand their value to a function or a class of the
-library (``[align]``, ``[split]``, columns, policies, estimators and their methods) are read from its signature and docstring.
+library (``[align]``, ``[split]``, ``[tighten]``, columns, policies, estimators and their methods) are read from its signature and
+docstring.
 """
 
 import inspect
@@ -18,11 +19,14 @@ from colonnade.constraints import (
     ColumnList,
     Constraint,
     Either,
+    Numbers,
     OneColumn,
     OneOf,
     Optional,
     PerParty,
     Real,
+    RisingNumbers,
+    SomeOf,
     Whole,
 )
 from colonnade.estimators.study import Study
@@ -38,6 +42,7 @@ __all__ = [
     "POLICY",
     "SPLIT",
     "STUDY",
+    "TIGHTEN",
     "Key",
     "described",
     "estimators",
@@ -94,6 +99,10 @@ _SPLIT = Key(
     "split", "Hold people out: studies are fitted on the others, `colonnade evaluate` measures on these.", TABLE
 )
 
+_TIGHTEN = Key(
+    "tighten", "Narrow the bounds of numbers and dates privately, before the studies. They are paid for once.", TABLE
+)
+
 FILE = (
     Key(
         "id",
@@ -113,7 +122,13 @@ FILE = (
     _STUDIES,
     _ALIGN,
     _SPLIT,
+    _TIGHTEN,
     Key("compute_nodes", "Members without data that help to compute on shares.", {"type": "array", "items": TEXT}),
+    Key(
+        "committee",
+        "The only members that compute on shares, an odd number of them; everybody by default.",
+        {"type": "array", "items": TEXT},
+    ),
     Key(
         "collusion",
         "How many parties may pool what they see with the coordinator without weakening the promise; 1 by default.",
@@ -132,6 +147,7 @@ COORDINATOR_FILE = (
     _STUDIES,
     _ALIGN,
     _SPLIT,
+    _TIGHTEN,
     _TITLE,
     _PURPOSE,
     _ANALYST,
@@ -228,12 +244,18 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "number", below: low, **({} if high is None else {above: high})}
         case OneOf(options):
             return {"enum": [option for option in options if option is not None]}
+        case SomeOf(options):
+            return {"type": "array", "items": {"enum": list(options)}, "minItems": 1, "uniqueItems": True}
         case Boolean():
             return {"type": "boolean"}
         case OneColumn():
             return {"type": "string"}
         case ColumnList():
             return {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+        case RisingNumbers(each):
+            return {"type": "array", "items": _of_constraint(each), "minItems": 1, "uniqueItems": True}
+        case Numbers(fewest):
+            return {"type": "array", "items": {"type": "number"}, "minItems": fewest}
         case PerParty(each):
             return {"type": "object", "additionalProperties": _of_constraint(each), "minProperties": 1}
     return {}  # a kind of constraint that a JSON schema cannot say; the library checks it
@@ -266,6 +288,7 @@ def _of_hint(hint: Any) -> Fragment:
 
 SPLIT = described(cn.Federation.split)
 ALIGN = described(cn.Federation.align)
+TIGHTEN = described(cn.Federation.tightened)
 POLICY = described(cn.Policy)
 COLUMNS: Mapping[str, tuple[Key, ...]] = {
     "number": tuple(replace(key, required=key.name in ("lower", "upper")) for key in described(Numeric)),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,16 @@ from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Column, Number
 
-__all__ = ["ClassifierEvaluation", "ComponentsEvaluation", "RegressionEvaluation", "binary_metrics", "ranking_metric"]
+__all__ = [
+    "ClassifierEvaluation",
+    "ComponentsEvaluation",
+    "RegressionEvaluation",
+    "binary_metrics",
+    "coins",
+    "quotient",
+    "ranking_metric",
+    "share_above",
+]
 
 
 Array = NDArray[np.float64]
@@ -82,7 +92,7 @@ class ClassifierEvaluation:
         level: float,
         repeat: int,
         people: int,
-    ) -> "ClassifierEvaluation":
+    ) -> Self:
         """Return the evaluation of scores of coded columns: one row of weights per class, or one of log-odds for two."""
         if len(weights) == 1:
             weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
@@ -125,7 +135,7 @@ class ClassifierEvaluation:
 
 def binary_metrics(histogram: ScoreCounts, classes: Sequence[str], level: float) -> EvaluationResult:
     """Return accuracy, AUC and Brier score, and tables of confusion and calibration."""
-    above = _share_above(histogram, 0.0)
+    above = share_above(histogram, 0.0)
     right = np.column_stack([1 - above, above])
     chances = 1 / (1 + np.exp(-histogram.scores))
     squares = np.column_stack([chances**2, (1 - chances) ** 2])
@@ -147,7 +157,7 @@ def ranking_metric(histogram: ScoreCounts, label: int, level: float, name: str) 
     weights = np.repeat(pull[:, 1:], histogram.counts.shape[1], axis=1)
     weights[:, label] = pull[:, 0]
     noise = histogram.variance * float(np.sum(_sharpened(histogram, weights) ** 2))
-    error = interval_reach(level) * math.sqrt(noise + _coins(histogram, weights)) + abs(value - again)
+    error = interval_reach(level) * math.sqrt(noise + coins(histogram, weights)) + abs(value - again)
     return bounded_metric(name, 2 * value - again, error, floor=0.0, ceiling=1.0)
 
 
@@ -159,11 +169,11 @@ def _accuracy_within(
     people = np.zeros(classes)
     rates: list[list[tuple[float, float]]] = [[] for _ in range(classes)]
     for histogram, (first, second) in zip(histograms, pairs, strict=True):
-        above = _share_above(histogram, 0.0)
+        above = share_above(histogram, 0.0)
         for column, own, lost in ((0, first, above), (1, second, 1 - above)):
             weights, whole = np.zeros_like(histogram.counts), np.zeros_like(histogram.counts)
             weights[:, column], whole[:, column] = lost, 1.0
-            rates[own].append(_quotient(histogram, weights, whole, share))
+            rates[own].append(quotient(histogram, weights, whole, share))
             people[own] += max(float(histogram.counts[:, column].sum()), 0.0) / (classes - 1)
     shares = people / max(float(people.sum()), 1.0)
     losses = [(sum(min(r + e, 1.0) for r, e in one), max(max(r - e, 0.0) for r, e in one)) for one in rates]
@@ -185,11 +195,11 @@ def _rank(inside: Array, outside: Array) -> tuple[float, Array]:
 
 def _share(histogram: ScoreCounts, weights: Array, name: str, level: float) -> Metric:
     """Return Σ weights·counts / Σ counts."""
-    value, error = _quotient(histogram, weights, np.ones_like(weights), level)
+    value, error = quotient(histogram, weights, np.ones_like(weights), level)
     return bounded_metric(name, value, error, floor=0.0, ceiling=1.0)
 
 
-def _quotient(histogram: ScoreCounts, above: Array, below: Array, level: float) -> tuple[float, float]:
+def quotient(histogram: ScoreCounts, above: Array, below: Array, level: float) -> tuple[float, float]:
     """Return a quotient of two weighted sums of counts, extrapolated to no rounding, and the reach of its interval."""
     counts = histogram.counts
     sharp = [_sharpened(histogram, weights) for weights in (above, below)]
@@ -201,9 +211,7 @@ def _quotient(histogram: ScoreCounts, above: Array, below: Array, level: float) 
     pull = (above - value * below) / total
     noise = histogram.variance * float(np.sum(_sharpened(histogram, pull) ** 2))
     half_a_person = float(np.max(np.abs(pull))) / 2  # few coins are not Gaussian: a continuity correction
-    return value, interval_reach(level) * math.sqrt(noise + _coins(histogram, pull)) + abs(
-        plain - value
-    ) + half_a_person
+    return value, interval_reach(level) * math.sqrt(noise + coins(histogram, pull)) + abs(plain - value) + half_a_person
 
 
 def _sharpened(histogram: ScoreCounts, weights: Array) -> Array:
@@ -211,13 +219,13 @@ def _sharpened(histogram: ScoreCounts, weights: Array) -> Array:
     return np.column_stack([2 * column - histogram.smoothed(column) for column in weights.T])
 
 
-def _coins(histogram: ScoreCounts, weights: Array) -> float:
+def coins(histogram: ScoreCounts, weights: Array) -> float:
     """Return the variance that the coins of rounding give a weighted sum of counts."""
     spread = np.column_stack([histogram.smoothed(column**2) - histogram.smoothed(column) ** 2 for column in weights.T])
     return max(float(np.sum(np.maximum(spread, 0.0) * np.maximum(histogram.counts, 0.0))), 0.0)
 
 
-def _share_above(histogram: ScoreCounts, threshold: float) -> Array:
+def share_above(histogram: ScoreCounts, threshold: float) -> Array:
     """Return which share of each bin, as wide as the step around its score, lies above a threshold."""
     return np.clip((histogram.scores - threshold) / histogram.step + 0.5, 0.0, 1.0)
 
@@ -230,7 +238,7 @@ def _confusion(histogram: ScoreCounts, above: Array, classes: Sequence[str], lev
             weights[:, truth] = share
             sharp = _sharpened(histogram, weights)
             value, plain = float(np.sum(sharp * histogram.counts)), float(np.sum(weights * histogram.counts))
-            noise = histogram.variance * float(np.sum(sharp**2)) + _coins(histogram, weights)
+            noise = histogram.variance * float(np.sum(sharp**2)) + coins(histogram, weights)
             error = interval_reach(level) * math.sqrt(noise) + abs(value - plain)
             metric = bounded_metric("count", value, error, floor=0.0, ceiling=math.inf)
             rows.append((classes[truth], classes[guess], metric.value, metric.low, metric.high))
@@ -244,16 +252,16 @@ def _calibration(histogram: ScoreCounts, level: float) -> pd.DataFrame:
     chances = 1 / (1 + np.exp(-histogram.scores))
     rows = []
     for low, high in pairwise(cuts):
-        inside = (_share_above(histogram, low) if low > -math.inf else 1.0) - _share_above(histogram, high)
+        inside = (share_above(histogram, low) if low > -math.inf else 1.0) - share_above(histogram, high)
         both = np.column_stack([inside, inside])
         people = bounded_metric(
             "people",
             float(np.sum(both * histogram.counts)),
-            interval_reach(level) * math.sqrt(histogram.variance * float(np.sum(both**2)) + _coins(histogram, both)),
+            interval_reach(level) * math.sqrt(histogram.variance * float(np.sum(both**2)) + coins(histogram, both)),
             floor=0.0,
             ceiling=math.inf,
         )
-        observed, error = _quotient(histogram, both * np.array([0.0, 1.0]), both, level)
+        observed, error = quotient(histogram, both * np.array([0.0, 1.0]), both, level)
         rate = bounded_metric("observed", observed, error, floor=0.0, ceiling=1.0)
         expected = float(np.sum(inside * chances * histogram.counts.sum(axis=1)))
         predicted = expected / people.value if people.value > 0 else math.nan

@@ -13,6 +13,7 @@ constant column comes first among the columns of the party that holds the target
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ from colonnade.secure.sine_link import LINKS
 from colonnade.steps.labelled import LARGEST_SCALE
 from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
 
-__all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy"]
+__all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy", "Reading", "step_name"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -175,10 +176,14 @@ class NewtonStudy:
 
     # One class ----------------------------------------------------------------------------------------------------------
 
+    def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
+        """Return what makes weights of what is opened."""
+        return _NewtonReading(self, terms, moments, level)
+
     def _class(self, plan: Plan, level: int, moments: Moments) -> Rounds:
         name = step_name(level)
         terms = NewtonTerms.read(plan, name)
-        reading = _Reading(self, terms, moments, level)
+        reading = self._reading(terms, moments, level)
         kept = yield {owner: Recall(plan=plan, step=name) for owner in terms.owners}
         found = [reply for reply in kept.values() if isinstance(reply, Released)]
         if found:
@@ -190,7 +195,7 @@ class NewtonStudy:
         yield {owner: Conclude(plan=plan, step=name, values=values) for owner in terms.owners}
         return reading.result()
 
-    def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reading: "_Reading") -> Rounds:
+    def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reading: "Reading") -> Rounds:
         relay = Relay(plan, name, terms.members)
         yield from relay.greet()
         yield from relay.turn()
@@ -221,6 +226,16 @@ class NewtonStudy:
     @property
     def _prices(self) -> NewtonPrices:
         return self.division.prices(self.price, len(self.levels))
+
+    def aim(self, moments: Moments, level: int) -> Array:
+        """Return weights over the columns of the moments that make 1 of a level of the target, and 0 of the others."""
+        target = np.zeros(len(moments.features))
+        aims = moments.places([self.target])
+        if len(self.levels) == 1:
+            target[[0, aims[0]]] = 0.5
+        else:
+            target[aims[level]] = 1.0
+        return target
 
     @property
     def holder(self) -> str:
@@ -260,30 +275,23 @@ def step_name(level: int) -> str:
     return f"newton {level}"
 
 
-class _Reading:
-    """What has been opened of one class, and the search that it drives. The same openings give the same weights."""
+class Reading:
+    """What has been opened of one class, and a search that it drives. The same openings give the same weights.
 
-    def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
+    Parameters
+    ----------
+    study, terms
+        The study, and the terms of its rounds.
+    """
+
+    def __init__(self, study: NewtonStudy, terms: NewtonTerms) -> None:
         self.opened: list[Integers] = []
         self._terms = terms
-        self._moments = moments
         self._order = study.order
-        self._features = study.features
-        self._places = moments.places([name for name in study.columns if name != study.target])
-        target = np.zeros(len(moments.features))
-        aims = moments.places([study.target])
-        if len(study.levels) == 1:
-            target[[0, aims[0]]] = 0.5
-        else:
-            target[aims[level]] = 1.0
-        self._start = start_weights(moments, target, self._places)
-        self._search: NewtonSearch | None = None
-        self._curvature: BlendedCurvature | None = None
-        self._last: tuple[Array, Array, float] | None = None
 
     def weights(self) -> Array:
         """Return the weights of the next round, in the order of the run's columns: short numbers, alike on any machine."""
-        found = np.round((self._start if self._search is None else self._search.weights) * FINEST) / FINEST
+        found = np.round(self._next() * FINEST) / FINEST
         ordered = np.empty_like(found)
         ordered[self._order] = found
         return ordered
@@ -294,13 +302,42 @@ class _Reading:
         unit, variance = self._terms.unit(number), self._terms.noise.opened_variance(number)
         if opened.size not in (0, self._terms.noise.entries(number)):
             raise ProtocolError("What a round opened is of another shape.")
-        if number == CURVATURE:
-            self._begin(None if not opened.size else opened / unit, variance / unit**2)
-        elif opened.size:
-            assert self._search is not None
-            gradient = (opened / unit)[self._order]
-            self._last = (self._search.weights, gradient, variance / unit**2)
-            self._search.see(gradient, variance / unit**2)
+        found = None
+        if opened.size:
+            found = self._whole(opened / unit) if number == CURVATURE else (opened / unit)[self._order]
+        self._take(number, found, variance / unit**2)
+
+    def result(self) -> Any:
+        """Return what it came to."""
+        raise NotImplementedError
+
+    def _next(self) -> Array:
+        """Return the weights of the next round, the constant's first."""
+        raise NotImplementedError
+
+    def _take(self, number: int, opened: Array | None, variance: float) -> None:
+        """Take in a curvature (round 0) or a gradient, the constant first, with noise of this variance per entry."""
+        raise NotImplementedError
+
+    def _whole(self, triangle: Array) -> Array:
+        whole = np.zeros((self._terms.columns, self._terms.columns))
+        whole[np.triu_indices(len(whole))] = triangle
+        whole = whole + np.triu(whole, 1).T
+        return whole[np.ix_(self._order, self._order)]
+
+
+class _NewtonReading(Reading):
+    """Weights that come near to the maximum-likelihood estimate."""
+
+    def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
+        super().__init__(study, terms)
+        self._moments = moments
+        self._features = study.features
+        self._places = moments.places([name for name in study.columns if name != study.target])
+        self._start = start_weights(moments, study.aim(moments, level), self._places)
+        self._search: NewtonSearch | None = None
+        self._curvature: BlendedCurvature | None = None
+        self._last: tuple[Array, Array, float] | None = None
 
     def result(self) -> NewtonClass:
         """Return what it came to."""
@@ -311,15 +348,20 @@ class _Reading:
             self._search.weights, before, gradient, variance, self._search.curvature, self._curvature.variance
         )
 
-    def _begin(self, triangle: Array | None, variance: float) -> None:
+    def _next(self) -> Array:
+        return self._start if self._search is None else self._search.weights
+
+    def _take(self, number: int, opened: Array | None, variance: float) -> None:
+        if number == CURVATURE:
+            self._begin(opened, variance)
+        elif opened is not None:
+            assert self._search is not None
+            self._last = (self._search.weights, opened, variance)
+            self._search.see(opened, variance)
+
+    def _begin(self, matrix: Array | None, variance: float) -> None:
         kept = np.append(0, self._places)
         block = np.ix_(kept, kept)
-        matrix = None
-        if triangle is not None:
-            whole = np.zeros((self._terms.columns, self._terms.columns))
-            whole[np.triu_indices(len(whole))] = triangle
-            whole = whole + np.triu(whole, 1).T
-            matrix = whole[np.ix_(self._order, self._order)]
         self._curvature = BlendedCurvature.of(
             matrix, variance, self._moments.matrix[block], self._moments.variance[block], self._features
         )

@@ -1,0 +1,108 @@
+"""The plans of ``AdditiveClassifier`` run centrally, with the channel's own noise.
+
+Everything is as in the run but two things: noise is drawn as floats, with the variances of the laws, P/(P − c) included, and
+sums are taken over plain numbers. Link, bounds, price, tables, curvature and steps are the library's own.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from additive_sets import Joined
+
+from colonnade.coding.columns import features_of
+from colonnade.coordinator.protocols.additive_steps import chosen_division
+from colonnade.estimation.additive import STEPS, AdditiveSearch
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.newton import Division
+from colonnade.estimation.shape_belief import AdditiveFit
+from colonnade.estimation.shapes import ShapePrior
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.newton import NewtonNoise
+from colonnade.secure.sine_link import LINKS, LinkBounds
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
+
+DELTA, WINDOW, COLLUSION = 1e-6, 12, 1
+
+
+class Central:
+    """One set of people in bins, ready for many draws of the noise.
+
+    Parameters
+    ----------
+    data
+        The people. Every column is a category, so that a row has whole numbers and needs no scale.
+    """
+
+    def __init__(self, data: Joined) -> None:
+        self.data = data
+        self.features = features_of(data.columns, signed=(data.target,))
+        self.aim = next(i for i, feature in enumerate(self.features) if feature.column == data.target)
+        self.kept = np.array([i for i in range(len(self.features)) if i != self.aim])
+        whole = np.empty((len(data.rows), len(self.features)))
+        whole[:, self.kept], whole[:, self.aim] = data.rows, 2 * data.labels - 1
+        self.gram = whole.T @ whole
+        self.row_bounds = {party: sum(name.startswith(f"{party}.") for name in data.columns) for party in data.parties}
+
+    def fit(self, epsilon: float, generator: np.random.Generator, division: Division | None = None) -> AdditiveFit:
+        """Return what one draw of the noise comes to."""
+        price = Price.of(epsilon, DELTA)
+        division = division or chosen_division(self.row_bounds, price, len(self.data.rows), "person", COLLUSION)
+        prices = division.prices(price, 1)
+        moments = self._moments(prices.gram, generator)
+        target = np.zeros(len(self.features))
+        target[[0, self.aim]] = 0.5
+        rows, labels, link = self.data.rows, self.data.labels, LINKS[WINDOW]
+        bounds = LinkBounds(link, 2, 8)
+        noise = NewtonNoise(
+            self.row_bounds,
+            rows.shape[1],
+            bounds.residual,
+            bounds.residual_change,
+            bounds.weight,
+            bounds.weight_change,
+            division.parts,
+            prices.rounds,
+            "person",
+            COLLUSION,
+        )
+        prior = ShapePrior.of(self.data.features, self.data.columns)
+        search = AdditiveSearch(prior, self.data.features, moments, target, secants=division == STEPS)
+        for number in range(noise.rounds):
+            variance = noise.opened_variance(number) / bounds.unit**2
+            scores = self._scores(search.next_weights)
+            if number == 0:
+                opened = (rows * link.weight(scores)[:, None]).T @ rows
+                search.see(opened + symmetric(generator, variance * (1 + np.eye(len(opened)))), variance)
+            else:
+                gradient = rows.T @ (link.probability(scores) - labels)
+                search.see(gradient + np.sqrt(variance) * generator.normal(size=len(gradient)), variance)
+        return search.result()
+
+    def _scores(self, weights: np.ndarray) -> np.ndarray:
+        """Everybody's score: each party clips its own part and rounds it to whole steps."""
+        link, total = LINKS[WINDOW], np.zeros(len(self.data.rows))
+        for party in self.data.parties:
+            own = self.data.owners == party
+            part = np.clip(self.data.rows[:, own] @ weights[own], -link.window, link.window)
+            total += link.in_steps(part) * link.step
+        return total
+
+    def _moments(self, price: Price, generator: np.random.Generator) -> Moments:
+        noise = GramNoise(self.row_bounds, 1, len(self.features) - 1, price, "person", COLLUSION)
+        owner = np.array([feature.party for feature in self.features])
+        alone = (owner[:, None] == owner) | (owner == "") | (owner[:, None] == "")
+        variance = np.where(alone, float(noise.own_variance), noise.opened_variance)
+        np.fill_diagonal(variance, 2 * float(noise.own_variance))
+        variance[0, 0] = 0.0
+        return Moments.of_release(
+            self.gram + symmetric(generator, variance), variance, len(self.data.rows), self.features
+        )
+
+
+def symmetric(generator: np.random.Generator, variance: np.ndarray) -> np.ndarray:
+    """Return a symmetric matrix of normal noise."""
+    upper = np.triu(generator.normal(size=variance.shape) * np.sqrt(variance))
+    return upper + np.triu(upper, 1).T

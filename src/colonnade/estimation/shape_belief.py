@@ -1,0 +1,254 @@
+"""A belief about the effects of binned columns, given a curvature and a noisy reading of it.
+
+Two studies share it: Newton steps (`colonnade.estimation.additive`) and least squares on one Gram matrix
+(`AdditiveLeastSquares`). A *reading* is curvature times effects plus noise.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import Feature
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.shapes import Component, OpenedTables, ShapePrior, places_by_column
+
+__all__ = ["AdditiveFit", "AdditiveLeastSquares", "ShapeBelief"]
+
+Array = NDArray[np.float64]
+
+FIRST_VARIANCE, PSEUDO_BINS = 0.03, 1.0
+"""The variance of an effect before anything is seen, and how many bins that counts as."""
+ROUNDS_OF_MAXIMISATION = 6
+ROUNDS_OF_DISPERSION = 3
+SMALLEST_DISPERSION = 0.02
+"""The least part of the target's variance that is taken to be left unexplained."""
+TINY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveFit:
+    """What the openings came to, in features with the constant first.
+
+    Parameters
+    ----------
+    weights
+        Effects, not centred.
+    covariance
+        What noise leaves uncertain of the estimate that the same people, with the same belief, give without noise.
+    sampling
+        What the sampling of people adds.
+    believed
+        The covariance of effects before anything was seen, with the variances that were found.
+    people
+        People in every bin, as well as they are known; whole columns add up.
+    tables
+        As they were opened; ``None`` if they were lost.
+    """
+
+    weights: Array
+    covariance: Array
+    sampling: Array
+    believed: Array
+    people: Array
+    tables: OpenedTables | None
+
+    def covariance_in(self, combinations: Array) -> Array:
+        """Return the covariance of combinations of effects, the sampling of people included."""
+        return np.asarray(combinations @ (self.covariance + self.sampling) @ combinations.T)
+
+
+class ShapeBelief(ABC):
+    """Effects of binned columns, each part of a shape with the variance under which the openings are likeliest.
+
+    Parameters
+    ----------
+    prior
+        What is believed at first.
+    features
+        The coded columns, the constant first.
+    moments
+        A noisy Gram matrix that has these columns.
+    """
+
+    def __init__(self, prior: ShapePrior, features: Sequence[Feature], moments: Moments) -> None:
+        self._prior, self._moments = prior, moments
+        self._columns = places_by_column(features)
+        self._kept_places = np.append(0, moments.places(list(self._columns)))
+        block = np.ix_(self._kept_places, self._kept_places)
+        self._gram, self._gram_variance = moments.matrix[block], moments.variance[block]
+        owner = np.array([feature.column for feature in features])
+        self._cross = owner[:, None] != owner
+        self._cross[0] = self._cross[:, 0] = False
+        self._single = (owner[:, None] == owner) & ~np.eye(len(owner), dtype=bool)
+        self._dispersion = 1.0
+        self._people = np.zeros(prior.size)
+        self._base = np.zeros(prior.size)
+        self._curvature = np.zeros_like(self._gram)
+        self.weights = self._base
+        self._forget()
+
+    @abstractmethod
+    def _reading(self, weights: Array) -> tuple[Array, float]:
+        """Return a noisy curvature times effects against the base, and the variance of that noise per entry."""
+
+    def _forget(self) -> None:
+        self._variances = np.full(len(self._prior.components), FIRST_VARIANCE)
+
+    def _fit(self, tables: OpenedTables | None) -> AdditiveFit:
+        """Return what it came to."""
+        self.weights = self._solved()
+        spread = self._prior.covariance(self._variances)
+        _, variance = self._reading(self.weights)
+        whole, sampling = self._left(spread, variance), self._left(spread, TINY)
+        return AdditiveFit(self.weights, whole - sampling, sampling, spread, self._people, tables)
+
+    def _left(self, spread: Array, variance: float) -> Array:
+        """Return the covariance of effects after a reading with noise of this variance."""
+        known = self._curvature @ np.linalg.solve(self._expected(spread, variance), self._curvature)
+        left = spread - spread @ known @ spread
+        return np.asarray((left + left.T) / 2)
+
+    # Counts and products -------------------------------------------------------------------------------------------------
+
+    def _noisy_people(self) -> Array:
+        """Return people in every bin as the Gram matrix has them: in its first row and on its diagonal."""
+        rows, corner = self._gram[0], np.diag(self._gram)
+        variances = self._gram_variance[0], np.diag(self._gram_variance)
+        both = variances[0] + variances[1]
+        part = np.divide(variances[1], both, out=np.ones_like(both), where=both > 0)
+        variance = float(np.mean((part**2 * variances[0] + (1 - part) ** 2 * variances[1])[1:]))
+        return self._adding_up(part * rows + (1 - part) * corner, variance)
+
+    def _blended_gram(self, people: Array) -> tuple[Array, float]:
+        """Return the Gram matrix of independent columns, moved to the opened one as far as they differ by more than noise."""
+        independent = np.outer(people, people) / self._moments.count
+        independent[self._single] = 0.0
+        np.fill_diagonal(independent, people)
+        independent[0, 0] = self._moments.count
+        apart = np.where(self._cross, self._gram - independent, 0.0)
+        noise = float(np.sum(self._gram_variance * self._cross))
+        kept = float(np.clip(1 - noise / max(float(np.sum(apart**2)), 1e-300), 0.0, 1.0))
+        return self._proper(independent + kept * apart), kept
+
+    def _proper(self, matrix: Array) -> Array:
+        """Return the nearest matrix without negative eigenvalues in which the levels of a column add up to the constant."""
+        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+        proper = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return np.asarray(self._project @ proper @ self._project)
+
+    @cached_property
+    def _project(self) -> Array:
+        surplus = np.zeros((self._prior.size, len(self._columns)))
+        surplus[0] = 1.0
+        for number, places in enumerate(self._columns.values()):
+            surplus[places, number] = -1.0
+        basis, _ = np.linalg.qr(surplus)
+        return np.asarray(np.eye(self._prior.size) - basis @ basis.T)
+
+    def _adding_up(self, people: Array, variance: float) -> Array:
+        """Return counts that are not negative and add up to everybody in each column, pulled to equal ones by their noise."""
+        everybody = float(self._moments.count)
+        found = np.array(people)
+        found[0] = everybody
+        for places in self._columns.values():
+            size, even = len(places), everybody / len(places)
+            apart = people[places] - people[places].mean()
+            kept = float(np.clip(1 - (size - 1) * variance / max(float(apart @ apart), 1e-300), 0.0, 1.0))
+            found[places] = _onto_simplex(even + kept * apart, everybody)
+        return found
+
+    # The belief ----------------------------------------------------------------------------------------------------------
+
+    def _expected(self, spread: Array, variance: float) -> Array:
+        """Return the covariance of the reading: effects, the sampling of people, and noise."""
+        sampling = self._dispersion * self._curvature
+        return np.asarray(self._curvature @ spread @ self._curvature + sampling + variance * np.eye(len(spread)))
+
+    def _solved(self) -> Array:
+        """Return the likeliest effects, and keep the variances of their parts under which the openings are likeliest."""
+        weights, curvature = self.weights, self._curvature
+        for _ in range(ROUNDS_OF_MAXIMISATION):
+            spread = self._prior.covariance(self._variances)
+            reading, variance = self._reading(weights)
+            inverse = np.linalg.inv(self._expected(spread, variance))
+            pulled, known = curvature @ (inverse @ reading), curvature @ inverse @ curvature
+            self._variances = np.array(
+                [
+                    _likelier(component, variance, pulled, known)
+                    for component, variance in zip(self._prior.components, self._variances, strict=True)
+                ]
+            )
+            weights = self._base + spread @ pulled
+        spread = self._prior.covariance(self._variances)
+        reading, variance = self._reading(weights)
+        solved = np.linalg.solve(self._expected(spread, variance), reading)
+        return np.asarray(self._base + spread @ (curvature @ solved))
+
+
+class AdditiveLeastSquares(ShapeBelief):
+    """Least squares of a number on binned columns, from one noisy Gram matrix. Effects are in coded units of the target.
+
+    Parameters
+    ----------
+    prior, features, moments
+        As for any belief about shapes.
+    place
+        Where the target stands in the moments.
+    """
+
+    def __init__(self, prior: ShapePrior, features: Sequence[Feature], moments: Moments, place: int) -> None:
+        super().__init__(prior, features, moments)
+        count = moments.count
+        self._people = self._noisy_people()
+        self._curvature, kept = self._blended_gram(self._people)
+        self._uncertain = float(np.mean(kept**2 * self._gram_variance * self._cross))
+        mean = float(moments.matrix[0, place]) / count
+        spread = max(float(moments.matrix[place, place]) / count - mean**2, 1.0 / count)
+        self._scale = float(np.sqrt(spread))
+        self._mean = mean
+        self._products = (moments.matrix[self._kept_places, place] - mean * self._people) / self._scale
+        self._products[0] = 0.0
+        self._variance = float(np.mean(moments.variance[self._kept_places, place])) / spread
+
+    def result(self) -> AdditiveFit:
+        """Return what it came to."""
+        for _ in range(ROUNDS_OF_DISPERSION):
+            self.weights = self._solved()
+            explained = float(2 * self.weights @ self._products - self.weights @ self._curvature @ self.weights)
+            self._dispersion = float(np.clip(1 - explained / self._moments.count, SMALLEST_DISPERSION, 1.0))
+        found = self._fit(None)
+        weights = self._scale * found.weights
+        weights[0] += self._mean
+        squared = self._scale**2
+        return AdditiveFit(
+            weights,
+            squared * found.covariance,
+            squared * found.sampling,
+            squared * found.believed,
+            found.people,
+            None,
+        )
+
+    def _reading(self, weights: Array) -> tuple[Array, float]:
+        return self._products, self._variance + self._uncertain * float(weights @ weights)
+
+
+def _likelier(component: Component, variance: float, pulled: Array, known: Array) -> float:
+    """Return the variance of a part after one round of expectation and maximisation."""
+    own = pulled[component.places]
+    found = variance**2 * float(own @ component.basis @ own)
+    inside = known[np.ix_(component.places, component.places)]
+    left = variance * (component.rank - variance * float(np.sum(component.basis * inside)))
+    return (found + left + PSEUDO_BINS * FIRST_VARIANCE) / (component.rank + PSEUDO_BINS)
+
+
+def _onto_simplex(values: Array, total: float) -> Array:
+    """Return the nearest numbers that are not negative and add up to the total."""
+    falling = np.sort(values)[::-1]
+    surplus = np.cumsum(falling) - total
+    last = np.flatnonzero(falling - surplus / np.arange(1, len(values) + 1) > 0)[-1]
+    return np.asarray(np.maximum(values - surplus[last] / (last + 1), 0.0))

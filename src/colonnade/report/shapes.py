@@ -1,0 +1,86 @@
+"""The panel of an additive model: one shape per column, the most important first, with bands and the bins' shares of people."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from colonnade.report.plots import COLOURS, GRID, NORMAL_95, SOFT, headline, shortened, styled_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["shape_panel"]
+
+MOST_PANELS = 12
+ACROSS = 3
+MOST_LABELS = 6
+"""How many bins are named below a panel."""
+LONGEST_BIN = 12
+
+
+def shape_panel(study: Any) -> "Figure":
+    """Return the panel.
+
+    Parameters
+    ----------
+    study
+        A fitted additive model: ``shape_functions_`` and ``importance_``.
+    """
+    shapes, order = study.shape_functions_, list(study.importance_.index)
+    shown = order[:MOST_PANELS]
+    rows = -(-len(shown) // ACROSS)
+    unit = getattr(study, "effect_unit", "log-odds")
+
+    def draw(figure: "Figure") -> None:
+        every = figure.subplots(rows, min(ACROSS, len(shown)), squeeze=False).ravel()
+        largest = _reach(shapes)
+        for axes, name in zip(every, shown, strict=False):
+            _shape(axes, shapes[shapes["column"] == name], largest)
+            axes.set_title(shortened(name, 28))
+        for axes in every[len(shown) :]:
+            axes.set_axis_off()
+        left = f" ({len(shown)} most important of {len(order)})" if len(order) > len(shown) else ""
+        headline(
+            figure,
+            f"{shortened(study.target, 40)}: effect of each column{left}",
+            f"{unit} against the average person; bands: privacy noise, 95 %; grey: share of people",
+        )
+
+    return styled_figure(0.9 + 2.1 * rows, draw)
+
+
+def _reach(shapes: pd.DataFrame) -> float:
+    """Return how far the common scale reaches: all effects, and bands up to twice as far."""
+    effects = float(shapes["effect"].abs().max())
+    ends = (shapes["effect"].abs() + NORMAL_95 * shapes["stderr"]).replace(np.inf, 0.0)
+    return 1.08 * min(float(ends.max()), 2 * effects) if effects > 0 else 1.0
+
+
+def _shape(axes: Any, shape: pd.DataFrame, largest: float) -> None:
+    places = np.arange(len(shape))
+    effects = shape["effect"].to_numpy(dtype=float)
+    errors = shape["stderr"].to_numpy(dtype=float)
+    known = np.isfinite(errors)
+    reach = np.where(known, NORMAL_95 * np.where(known, errors, 0.0), 0.0)
+    people = axes.twinx()
+    people.bar(places, shape["share"], width=0.9, color=GRID, zorder=0)
+    people.set_ylim(0, 3.2 * max(float(shape["share"].max()), 1e-9))
+    people.set_axis_off()
+    axes.set_zorder(people.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    axes.axhline(0, color=SOFT, linewidth=0.8)
+    axes.fill_between(places, effects - reach, effects + reach, step="mid", color=COLOURS[0], alpha=0.18, linewidth=0)
+    axes.step(places, effects, where="mid", color=COLOURS[0], linewidth=1.6)
+    axes.plot(places[known], effects[known], "o", color=COLOURS[0], markersize=3)
+    axes.plot(places[~known], effects[~known], "o", color=COLOURS[0], markersize=3, markerfacecolor="white")
+    axes.set_ylim(-largest, largest)
+    axes.grid(visible=False, axis="x")
+    named = np.unique(np.linspace(0, len(places) - 1, min(MOST_LABELS, len(places))).round().astype(int))
+    labels = [shortened(_lower_edge(name), LONGEST_BIN) for name in shape["bin"]]
+    axes.set_xticks(named, [labels[place] for place in named], rotation=30, ha="right", fontsize=7)
+
+
+def _lower_edge(name: str) -> str:
+    """Return what stands below a bin: where it begins. A level stands there whole."""
+    return name[1:].split(", ", maxsplit=1)[0] if name.startswith("[") and ", " in name else name

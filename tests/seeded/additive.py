@@ -1,0 +1,67 @@
+"""Bugs in additive models: tables, plans, shapes and points."""
+
+from functools import partial
+
+import numpy as np
+
+from colonnade.coordinator.protocols import additive_steps
+from colonnade.estimation.additive import TABLES, AdditiveSearch
+from colonnade.estimation.shapes import OpenedTables
+from colonnade.estimators import additive as estimator
+from colonnade.estimators.scorecard import Scorecard
+from tests.estimators import test_additive as models
+from tests.seeded.bug import Bug, replaced
+
+
+def _with_a_federation(test, **more):
+    """Run a test that needs parties."""
+
+    def run() -> None:
+        with models._federation() as federation:
+            test(federation=federation, **more)
+
+    return run
+
+
+def _with_a_card(test):
+    """Run a test that needs a scorecard."""
+
+    def run() -> None:
+        with models._federation() as federation:
+            test(models._card(federation))
+
+    return run
+
+
+BUGS = [
+    Bug(
+        "the events of a table are the people of its bin",
+        replaced(OpenedTables, "events", property(lambda self: self.people)),
+        models.test_two_gradients_at_constant_scores_are_the_tables_of_every_column,
+    ),
+    Bug(
+        "the noise of a table is that of one gradient",
+        replaced(OpenedTables, "people_variance", property(lambda self: self.variances[0])),
+        models.test_two_gradients_at_constant_scores_are_the_tables_of_every_column,
+    ),
+    Bug(
+        "a gradient that was opened is not taken in",
+        replaced(AdditiveSearch, "_take_gradient", lambda self, gradient, variance: None),
+        partial(models.test_without_noise_the_gradient_vanishes_whatever_opening_was_lost, ()),
+    ),
+    Bug(
+        "the price goes to tables whatever it is",
+        replaced(additive_steps, "chosen_division", lambda *_: TABLES),
+        _with_a_federation(models.test_where_products_would_be_lost_in_noise_the_price_goes_to_tables),
+    ),
+    Bug(
+        "a monotone effect is left as it was found",
+        replaced(estimator, "_monotone", lambda effects, *_: effects),
+        _with_a_federation(models.test_a_monotone_effect_is_monotone_exactly_and_stays_centred, direction="increasing"),
+    ),
+    Bug(
+        "points are cut off instead of rounded",
+        replaced(Scorecard, "_points", lambda self: np.floor(-self._factor * self.coef_[0] - 1).astype(np.int64)),
+        _with_a_card(models.test_points_are_the_model_up_to_the_rounding_that_is_stated),
+    ),
+]
