@@ -50,6 +50,7 @@ MAKE = {
     cn.LinearRegression: lambda: cn.LinearRegression("telco.bill", columns=FEW[::2], **GAUSSIAN),
     cn.LogisticRegression: lambda: cn.LogisticRegression("bank.default", method="secure", columns=FEW, **GAUSSIAN),
     cn.AdditiveClassifier: lambda: cn.AdditiveClassifier("bank.default", columns=FEW, bins=4, **GAUSSIAN),
+    cn.AdditiveRegressor: lambda: cn.AdditiveRegressor("telco.bill", columns=FEW[::2], bins=4, **GAUSSIAN),
     cn.Scorecard: lambda: cn.Scorecard("bank.default", columns=FEW, bins=4, **GAUSSIAN),
     cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
 }
