@@ -102,8 +102,8 @@ class Policy:
         The columns that may be used; ``None`` for every column of the schema.
     allow
         What is answered, by the estimators' names (``["PatternCount", "KMeans"]``) and by ``"evaluate"``, ``"predict"``,
-        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, `LinearRegression` and `LogisticRegression` are fitted on one
-        and the same release, so allowing one of them allows that release. The study itself says what it is, so this
+        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, regressions, additive models and scorecards are fitted on
+        the same kinds of release, so allowing one of them allows that release. The study itself says what it is, so this
         rule binds honest coordinators only. Caps, columns and ``nonprivate`` bind everybody.
     nonprivate
         What may be answered **without** differential privacy: ``"Coreset"`` (and every method of that name), and ``"align"`` for
