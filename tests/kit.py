@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
+import pytest
 from scipy import stats
 
+from colonnade.estimation.private_pgm import has_library
 from colonnade.party.party import Party
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
@@ -21,6 +23,9 @@ from colonnade.privacy.samplers import ExactSampler
 FAMILY = 1e-6
 LARGEST_FAMILY = 2_000
 ALPHA = FAMILY / LARGEST_FAMILY
+
+needs_mbi = pytest.mark.skipif(not has_library(), reason="mbi is not installed: pip install 'colonnade[synthetic]'")
+"""Of a test that fits a synthetic table."""
 
 
 def fresh() -> bool:

@@ -75,6 +75,12 @@ REQUESTS = {
     "response": study(lambda t: cn.PatternCount(COUNTED, method="response", epsilon=t)),
     "independent": study(lambda t: cn.PatternCount(COUNTED, method="independent", epsilon=t)),
     "pair tables": study(lambda t: cn.PatternCount(COUNTED, method="secure", epsilon=t), rounds=3, shares=True),
+    "description": study(lambda t: cn.Describe([*COUNTED, *NUMBERS], epsilon=t)),
+    "histogram": study(lambda t: cn.Histogram("bank.age", bins=4, epsilon=t)),
+    "quantiles": study(lambda t: cn.Quantiles("telco.bill", [0.25, 0.75], epsilon=t)),
+    "groups": study(
+        lambda t: cn.GroupBy(["bank.segment"], ["telco.bill"], epsilon=t, delta=DELTA), rounds=3, shares=True
+    ),
     "moment": study(lambda t: cn.Moment(["bank.visits", "telco.calls"], 2, epsilon=t)),
     "k-means": study(lambda t: cn.KMeans(2, columns=NUMBERS, method="independent", n_local_clusters=2, epsilon=2 * t)),
     "sketches": study(

@@ -47,11 +47,15 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
+    from colonnade.estimators.correlation import Correlation
+    from colonnade.estimators.describing import Describe, Histogram, Quantiles
     from colonnade.estimators.frames import named
+    from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.second_moments import PCA
+    from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
@@ -75,9 +79,13 @@ __all__ = [
     "CertificateExpired",
     "ColonnadeError",
     "Coreset",
+    "Correlation",
     "Date",
+    "Describe",
     "DiskFull",
     "Federation",
+    "GroupBy",
+    "Histogram",
     "KMeans",
     "KMedian",
     "LedgerCorrupt",
@@ -98,10 +106,12 @@ __all__ = [
     "PolicyRefusal",
     "PrivacyStatement",
     "ProtocolError",
+    "Quantiles",
     "ReleaseLost",
     "Schema",
     "SchemaMismatch",
     "Scorecard",
+    "SyntheticTable",
     "TableCheck",
     "TemporaryLedgers",
     "__version__",
@@ -141,11 +151,15 @@ _HOMES = {
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
+    "estimators.describing": ("Describe", "Histogram", "Quantiles"),
+    "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
+    "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.scorecard": ("Scorecard",),
     "estimators.second_moments": ("PCA",),
+    "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "party.table.checking": ("TableCheck",),

@@ -11,6 +11,7 @@ into a plan: ``numpy.str_`` becomes ``str``, and ``numpy.int64`` becomes ``int``
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf, isfinite
 from numbers import Integral
 from numbers import Real as RealNumber
@@ -30,6 +31,8 @@ __all__ = [
     "PerColumn",
     "PerParty",
     "Real",
+    "RisingNumbers",
+    "SomeOf",
     "Whole",
     "checked",
     "checked_parameters",
@@ -181,6 +184,33 @@ class OneOf(Constraint):
 
 
 @dataclass(frozen=True)
+class SomeOf(Constraint):
+    """A list of a few words, each once."""
+
+    options: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The options."""
+        return f"a list of {OneOf(self.options).words}, each once"
+
+    @property
+    def example(self) -> str:
+        """A list of the first option."""
+        return repr([self.options[0]])
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is a list of options. A single text is not a list."""
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            return False
+        return all(isinstance(one, str) and one in self.options for one in value) and len(set(value)) == len(value)
+
+    def plain(self, value: Any) -> tuple[str, ...]:
+        """Return the value as a tuple, in the order of the options."""
+        return tuple(option for option in self.options if option in value)
+
+
+@dataclass(frozen=True)
 class Boolean(Constraint):
     """True or False."""
 
@@ -233,6 +263,35 @@ class ColumnList(Constraint):
     def _is_list(self, value: Any) -> bool:
         listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
         return listed and all(isinstance(name, str) for name in value)
+
+
+@dataclass(frozen=True)
+class RisingNumbers(Constraint):
+    """A list of numbers, each within bounds and above the one before."""
+
+    each: Real
+
+    @property
+    def words(self) -> str:
+        """What each number may be."""
+        return f"a rising list of numbers, each {self.each.words}"
+
+    @property
+    def example(self) -> str:
+        """Two numbers within the bounds."""
+        middle = float(self.each.example)
+        return f"[{(self.each.low + middle) / 2:g}, {middle:g}]"
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is a list of rising numbers within the bounds."""
+        listed = isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) > 0
+        if not listed or not all(self.each.allows(one) for one in value):
+            return False
+        return all(low < high for low, high in pairwise(value))
+
+    def plain(self, value: Any) -> list[float]:
+        """Return the value as a list of ``float``."""
+        return [float(one) for one in value]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ method of that name with the options that were set.
 from colonnade.estimators.methods.additive import AdditiveNewton
 from colonnade.estimators.methods.coresets import Coreset, Importance, Uniform
 from colonnade.estimators.methods.counts import Independent, Response
+from colonnade.estimators.methods.groups import Groups
 from colonnade.estimators.methods.moments import Functional, Gradient, Local, Secure, Sketch
 from colonnade.estimators.methods.newton import Newton
 
@@ -20,6 +21,7 @@ __all__ = [
     "Coreset",
     "Functional",
     "Gradient",
+    "Groups",
     "Importance",
     "Independent",
     "Local",

@@ -35,6 +35,46 @@ def test_a_study_runs_and_prints_its_result_and_receipt(tmp_path: Path) -> None:
     assert {party: sequence for party, (sequence, _) in heads(tmp_path).items()} == {"bank": 2, "telco": 2}
 
 
+GROUPS = """
+[[study]]
+title = "Age by segment and plan"
+estimator = "GroupBy"
+by = ["bank.segment", "telco.plan"]
+values = ["bank.age"]
+statistics = ["mean", "count"]
+epsilon = 0.5
+delta = 1e-7
+
+[[study]]
+title = "Plans by age"
+estimator = "GroupBy"
+by = ["bank.age", "telco.plan"]
+bins = 4
+method = { name = "secure", helpers = false }
+epsilon = 0.2
+
+[[study]]
+title = "What goes with what"
+estimator = "Correlation"
+columns = ["bank.age", "telco.plan"]
+epsilon = 0.5
+delta = 1e-7
+"""
+
+
+def test_groups_and_correlations_run_from_a_file_and_are_kept(tmp_path: Path) -> None:
+    study, output = make(tmp_path, STUDY + GROUPS), tmp_path / "results.json"
+    assert "95 % of means of bank.age are within" in call("preview", study).output
+    result = call("run", study, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert "bank.age_mean" in result.output
+    assert "[18, 38)" in result.output
+    _, means, counts, correlations = json.loads(output.read_text())["studies"]
+    assert len(means["results"]["table_"]) == 6
+    assert len(counts["results"]["table_"]) == 4 * 3
+    assert len(correlations["results"]["correlation_"]) == 4
+
+
 def test_the_same_file_again_is_free_and_prints_the_same_counts(tmp_path: Path) -> None:
     study, first, second = make(tmp_path), tmp_path / "first.json", tmp_path / "second.json"
     call("run", study, "--output", first)

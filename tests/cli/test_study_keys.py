@@ -20,7 +20,7 @@ FILES = [*ROOT.glob("examples/**/study*.toml"), *ROOT.glob("examples/**/*study.t
 WHOLE = edited(
     ('id = "person_id"', 'id = { bank = "person_id", telco = "person_id" }\ntitle = "Shops"\npurpose = "Plan shops"'),
     ('ledger_dir = "ledgers"', 'ledger_dir = "ledgers"\ncompute_nodes = ["auditor"]\ncollusion = 1'),
-    ("[budget]", "[split]\ntest = 0.25\nrepeat = 1\n\n[budget]"),
+    ("[budget]", '[split]\ntest = 0.25\nrepeat = 1\n\n[tighten]\ncolumns = ["bank.age"]\nepsilon = 0.5\n\n[budget]'),
     ("\nepsilon = 1.0", '\nepsilon = 1.0\nrepeat = 1\npurpose = "Plan the shops of 2027"'),
 )
 
@@ -90,6 +90,7 @@ def test_the_page_lists_every_key() -> None:
         study_keys.STUDY,
         study_keys.ALIGN,
         study_keys.SPLIT,
+        study_keys.TIGHTEN,
         study_keys.POLICY,
         *study_keys.COLUMNS.values(),
         *(study_keys.study_keys(kind) for kind in study_keys.estimators().values()),

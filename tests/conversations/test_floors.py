@@ -203,7 +203,7 @@ FIVE = {name: {} for name in NAMES}
         ((), 2, NAMES),
         (("notary",), 1, ("bank", "telco", "notary")),
         (("notary",), 2, ("bank", "telco", "notary", "shop", "clinic")),
-        (("notary", "auditor", "judge", "clerk"), 1, ("bank", "telco", "notary", "auditor", "judge", "clerk")),
+        (("notary", "auditor", "judge", "clerk"), 1, ("bank", "telco", "notary", "auditor", "judge")),
         (("notary", "coordinator"), 2, ("bank", "telco", "notary", "shop", "clinic")),
         (("coordinator",), 3, None),
         (("notary", "coordinator"), 3, (*NAMES[:2], "notary", *NAMES[2:], "coordinator")),
@@ -290,7 +290,7 @@ def test_a_descent_runs_with_any_number_of_nodes_beyond_the_three_that_it_needs(
     method = cn.methods.Gradient(steps=2, rate=0.5)
     with a_federation(NAMES[:2], collusion=1, nodes=[f"node{number}" for number in range(nodes)]) as f:
         study = cn.LogisticRegression(columns[0], columns=columns[1:], method=method, **PRICE).fit(f)
-    assert len(study.plan_.compute_nodes) == 2 + nodes
+    assert len(study.plan_.compute_nodes) == 3 + nodes // 3 * 2  # an odd number
     assert study.plan_.threshold == (1 + nodes) // 2
 
 

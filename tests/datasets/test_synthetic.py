@@ -6,12 +6,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from colonnade.datasets.synthetic import Federated, gaussian_mixture, public_generator, three_organisations
+from colonnade.datasets.synthetic import Federated, gaussian_mixture, three_organisations
 from colonnade.errors import BadInput
 from colonnade.party.table.checking import check_table
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import common_order, read_ids
 from colonnade.party.table.sources import Source
+from colonnade.public_coins import public_generator
 from colonnade.schema import Category, Numeric
 
 

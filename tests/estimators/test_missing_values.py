@@ -395,6 +395,10 @@ EVERY = {
     "three classes": lambda: cn.LogisticRegression("shop.kind", method="secure", **GAUSSIAN),
     "functional classes": lambda: cn.LogisticRegression("shop.y", method="functional", epsilon=5.0),
     "gradient": lambda: cn.LogisticRegression("shop.y", method=cn.methods.Gradient(steps=3, rate=0.2), **GAUSSIAN),
+    "groups": lambda: cn.GroupBy(["shop.seg", "bank.one"], ["bank.income", "bank.opened"], **GAUSSIAN),
+    "groups with a level for the missing": lambda: cn.GroupBy(["shop.kind"], ["bank.visits"], **GAUSSIAN),
+    "groups of days": lambda: cn.GroupBy(["bank.opened", "shop.seg"], ["shop.spend"], bins=3, **GAUSSIAN),
+    "correlations": lambda: cn.Correlation(**GAUSSIAN),
     "moment of days": lambda: cn.Moment(["bank.opened"], 2, epsilon=5.0, change="bounds"),
     "sample": lambda: cn.Coreset(50, target="shop.spend", columns=["bank.income"], allow_nonprivate=True),
 }

@@ -43,6 +43,13 @@ def _counts(study: Any, exact: Any, _: Sample) -> float:
     return float(np.mean((study.unbiased_.to_numpy() - exact.unbiased_.to_numpy()) ** 2))
 
 
+def _ranks(study: Any, _: Any, data: Sample) -> float:
+    """Compare the shares of people below the released quantiles with those asked for."""
+    values = data.frame[study.column].to_numpy()
+    below = [np.mean(values < found) for found in study.values_]
+    return float(np.mean((np.array(below) - study.values_.index.to_numpy()) ** 2))
+
+
 def _value(study: Any, _: Any, data: Sample) -> float:
     sums = data.frame[study.columns].sum(axis=1)
     return (study.value_ - float((sums**study.p).sum())) ** 2
@@ -56,6 +63,15 @@ def _moved(study: Any, exact: Any, data: Sample) -> tuple[float, float]:
     rows = design_matrix(data.frame, exact._coded, exact._columns, coded=False)
     private, plain = (rows @ np.ravel(one.coef_) + float(np.ravel(one.intercept_)[0]) for one in (study, exact))
     return float(np.mean((private - plain) ** 2)), float(plain.var())
+
+
+def _groups(study: Any, exact: Any, _: Sample) -> float:
+    return float(np.mean((study.table_["count"] - exact.table_["count"]) ** 2))
+
+
+def _correlations(study: Any, exact: Any, _: Sample) -> float:
+    upper = np.triu_indices(len(exact.correlation_), 1)
+    return float(np.mean((study.correlation_.to_numpy() - exact.correlation_.to_numpy())[upper] ** 2))
 
 
 def _relative(study: Any, exact: Any, data: Sample) -> float:
@@ -103,6 +119,11 @@ STUDIES: dict[str, tuple[Callable[[Sample], Any], Callable[..., float], int]] = 
     "counts secure three": (lambda _: cn.PatternCount(THREE, epsilon=1.0), _counts, 6),
     "counts response": (lambda _: cn.PatternCount(TWO, method="response", epsilon=2.0), _counts, 8),
     "counts independent": (lambda _: cn.PatternCount(TWO, method="independent", epsilon=1.0), _counts, 12),
+    "describe": (lambda _: cn.Describe(["a.x0", "a.x3", "a.kind", "b.kind"], epsilon=1.0), _counts, 12),
+    "histogram": (lambda _: cn.Histogram("a.x0", epsilon=1.0), _counts, 20),
+    "quantiles": (lambda _: cn.Quantiles("a.x0", [0.25, 0.5, 0.75], epsilon=1.0), _ranks, 40),
+    "groups secure": (lambda _: cn.GroupBy(TWO, ["a.number"], **GAUSSIAN), _groups, 8),
+    "correlations secure": (lambda data: cn.Correlation(data.numbers, **GAUSSIAN), _correlations, 6),
     "moment 1": (lambda _: cn.Moment(SUMS, 1, epsilon=1.0), _value, 40),
     "moment 2": (lambda _: cn.Moment(SUMS, 2, change="bounds", epsilon=1.0), _value, 40),
     "moment sketch": (lambda _: cn.Moment(SUMS, 2, method="sketch", change="bounds", **GAUSSIAN), _value, 30),

@@ -52,16 +52,21 @@ KINDS = [
     "values",
     "coefficients",
     "cohort",
+    "column-counts",
     "coreset-draws",
     "coreset-gradient",
     "coreset-scores",
     "gradient",
     "gram",
     "newton",
+    "group-chain",
     "group-key",
+    "group-sums",
+    "group-totals",
     "matching",
     "pair-tables",
     "predictions",
+    "quantiles",
     "score-table",
     "split",
     "union",
@@ -72,12 +77,17 @@ KINDS = [
 
 ESTIMATORS = (
     cn.PatternCount,
+    cn.GroupBy,
+    cn.Correlation,
     cn.Moment,
     cn.PCA,
     cn.LinearRegression,
     cn.LogisticRegression,
     cn.KMeans,
     cn.KMedian,
+    cn.Describe,
+    cn.Histogram,
+    cn.Quantiles,
     cn.Coreset,
 )
 
@@ -191,6 +201,23 @@ for unit in ("person", "party"):
 for where, open_ in SHARING.items():
     fits(f"pure, {where}", lambda: cn.PatternCount(ACROSS, epsilon=2.0), open_)
 fits("five columns", lambda: cn.PatternCount(["bank.default", "clinic.kind", "shop.member"], epsilon=4.0), opened(FIVE))
+
+# Columns one by one ---------------------------------------------------------------------------------------------------------
+
+fits("pure", lambda: cn.Describe(["bank.age", "bank.visits", "bank.segment", "telco.bill"], epsilon=2.0))
+fits("gaussian, unit party", lambda: cn.Describe(["bank.age", "telco.plan"], unit="party", **GAUSSIAN))
+fits("levels", lambda: cn.Histogram("bank.segment", epsilon=1.0))
+fits("edges", lambda: cn.Histogram("telco.bill", bins=[20.0, 50.0, 120.0], **GAUSSIAN))
+fits("pure", lambda: cn.Quantiles("bank.balance", [0.1, 0.25, 0.5, 0.9], epsilon=2.0))
+fits("gaussian", lambda: cn.Quantiles("bank.visits", [0.5], **GAUSSIAN))
+# Groups and correlations ---------------------------------------------------------------------------------------------------
+
+fits("one party", lambda: cn.GroupBy(["bank.segment"], ["bank.age"], **GAUSSIAN))
+fits("two parties and a helper", lambda: cn.GroupBy(ACROSS, ["telco.bill", "bank.age"], **GAUSSIAN))
+fits("pure, two parties", lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], epsilon=2.0), TWO)
+fits("three parties", lambda: cn.GroupBy([*ACROSS, "insurer.product"], ["telco.bill"], **GAUSSIAN))
+fits("in bins", lambda: cn.GroupBy(["bank.age", "telco.plan"], bins=3, unit="party", **GAUSSIAN))
+fits("", lambda: cn.Correlation(MIXED, **GAUSSIAN))
 
 # Moments of one column ----------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,11 @@ PRICE: dict[str, Any] = {"epsilon": 30.0, "delta": 1e-6}
 STUDIES: dict[str, Callable[[], Any]] = {
     "PatternCount": lambda: cn.PatternCount(COUNTED, epsilon=30.0),
     "PatternCount by responses": lambda: cn.PatternCount(COUNTED, method="response", epsilon=30.0),
+    "Describe": lambda: cn.Describe([*NUMBERS, *COUNTED], epsilon=30.0),
+    "Histogram": lambda: cn.Histogram("bank.age", bins=4, epsilon=30.0),
+    "Quantiles": lambda: cn.Quantiles("bank.age", [0.25, 0.5, 0.75], epsilon=30.0),
+    "GroupBy": lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE),
+    "Correlation": lambda: cn.Correlation(NUMBERS, **PRICE),
     "Moment": lambda: cn.Moment(["bank.visits", "telco.calls"], 2, **PRICE),
     "PCA": lambda: cn.PCA(1, columns=NUMBERS, **PRICE),
     "PCA by sketches": lambda: cn.PCA(1, columns=NUMBERS, method="sketch", **PRICE),
@@ -56,8 +61,16 @@ def tables(people: int = 300) -> dict[str, pd.DataFrame]:
 def figures(study: Any) -> list[float]:
     """What a study found, as numbers that are about the same whenever it is right."""
     match study:
-        case cn.PatternCount():
+        case cn.PatternCount() | cn.Histogram():
             found = study.unbiased_
+        case cn.Describe():
+            found = study.table_.loc[NUMBERS, "mean"]
+        case cn.Quantiles():
+            found = study.values_
+        case cn.GroupBy():
+            found = study.table_["count"]
+        case cn.Correlation():
+            found = study.correlation_
         case cn.Moment():
             found = study.value_
         case cn.PCA():

@@ -20,6 +20,7 @@ import colonnade as cn
 from colonnade.datasets.synthetic import three_organisations
 from colonnade.estimators.study import Study
 from colonnade.privacy.randomness import KeyedRandomness
+from tests import kit
 from tests.cli import studies as files
 
 PEOPLE = 1_200
@@ -75,6 +76,9 @@ def _federation(tables: dict[str, pd.DataFrame] | None = None, **options: Any) -
 OPEN: dict[str, Any] = {"allow_nonprivate": True, "size": 60}
 MAKE: dict[type, Callable[[str], Any]] = {
     cn.PatternCount: lambda method: cn.PatternCount(["bank.segment", "telco.plan"], method=method, epsilon=1.0),
+    cn.Describe: lambda method: cn.Describe(COLUMNS, method=method, epsilon=1.0),
+    cn.Histogram: lambda method: cn.Histogram("bank.segment", method=method, epsilon=1.0),
+    cn.Quantiles: lambda method: cn.Quantiles("telco.bill", method=method, epsilon=1.0),
     cn.Moment: lambda method: cn.Moment(["insurer.claims"], 2, method=method, **GAUSSIAN),
     cn.PCA: lambda method: cn.PCA(2, columns=COLUMNS, method=method, **GAUSSIAN),
     cn.LinearRegression: lambda method: cn.LinearRegression(
@@ -90,6 +94,7 @@ MAKE: dict[type, Callable[[str], Any]] = {
         2, columns=COLUMNS, method=method, **(OPEN if method == "coreset" else GAUSSIAN)
     ),
     cn.KMedian: lambda method: cn.KMedian(2, columns=COLUMNS, method=method, **GAUSSIAN),
+    cn.SyntheticTable: lambda method: cn.SyntheticTable(COLUMNS, bins=4, method=method, **GAUSSIAN),
     cn.Coreset: lambda method: cn.Coreset(
         60, task="kmeans", n_clusters=2, columns=COLUMNS, method=method, allow_nonprivate=True
     ),
@@ -164,7 +169,11 @@ def test_the_search_would_have_found_them():
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize(("kind", "method"), CASES, ids=[f"{kind.__name__}-{method}" for kind, method in CASES])
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [pytest.param(*case, marks=kit.needs_mbi if case[0] is cn.SyntheticTable else ()) for case in CASES],
+    ids=[f"{kind.__name__}-{method}" for kind, method in CASES],
+)
 def test_no_study_shows_anything_that_was_planted(kind, method, secrets, tmp_path, caplog, capfd, monkeypatch):
     monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
     caplog.set_level(logging.DEBUG)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from colonnade.estimation.private_pgm import has_library
 from colonnade.report import plots
 
 HOSTILE = [
@@ -40,6 +41,13 @@ def _hostile_federation() -> cn.Federation:
 STUDIES = {
     "counts": lambda: cn.PatternCount(["left.kind$", "right.level"], epsilon=1.0),
     "many counts": lambda: cn.PatternCount(["left.kind$", "right.level"], method="response", epsilon=1.0),
+    "described": lambda: cn.Describe(epsilon=1.0),
+    "histogram": lambda: cn.Histogram("left." + "x" * 70, epsilon=1.0),
+    "quantiles": lambda: cn.Quantiles("right.y", epsilon=1.0),
+    "group map": lambda: cn.GroupBy(["left.kind$", "right.level"], ["right.y"], **GAUSSIAN),
+    "groups": lambda: cn.GroupBy(["left.kind$"], ["left." + "x" * 70], **GAUSSIAN),
+    "counts by group": lambda: cn.GroupBy(["left.kind$", "right.y"], bins=40, **GAUSSIAN),
+    "correlations": lambda: cn.Correlation(**GAUSSIAN),
     "moment": lambda: cn.Moment(["right.y"], 2, epsilon=1.0),
     "components": lambda: cn.PCA(3, **GAUSSIAN),
     "linear": lambda: cn.LinearRegression("right.y", **GAUSSIAN),
@@ -47,6 +55,7 @@ STUDIES = {
         "left.kind$", method="secure", columns=["right.y", "left." + "x" * 70], **GAUSSIAN
     ),
     "centres": lambda: cn.KMeans(3, **GAUSSIAN),
+    **({"agreement": lambda: cn.SyntheticTable(bins=4, **GAUSSIAN)} if has_library() else {}),
 }
 
 

@@ -4,11 +4,13 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.estimation import inference, moments
+from colonnade.estimation import independence, inference, moment_summaries, moments
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.moment_inference import MomentScore, _LeastSquares
 from colonnade.estimators.inference import RegressionStudy
 from tests.coordinator import test_inference as equations
+from tests.estimators import test_correlation as correlations
+from tests.estimators import test_independence as independent
 from tests.estimators import test_regression_inference as studies
 from tests.seeded.bug import Bug, replaced, wrapped
 
@@ -46,7 +48,27 @@ def _with_people(test):
         test(people)
 
 
+def _without_noise(honest, table, noise, **options):
+    still = independence.CountNoise(noise.variance, lambda _, shape: np.zeros(shape, dtype=np.int64))
+    return honest(table, still, **options)
+
+
 BUGS = [
+    Bug(
+        "a test of independence forgets the noise in the tables that it simulates",
+        wrapped(independent, "independence_test", _without_noise),
+        partial(independent.test_independent_columns_are_rejected_as_often_as_the_level_says, "much noise"),
+    ),
+    Bug(
+        "noise in products of two columns is forgotten in their covariance",
+        replaced(moment_summaries.MomentSummary, "_variance", property(lambda self: 0 * self.moments.variance[1:, 1:])),
+        partial(correlations.test_intervals_cover_what_the_same_people_give_without_noise, 30.0),
+    ),
+    Bug(
+        "the nearest correlation matrix is the one that was measured",
+        replaced(moment_summaries, "nearest_correlation", np.array),
+        correlations.test_estimates_are_positive_semi_definite_however_large_the_noise,
+    ),
     Bug(
         "noise in the products of two features is forgotten",
         wrapped(MomentScore, "covariance", _of_the_target_alone),

@@ -34,7 +34,11 @@ def _demo(people: int, report: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="colonnade-demo-") as ledgers, _federation(data, ledgers) as federation:
         screen.line(f"{federation!r}. Each ledger's cap: ε={CAP_EPSILON:g}, δ={CAP_DELTA:g}.")
         screen.line("The people are invented: only for that reason can true answers stand beside private ones.")
-        shown = [_show(number, study, data, federation) for number, study in enumerate(STUDIES, start=1)]
+        shown = [
+            found
+            for number, study in enumerate(STUDIES, start=1)
+            if (found := _show(number, study, data, federation)) is not None
+        ]
         _replay(shown[0].estimator, federation)
         _overspend(federation)
         _show_alignment(data)
@@ -49,8 +53,11 @@ def _federation(data: Federated, ledgers: str) -> cn.Federation:
     return cn.Federation.simulate(parties, id=data.id, budget=cap, ledger_dir=ledgers)
 
 
-def _show(number: int, study: DemoStudy, data: Federated, federation: cn.Federation) -> Comparison:
+def _show(number: int, study: DemoStudy, data: Federated, federation: cn.Federation) -> Comparison | None:
     screen.heading(f"{number}. {study.title}")
+    if study.extra:
+        screen.line(f"left out: it needs an extra that is not installed. pip install 'colonnade[{study.extra}]'")
+        return None
     found = study.run(data, federation)
     screen.print_frame(found.table)
     screen.line(found.summary)

@@ -15,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.datasets.synthetic import Federated
+from colonnade.estimation.private_pgm import has_library
 from colonnade.estimators.study import Study
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]
@@ -49,10 +50,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class DemoStudy:
-    """One study of the demonstration."""
+    """One study of the demonstration.
+
+    Parameters
+    ----------
+    title
+        What is asked.
+    run
+        Runs it.
+    extra
+        The extra of this library that it needs, if that is not installed; otherwise empty.
+    """
 
     title: str
     run: Callable[[Federated, cn.Federation], Comparison]
+    extra: str = ""
 
 
 def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.Series:
@@ -71,6 +83,43 @@ def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.
         moved = float((study.counts_ - truth).abs().sum()) / 2 / federation.people
         summary = f"{len(table)} patterns; {moved:.1%} of people would have to move to make the estimate exact"
         return Comparison(charges, study, top, summary)
+
+    return run
+
+
+def _group_means(by: list[str], value: str, **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.GroupBy(by, [value], **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        truth = data.joined().groupby(by, observed=False)[value].mean().reindex(study.table_.index)
+        found, error = study.table_[f"{value}_mean"], study.table_[f"{value}_mean_stderr"]
+        table = pd.DataFrame({"true": truth, "estimate": found, "stderr": error})
+        top = table.loc[study.table_["count"].sort_values(ascending=False, kind="stable").index].head(ROWS)
+        ends, known = study.conf_int(), truth.notna()
+        low, high = ends[f"{value}_mean_low"][known], ends[f"{value}_mean_high"][known]
+        covered = ((low <= truth[known]) & (truth[known] <= high)).sum()
+        small = int(study.table_["small"].sum())
+        summary = f"{covered} of {known.sum()} intervals cover the true mean; {small} groups are flagged as small"
+        return Comparison(charges, study, top, summary)
+
+    return run
+
+
+def _correlations(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.Correlation(columns, **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        exact, pairs = data.joined()[columns].corr(), study.table()
+        truth = pd.Series({pair: exact.loc[pair] for pair in pairs.index})
+        table = (
+            pd.DataFrame({"true": truth, "estimate": pairs["estimate"], "stderr": pairs["stderr"]})
+            .loc[pairs.index]
+            .rename_axis(pairs.index.names)
+        )
+        off = float((table["estimate"] - table["true"]).abs().max())
+        return Comparison(charges, study, table.head(ROWS), f"no correlation is off by more than {off:.3f}")
 
     return run
 
@@ -224,11 +273,103 @@ def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federa
     return run
 
 
+def _invented(
+    columns: list[str], shown: list[str], **parameters: Any
+) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.SyntheticTable(columns, **parameters)
+        charges = _charges(study, federation)
+        rows = study.fit(federation).sample()
+        counts = rows.groupby(shown, observed=False).size()
+        figures = {"true": true_counts(data, shown, counts.index), "estimate": counts, "stderr": "unknown"}
+        table = pd.DataFrame(figures).sort_values("true", ascending=False, kind="stable").head(ROWS)
+        moved = 1 - study.quality().pair_trends
+        summary = (
+            f"{len(rows):,} invented rows; by its own estimate {moved:.1%} of people would have to move to make a table of two "
+            f"columns exact, on average over {len(study.pair_trends_)} of them"
+        )
+        return Comparison(charges, study, table, summary)
+
+    return run
+
+
 def _charges(study: Study, federation: cn.Federation) -> dict[str, float]:
     return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
 
 
+def _clipped(data: Federated, federation: cn.Federation, columns: list[str]) -> pd.DataFrame:
+    """Return the joined table as a federation reads its numbers: between their bounds."""
+    joined, described = data.joined()[columns], federation.describe(columns)
+    low, high = ([getattr(described[name], end) for name in columns] for end in ("low", "high"))
+    return joined.clip(low, high, axis="columns")
+
+
+def _described(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.Describe(columns, **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        joined = _clipped(data, federation, columns)
+        exact = {"mean": joined.mean(), "std": joined.std(), "50%": joined.median()}
+        table = pd.DataFrame(
+            {
+                "true": {f"{name}, {figure}": exact[figure][name] for name in columns for figure in exact},
+                "estimate": {f"{name}, {figure}": study.table_[figure][name] for name in columns for figure in exact},
+                "stderr": {f"{n}, {figure}": study.table_[f"{figure}_stderr"][n] for n in columns for figure in exact},
+            }
+        )
+        off = ((table["estimate"] - table["true"]) / table["true"]).abs().max()
+        return Comparison(
+            charges, study, table.head(ROWS), f"{len(columns)} columns; no figure is off by more than {off:.1%}"
+        )
+
+    return run
+
+
+def _quantiles(column: str, shares: list[float], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.Quantiles(column, shares, **parameters)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        values = data.joined()[column]
+        figures = {"true": values.quantile(shares), "estimate": study.values_, "stderr": "in ranks"}
+        off = max(
+            abs(float((values < found).mean()) - share) for share, found in zip(shares, study.values_, strict=True)
+        )
+        return Comparison(charges, study, pd.DataFrame(figures), f"ranks are off by at most {off:.2%} of the people")
+
+    return run
+
+
+def _tightened(target: str, columns: list[str], **price: float) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        narrow = federation.tightened([target, *columns], epsilon=price["epsilon"] / 2, delta=price["delta"])
+        study = cn.LinearRegression(target, columns=columns, epsilon=price["epsilon"] / 2, delta=price["delta"])
+        charges = _charges(study, narrow)
+        study.fit(narrow)
+        assert narrow.tightened_ is not None
+        clipped = _clipped(data, narrow, [target, *columns])
+        exact = Exact().fit(clipped[columns], clipped[target])
+        table = pd.DataFrame(
+            {"true": exact.coef_, "estimate": study.coef_, "stderr": study.coef_stderr_}, index=pd.Index(columns)
+        )
+        widest = narrow.tightened_.bounds["width"].max()
+        return Comparison(
+            charges, study, table, f"bounds are at most {widest:.0%} as far apart as declared; of the clipped table"
+        )
+
+    return run
+
+
 STUDIES: tuple[DemoStudy, ...] = (
+    DemoStudy(
+        "Columns of three parties one by one: means, deviations and medians from one release per party",
+        _described(["bank.age", "telco.minutes", "insurer.premium"], epsilon=0.5),
+    ),
+    DemoStudy(
+        "Quantiles of income at the bank, by the exponential mechanism",
+        _quantiles("bank.income", [0.1, 0.25, 0.5, 0.75, 0.9], epsilon=0.2),
+    ),
     DemoStudy(
         "Patterns across two parties, randomised response, ε for a person",
         _patterns(["bank.segment", "telco.plan"], method="response", epsilon=2.0),
@@ -252,6 +393,14 @@ STUDIES: tuple[DemoStudy, ...] = (
     DemoStudy(
         "Three parties from secret shares: a fit to the three pair tables",
         _patterns(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.5),
+    ),
+    DemoStudy(
+        "Mean premium at the insurer by segment at the bank and plan at the telco: a product of three parties' columns",
+        _group_means(["bank.segment", "telco.plan"], "insurer.premium", epsilon=0.3, delta=1e-6),
+    ),
+    DemoStudy(
+        "Correlations of four columns at three parties, from one noisy Gram matrix",
+        _correlations(["bank.age", "bank.income", "telco.minutes", "insurer.risk_score"], epsilon=0.3, delta=1e-6),
     ),
     DemoStudy(
         "Principal components of six columns at three parties, from one noisy Gram matrix",
@@ -309,6 +458,10 @@ STUDIES: tuple[DemoStudy, ...] = (
         ),
     ),
     DemoStudy(
+        "The same at the same price, half of it for narrower bounds: each noise is in proportion to them",
+        _tightened("bank.income", ["bank.age", "telco.monthly_bill", "insurer.premium"], epsilon=0.5, delta=1e-6),
+    ),
+    DemoStudy(
         "Default at the bank from columns of all three, by Newton steps: the likeliest coefficients, as near as ε allows",
         _model(
             lambda: cn.LogisticRegression(
@@ -352,6 +505,17 @@ STUDIES: tuple[DemoStudy, ...] = (
             ),
             "accuracy",
         ),
+    ),
+    DemoStudy(
+        "A synthetic table of six columns at three parties: invented rows, to explore freely",
+        _invented(
+            ["bank.age", "bank.segment", "telco.plan", "telco.minutes", "insurer.product", "insurer.smoker"],
+            ["bank.segment", "telco.plan"],
+            bins=8,
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+        extra="" if has_library() else "synthetic",
     ),
     DemoStudy(
         "NOT PRIVATE, by consent: income again, from 1,000 weighted rows that the three parties drew together (a coreset)",

@@ -246,13 +246,18 @@ def serve(
         Path | None,
         typer.Option("--log", dir_okay=False, help="Write the log here, not to standard error; may be rotated."),
     ] = None,
+    compute: Annotated[
+        str, typer.Option("--compute", help="Multiply shares on: auto (a GPU where there is one), cpu or gpu.")
+    ] = "auto",
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
     from colonnade.service.processes import serve_member
 
     if install is not None:
         _install(folder, install)
-    status = serve_member(folder, change_cap=change_cap, report=screen.report, health_port=health_port, log_file=log)
+    status = serve_member(
+        folder, change_cap=change_cap, report=screen.report, health_port=health_port, log_file=log, compute=compute
+    )
     raise typer.Exit(status)
 
 
@@ -377,6 +382,9 @@ def init_federation(
     no_compute: Annotated[
         list[str] | None, typer.Option("--no-compute", help="A party that never computes on shares.")
     ] = None,
+    committee: Annotated[
+        list[str] | None, typer.Option("--committee", help="A member that computes; nobody else does. Name 2t + 1.")
+    ] = None,
     min_people: Annotated[int, typer.Option("--min-people", help="The least number of people in any study.")] = 1,
     max_epsilon: Annotated[float | None, typer.Option("--max-epsilon", help="The most one release may cost.")] = None,
     coordinator_request: CoordinatorRequest = None,
@@ -397,6 +405,7 @@ def init_federation(
         collusion=collusion,
         threshold=threshold,
         not_computing=no_compute or (),
+        committee=committee or (),
         min_people=min_people,
         max_epsilon=max_epsilon,
         people=None if cohort is None else federation_setup.PublicList(cohort, id),

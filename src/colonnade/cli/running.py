@@ -13,6 +13,7 @@ from colonnade.report import document
 from colonnade.service import study_file
 from colonnade.service.file_preview import preview_studies
 from colonnade.service.study_reference import json_schema
+from colonnade.service.tightening import Bounds
 
 __all__ = [
     "deliver_scores",
@@ -23,6 +24,7 @@ __all__ = [
     "resume_files",
     "run_file",
     "run_over_network",
+    "sample_rows",
     "write_report",
 ]
 
@@ -38,7 +40,9 @@ def preview_file(path: Path, *, as_json: bool) -> None:
     file = study_file.read(path)
     with file.federation(spend=False) as federation:
         fit_on, _ = file.parts(federation)
-        found = preview_studies(file.studies, fit_on)
+        bounds = Bounds(file.tighten, fit_on)
+        asked = file.studies if bounds.released else bounds.with_bounds(file.studies)
+        found = preview_studies(asked, bounds.if_released())
     if as_json:
         results.print_json(results.preview_as_json(found))
         return
@@ -54,7 +58,7 @@ def run_file(path: Path, *, output: Path | None, change_cap: bool, models: Path 
     file = study_file.read(path)
     with file.federation(spend=True, change_cap=change_cap) as federation:
         fit_on, _ = file.parts(federation)
-        _run_all(file.studies, fit_on, output=output, models=models, as_json=as_json)
+        _run_all(file.studies, _with_bounds(file, fit_on, quiet=as_json), output=output, models=models, as_json=as_json)
 
 
 def write_report(source: Path, target: Path, *, as_json: bool) -> None:
@@ -65,7 +69,7 @@ def write_report(source: Path, target: Path, *, as_json: bool) -> None:
     else:
         file = study_file.read(source)
         with file.federation(spend=False) as federation:
-            fit_on, _ = file.parts(federation)
+            fit_on = Bounds(file.tighten, file.parts(federation)[0]).if_released()
             finished, left_out = _fitted_again(file.studies, fit_on)
             title = f"Privacy report: {file.title or source.name}"
             written = document.write(finished, target, federation=federation, title=title, left_out=left_out)
@@ -157,6 +161,21 @@ def deliver_scores(model: Path, study: Path, part: str, *, to: str, what: str, a
         screen.print_budget(federation)
 
 
+def sample_rows(model: Path, output: Path, *, rows: int | None, seed: int, as_json: bool) -> None:
+    """Write rows of a saved synthetic table, and beside them what they are. No party is asked anything."""
+    fitted = cn.load(model)
+    if not isinstance(fitted, cn.SyntheticTable):
+        raise BadInput(
+            f"A {type(fitted).__name__} has no rows to draw.", remedy="Name a model that a SyntheticTable saved."
+        )
+    beside = fitted.write(output, n=rows, random_state=seed)
+    if as_json:
+        results.print_json({"table": str(output), "described": str(beside)})
+        return
+    screen.line(f"table: {output}, with {beside.name} beside it")
+    screen.print_frame(fitted.table())
+
+
 def print_schema() -> None:
     """Print the JSON schema of study files."""
     results.print_json(json_schema())
@@ -192,7 +211,7 @@ def run_over_network(path: Path, text: str, output: Path | None, patience: float
             if not as_json:
                 screen.line(receipt)
         fit_on = federation if file.split is None else federation.split(**file.split)[0]
-        _run_all(file.studies, fit_on, output=output, models=None, as_json=as_json)
+        _run_all(file.studies, _with_bounds(file, fit_on, quiet=as_json), output=output, models=None, as_json=as_json)
         journal.finish_file(str(path))
 
 
@@ -224,6 +243,18 @@ def print_progress(state: Path, connected: list[str] | None, certificates: dict[
     screen.print_table(names, rows)
     for site, words in certificates.items():
         screen.line(f"certificate of {site}: {words}")
+
+
+def _with_bounds(
+    file: study_file.StudyFile | study_file.CoordinatorFile, federation: cn.Federation, *, quiet: bool
+) -> cn.Federation:
+    """Return the federation with the narrower bounds that a file asks for, and print them."""
+    narrow = Bounds(file.tighten, federation).paid(file.studies)
+    if narrow.tightened_ is not None and not quiet:
+        screen.heading("Narrower bounds")
+        screen.print_frame(narrow.tightened_.bounds)
+        screen.line(f"receipt: {narrow.tightened_.receipt_}")
+    return narrow
 
 
 # Running, and what came out --------------------------------------------------------------------------------------------------
@@ -264,11 +295,14 @@ def _fit_all(
     for entry in studies:
         try:
             entry.estimator.fit(entry.asked_of(federation), repeat=entry.repeat)
+            written = entry.write_table()
         except ColonnadeError as error:
             return finished, error
         finished.append(entry)
         if not quiet:
             results.print_result(entry)
+            if written is not None:
+                screen.line(f"table: {written}, with {written.name}.json beside it")
     return finished, None
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "resume",
     "run",
     "run_connected",
+    "sample",
     "schema",
     "status",
 ]
@@ -123,6 +124,21 @@ def predict(
     from colonnade.cli import running
 
     running.deliver_scores(model, study, part, to=to, what=what, as_json=json)
+
+
+def sample(
+    model: ModelPath,
+    output: Annotated[
+        Path, typer.Argument(metavar="TABLE", dir_okay=False, help="The .parquet or .csv file to write.")
+    ],
+    rows: Annotated[int | None, typer.Option("--rows", min=1, help="How many; by default as many as people.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Another number gives other rows.")] = 0,
+    json: AsJson = False,
+) -> None:
+    """Draw rows from a saved synthetic table. Spends nothing: no party is asked anything."""
+    from colonnade.cli import running
+
+    running.sample_rows(model, output, rows=rows, seed=seed, as_json=json)
 
 
 def report(

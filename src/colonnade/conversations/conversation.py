@@ -364,15 +364,15 @@ class CheckedProduct(ShareProduct):
     def masked(self, noise_shares: Sequence[Elements]) -> Elements:
         """Return the product plus this node's shares of every data party's noise; refuse to go without any."""
         if self._fold is not None:
-            return self._folded(noise_shares, self._fold)
+            return self._added_up(self._products.elements()[~self._combined], noise_shares, self._fold)
         return super().masked([self._widened(share) for share in noise_shares])[~self._combined]
 
-    def _folded(self, noise_shares: Sequence[Elements], fold: NDArray[np.int64]) -> Elements:
+    def _added_up(self, products: Elements, noise_shares: Sequence[Elements], fold: NDArray[np.int64]) -> Elements:
         """Add entries up on shares: sums are linear, so the degree stays, and only the sums are masked and opened."""
         if not noise_shares:
             raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
         kept = fold >= 0
-        entries, places, sums = self._products.elements()[~self._combined][kept], fold[kept], int(fold.max()) + 1
+        entries, places, sums = products[kept], fold[kept], int(fold.max()) + 1
         low, high = entries & np.uint64(2**32 - 1), entries >> np.uint64(32)
         halves = [np.bincount(places, weights=half.astype(np.float64), minlength=sums) for half in (low, high)]
         total = [(int(one) + (int(other) << 32)) % self._arithmetic.modulus for one, other in zip(*halves, strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from colonnade.conversations import agreements, gradient, matching, newton, products, scores, sums, union
+from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, union
 from colonnade.conversations.conversation import Conversation, Member
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan
@@ -30,6 +30,7 @@ CONVERSATIONS: Mapping[str, type[Conversation]] = {
     for conversation in (
         agreements.CohortRun,
         gradient.GradientRun,
+        groups.GroupRun,
         agreements.KeyRun,
         matching.MatchingRun,
         newton.NewtonRun,

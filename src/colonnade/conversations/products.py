@@ -111,6 +111,7 @@ class ProductRun(Conversation):
     """
 
     name: ClassVar[str] = "products"
+    letter_kind: ClassVar[type[ProductLetter]] = ProductLetter
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
@@ -129,10 +130,13 @@ class ProductRun(Conversation):
         self._links: dict[str, bytes] = {}
         self._heads = b""
         self._pending: dict[int, list[residues.Elements]] = {}
-        self._product = CheckedProduct(self._arithmetic, self.joint.widths, self.joint.fold)
+        self._product = self._new_product()
         self._checks: dict[str, residues.Elements] = {}
         self._final_challenge = b""
         self._verified = False
+
+    def _new_product(self) -> CheckedProduct:
+        return CheckedProduct(self._arithmetic, self.joint.widths, self.joint.fold)
 
     @property
     def point(self) -> int | None:
@@ -190,7 +194,7 @@ class ProductRun(Conversation):
         if self._session is None or set(letters) != self._senders(turn):
             raise ProtocolError("The letters of a turn are not one from each sender.")
         return {
-            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), ProductLetter)
+            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), self.letter_kind)
             for sender in sorted(letters)
         }
 
@@ -289,7 +293,11 @@ class ProductRun(Conversation):
             parts["heads"] = self._heads if turn == 2 else b""
             parts["reveal"] = self._chain.link(turn - 1) if 2 <= turn <= len(self.chunks) + 1 else b""
             parts["check"] = {owner: Blob(arithmetic.to_bytes(check)) for owner, check in checks.items()}
-        return ProductLetter(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
+        parts.update(self._further_parts(point))
+        return self.letter_kind(**parts)  # type: ignore[arg-type]  # each part is one of the letter's own
+
+    def _further_parts(self, point: int) -> Mapping[str, object]:  # noqa: ARG002  # a longer conversation has some
+        return {}
 
     def _finish(self) -> Opened:
         """Open: only after every dealing has been verified, and with the noise of every data party in the plan."""

@@ -130,7 +130,8 @@ class ComputeMembers:
         """Choose who computes in a study, so that its threshold is at least the given one.
 
         These are the study's parties and the nodes without data. Until the threshold is reached, parties without a part in the
-        study join them, and at last the coordinator.
+        study join them, and at last the coordinator. An even number of nodes learns no less together than one fewer, and costs
+        more, so the last one stays out.
         """
         idle = [party for party, one in self.parties.items() if party not in asked and one.compute_for_others]
         chosen: list[str] = []
@@ -149,7 +150,7 @@ class ComputeMembers:
                 "cards of compute nodes in the papers), have other parties compute for others, lower collusion, "
                 "or choose a method of the local channel.",
             )
-        return tuple(chosen)
+        return tuple(chosen[: len(chosen) - 1 + len(chosen) % 2])
 
     def _accepted(self, member: str, asked: Sequence[str], chosen: Sequence[str]) -> bool:
         """Return whether a member may compute, and every party of the study accepts it, itself and those chosen included."""

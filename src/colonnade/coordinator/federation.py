@@ -12,11 +12,11 @@ from colonnade.coordinator import driver
 from colonnade.coordinator.accounts import every_account
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
 from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
-from colonnade.coordinator.columns import FederationColumns
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
 from colonnade.coordinator.moments import release_moments
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
+from colonnade.coordinator.tightening import TightenedColumns
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Unit
 from colonnade.privacy.accounting import Budget, Price
@@ -25,6 +25,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
 from colonnade.schema import Schema
+from colonnade.secure.devices import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
 
@@ -34,7 +35,7 @@ _Policy = TypeVar("_Policy")
 _Reply = TypeVar("_Reply", bound=Reply)
 
 
-class Federation(FederationColumns):
+class Federation(TightenedColumns):
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`
@@ -48,6 +49,8 @@ class Federation(FederationColumns):
         Their names, in the order in which their columns are listed.
     compute_nodes
         Members without data that compute on shares; ``"coordinator"`` among them if it is one.
+    committee
+        The only members that compute on shares; by default every party that takes part, and the compute nodes.
     collusion
         c: how many parties may pool what they see with the coordinator without weakening the guarantee of secure methods. Noise
         covers c of a study's parties, or all but one of them; the threshold of its compute nodes is c or more.
@@ -76,6 +79,7 @@ class Federation(FederationColumns):
         *,
         parties: Sequence[str],
         compute_nodes: Sequence[str] = (),
+        committee: Sequence[str] | None = None,
         collusion: int = 1,
         alignment: str = "",
         agreement: FederationAgreement | None = None,
@@ -90,7 +94,8 @@ class Federation(FederationColumns):
         self.collusion = collusion if agreement is None else max(collusion, agreement.collusion)
         self.threshold = max(1, self.collusion, 0 if agreement is None else agreement.threshold)
         described = self.descriptions(alignment)
-        computing = None if agreement is None else frozenset(agreement.computing)
+        named = committee if agreement is None else agreement.computing
+        computing = None if named is None else frozenset(named)
         self._computing = driver.ComputeMembers(self.compute_nodes, described, computing)
         super().__init__({name: Schema(dict(reply.schema)) for name, reply in described.items()})
         self.alignment, self.people, self.union, self.data_versions = one_order(described)
@@ -110,12 +115,14 @@ class Federation(FederationColumns):
         id: str | Mapping[str, str],  # noqa: A002  # the public name is part of the contract
         budget: Budget,
         compute_nodes: Sequence[str] = (),
+        committee: Sequence[str] | None = None,
         collusion: int = 1,
         policies: Mapping[str, _Policy] | None = None,
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
         aligned: bool = True,
         analyst: Analyst | str | Path | None = None,
+        compute: Compute = "auto",
     ) -> "Federation":
         """Open every party in this process.
 
@@ -130,6 +137,9 @@ class Federation(FederationColumns):
         compute_nodes
             Members without data that help to compute on shares. With two parties and none named, the coordinator is the third
             node, and secure methods then assume that it colludes with neither party.
+        committee
+            The only members that compute on shares, an odd number 2t + 1 of them: for many parties, where everybody would send
+            shares to everybody. Any t + 1 of them together see everything. By default all parties of a study compute.
         collusion
             How many parties may pool what they see with the coordinator without weakening the guarantee of secure methods. It
             takes 2c + 1 compute nodes: secure methods refuse to run on fewer.
@@ -143,9 +153,13 @@ class Federation(FederationColumns):
             ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
         analyst
             Who asks: an `Analyst`, or the file of their key. The parties know their public key, as if their papers named it.
+        compute
+            What this process multiplies shares on: ``"auto"`` (a GPU where there is one and it gains), ``"cpu"`` or ``"gpu"``
+            (``colonnade[gpu]``). The results are the same.
         """
+        compute_on(compute)
         asks = Analyst.of(analyst)
-        nodes = simulated_nodes(parties, compute_nodes, ledger_dir)
+        nodes = simulated_nodes(parties, compute_nodes, ledger_dir, committee)
         parties = {str(name) if isinstance(name, str) else name: party for name, party in parties.items()}
         guards = type(next(iter(parties.values()))).assemble(
             parties,
@@ -153,13 +167,21 @@ class Federation(FederationColumns):
             budget=budget,
             policies=policies,
             compute_nodes=nodes,
+            committee=committee,
             collusion=collusion,
             ledger_dir=ledger_dir,
             test_key=test_key,
             aligned=aligned,
             analysts={} if asks is None else {asks.name: asks.public},
         )
-        return cls(Direct(guards), parties=tuple(parties), compute_nodes=nodes, collusion=collusion, analyst=asks)
+        return cls(
+            Direct(guards),
+            parties=tuple(parties),
+            compute_nodes=nodes,
+            committee=committee,
+            collusion=collusion,
+            analyst=asks,
+        )
 
     @classmethod
     def connect(

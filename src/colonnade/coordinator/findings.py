@@ -10,6 +10,7 @@ import pandas as pd
 from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.cost import NOTHING_SPENT, Cost
 from colonnade.errors import BadInput, ColonnadeError
+from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import Moments
 from colonnade.plan import EVENT, Plan, Unit
 from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
@@ -312,6 +313,64 @@ class MomentsRelease(StudyRecord):
     moments: Moments
     columns: Mapping[str, Column]
     findings: Findings
+
+    def mean(self, level: float = 0.95, *, total: bool = False) -> pd.DataFrame:
+        """Return the mean of every column in own units, and the share of people with every level. Nothing is spent.
+
+        Parameters
+        ----------
+        level
+            The level of the intervals.
+        total
+            Whether intervals and errors also cover the sampling of people. By default they cover the mean of the same people.
+
+        Returns
+        -------
+        DataFrame
+            One row per coded column: ``mean``, ``stderr``, ``low``, ``high``.
+        """
+        return self._summary().mean(level, total=total)
+
+    def covariance(self, level: float = 0.95, *, total: bool = False) -> PairEstimates:
+        """Return the covariance of every two columns in own units, positive semi-definite. Nothing is spent.
+
+        Parameters
+        ----------
+        level, total
+            As for `mean`.
+
+        Returns
+        -------
+        PairEstimates
+            Frames ``values``, ``stderr``, ``low`` and ``high``; ``table()`` has one row per pair.
+        """
+        return self._summary().covariance(level, total=total)
+
+    def correlation(self, level: float = 0.95, *, total: bool = False) -> PairEstimates:
+        """Return the correlation of every two columns, positive semi-definite. Nothing is spent.
+
+        Parameters
+        ----------
+        level, total
+            As for `mean`.
+
+        Returns
+        -------
+        PairEstimates
+            Frames ``values``, ``stderr``, ``low`` and ``high``; ``table()`` has one row per pair.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+        >>> release = federation.moments(["bank.age", "bank.income", "telco.minutes"], epsilon=2.0, delta=1e-5)
+        >>> release.correlation().values.shape
+        (3, 3)
+        """
+        return self._summary().correlation(level, total=total)
+
+    def _summary(self) -> MomentSummary:
+        return MomentSummary(self.moments, self.columns)
 
     def __repr__(self) -> str:
         return f"MomentsRelease({len(self.columns)} columns, {self.moments.count:,} people)"

@@ -51,6 +51,7 @@ class SimulatedParty(Protocol[Policy_contra]):
         budget: Budget,
         policies: Mapping[str, Policy_contra] | None,
         compute_nodes: Sequence[str],
+        committee: Sequence[str] | None,
         collusion: int,
         ledger_dir: str | Path | None,
         test_key: bytes | None,
@@ -83,7 +84,12 @@ def _tell_of_temporary_ledgers() -> None:
         )
 
 
-def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str], ledger_dir: object) -> tuple[str, ...]:
+def simulated_nodes(
+    parties: Mapping[str, object],
+    compute_nodes: Sequence[str],
+    ledger_dir: object,
+    committee: Sequence[str] | None = None,
+) -> tuple[str, ...]:
     """Check what `Federation.simulate` was given, and return who computes on shares besides the parties.
 
     The coordinator joins in where there would be fewer than three nodes.
@@ -101,10 +107,23 @@ def simulated_nodes(parties: Mapping[str, object], compute_nodes: Sequence[str],
             "compute_nodes takes a list of names; the coordinator joins in by itself where it is needed.",
             remedy='For example compute_nodes=["auditor"].',
         )
+    if committee is not None:
+        _check_committee(committee, [*parties, *compute_nodes])
     if ledger_dir is None:
         _tell_of_temporary_ledgers()
     joins = len(parties) + len(compute_nodes) < FEWEST_NODES
     return (*map(str, compute_nodes), *([COORDINATOR] if joins else []))
+
+
+def _check_committee(committee: object, members: Sequence[str]) -> None:
+    example = f"For example committee={list(members[:FEWEST_NODES])}."
+    if isinstance(committee, str) or not isinstance(committee, Sequence):
+        raise BadInput("committee takes a list of members.", remedy=example)
+    strangers = [name for name in committee if name not in members]
+    if strangers:
+        raise BadInput("The committee names somebody who is no party and no compute node here.", remedy=example)
+    if len(set(committee)) < max(FEWEST_NODES, len(committee)) or len(committee) % 2 == 0:
+        raise BadInput("A committee has an odd number of different members, three or more.", remedy=example)
 
 
 @dataclass(frozen=True)

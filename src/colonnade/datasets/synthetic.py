@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput
 from colonnade.party.party import Party
+from colonnade.public_coins import PublicGenerator, public_generator
 from colonnade.schema import Category, Numeric, Schema
 
-__all__ = ["Federated", "Mixture", "Organisation", "gaussian_mixture", "public_generator", "three_organisations"]
+__all__ = ["Federated", "Mixture", "Organisation", "gaussian_mixture", "three_organisations"]
 
 Vector = NDArray[np.float64]
-PublicGenerator = np.random.Generator  # noqa: TID251  # a name for annotations
 
 BANK = Schema(
     age=Numeric(18, 95, integer=True),
@@ -43,17 +43,6 @@ INSURER = Schema(
     risk_score=Numeric(0, 100),
     smoker=Category(("no", "yes")),
 )
-
-
-def public_generator(seed: int) -> PublicGenerator:
-    """Return a seeded generator for synthetic data.
-
-    Its stream can be predicted from its output. Noise, shares and masks never come from it; they use
-    `colonnade.privacy.randomness`.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise BadInput("seed must be a whole number of at least 0.", remedy="For example seed=0.")
-    return np.random.default_rng(seed)  # noqa: TID251  # the only place: data made here are public
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ __all__ = [
     "ExpectedError",
     "MomentNoise",
     "component_error",
+    "correlation_error",
     "either_way",
     "level_shares",
     "noise_floor",
@@ -291,3 +292,21 @@ def component_error(columns: AssumedColumns, noise: MomentNoise, count: int) -> 
 
 COMPONENTS = "explained_variance_"
 SCALED = "after scaling to [−1, 1]"
+
+
+def correlation_error(columns: AssumedColumns, noise: MomentNoise) -> ExpectedError:
+    """Return the error of a correlation: the noise of a covariance, in parts of the two columns' assumed variance.
+
+    Where it exceeds what a correlation can be, the noise leaves correlations open.
+    """
+    mean = columns.total / columns.width
+    expected = float(np.sqrt(noise.between(np.array([mean]), mean)[0])) / mean
+    if expected > 1:
+        reason = f"the noise of a covariance is {expected:.2g} times the assumed variance of a column"
+        return ExpectedError.not_known(CORRELATIONS, "as a correlation", reason)
+    return ExpectedError(
+        CORRELATIONS, expected, "as a correlation", expected / EITHER_WAY, min(expected * EITHER_WAY, 1.0), ASSUMPTIONS
+    )
+
+
+CORRELATIONS = "correlation_"

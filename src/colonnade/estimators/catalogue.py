@@ -87,6 +87,7 @@ REFERENCES = {
     "secure-pca": "Secure PCA",
     "functional": "Functional mechanism across parties",
     "coresets": "Coresets",
+    "private-pgm": "Private-PGM",
 }
 """The papers that methods follow, by their anchors in ``docs/references.md``."""
 BEGIN = "<!-- methods: written by colonnade.estimators.catalogue -->"

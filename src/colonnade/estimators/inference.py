@@ -162,7 +162,8 @@ class RegressionStudy(MomentStudy):
         Returns
         -------
         DataFrame
-            Columns ``lower`` and ``upper``; infinite where ε does not determine a coefficient.
+            Columns ``lower`` and ``upper``; infinite where ε does not determine a coefficient. After `Federation.tightened`
+            they cover the value for the clipped table, and ``attrs["clipped"]`` says so.
 
         Examples
         --------
@@ -173,7 +174,9 @@ class RegressionStudy(MomentStudy):
         ['bank.age', 'telco.minutes', 'intercept']
         """
         ends = np.vstack([one.interval(level, total=total) for one in self._inferred()])
-        return pd.DataFrame(ends, index=self._terms(), columns=["lower", "upper"])
+        frame = pd.DataFrame(ends, index=self._terms(), columns=["lower", "upper"])
+        frame.attrs.update(self._clipped())
+        return frame
 
     def cov_params(self, *, total: bool = True) -> pd.DataFrame:
         """Return the covariance of the estimates in `summary`; NaN for coefficients that are not determined.
@@ -262,11 +265,21 @@ class RegressionStudy(MomentStudy):
             "people": f"{self.plan_.people:,}",
             "ε, δ": f"{self.privacy_.epsilon():.4g}, {self.privacy_.delta():.3g} per person, towards the coordinator",
             "bounds": "; ".join([*listed, *more]) or "none",
+            **self._clipped(),
             **({"levels": coding} if categories else {}),
             "estimates": getattr(method, "estimand", self.estimand),
             **({"sampling": "upper bounds: the method releases no sum of squares of the target"} if unmeasured else {}),
             "intervals": f"{level:.4g} for the population; conf_int(total=False) for the same people without noise",
         }
+
+    def _clipped(self) -> dict[str, str]:
+        """Return a word about columns that are read between narrower bounds than declared, if there are any."""
+        read = self.plan_.read_columns()
+        names = [name for name, column in self.schema_.items() if name in read and isinstance(column, Number)]
+        if not names:
+            return {}
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return {"clipped": f"{names[0]}{more} to narrower bounds than declared; everything is about the clipped table"}
 
     def _with_inference(
         self, learned: dict[str, Any], moments: Moments, infer: Callable[..., RegressionInference | None]

@@ -31,7 +31,18 @@ from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
-from colonnade.estimators.methods import additive, clusters, coresets, counts, moments, newton
+from colonnade.estimation.table_model import TableModel
+from colonnade.estimators.methods import (
+    additive,
+    clusters,
+    coresets,
+    counts,
+    describing,
+    groups,
+    moments,
+    newton,
+    synthesis,
+)
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
@@ -44,13 +55,14 @@ __all__ = ["STUDY_ATTRIBUTES", "read_model", "restored", "stored", "write_model"
 
 
 RECORDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Feature, Inference, LogisticFit, Opening, PrivacyStatement, Transcript, Price)
+    kind.__name__: kind
+    for kind in (Feature, Inference, LogisticFit, Opening, PrivacyStatement, TableModel, Transcript, Price)
 }
 """The classes that a file may name. Each is rebuilt by its own constructor, which checks its fields."""
 
 METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (additive, clusters, coresets, counts, moments, newton)
+    for module in (additive, clusters, coresets, counts, describing, groups, moments, newton, synthesis)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }
@@ -118,12 +130,18 @@ def _stored_series(series: pd.Series) -> Json:
     }
 
 
+def _stored_frame(frame: pd.DataFrame) -> Json:
+    """Return a frame column by column; columns that are named alike are told apart by their places."""
+    return {"kind": "frame", "columns": [_stored_series(frame.iloc[:, place]) for place in range(frame.shape[1])]}
+
+
 _STORE: Mapping[Any, Callable[[Any], Json]] = {
     np.str_: str,
     np.bool_: bool,
     np.integer: int,
     np.ndarray: _stored_array,
     pd.Series: _stored_series,
+    pd.DataFrame: _stored_frame,
     Number | Category: lambda value: {"kind": "column", "value": msgspec.to_builtins(value)},
     Plan: lambda value: {"kind": "plan", "value": msgspec.to_builtins(value)},
     Loss: lambda value: {"kind": "loss", "value": value.to_bytes().hex()},
@@ -173,6 +191,13 @@ def _series(value: Json) -> pd.Series:
     return pd.Series(_array(value["values"]), index=index, name=restored(value["name"]))
 
 
+def _frame(value: Json) -> pd.DataFrame:
+    columns = [_series(column) for column in value["columns"]]
+    if any(not column.index.equals(columns[0].index) for column in columns):
+        raise ValueError
+    return pd.concat(columns, axis=1)
+
+
 def _record(value: Json) -> Any:
     kind = RECORDS[value["type"]]
     return kind(**{name: restored(entry) for name, entry in value["fields"].items()})
@@ -184,6 +209,7 @@ _REBUILD: Mapping[str, Callable[[Json], Any]] = {
     "mapping": lambda value: {restored(key): restored(entry) for key, entry in value["items"]},
     "array": _array,
     "series": _series,
+    "frame": _frame,
     "column": lambda value: msgspec.convert(value["value"], Column),
     "plan": lambda value: msgspec.convert(value["value"], Plan),
     "loss": lambda value: Loss.from_bytes(bytes.fromhex(value["value"])),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import Preview
     from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.study import Study
+    from colonnade.estimators.synthetic import TableQuality
 
 __all__ = ["Presenter", "present_with", "presenter"]
 
@@ -26,8 +27,8 @@ __all__ = ["Presenter", "present_with", "presenter"]
 class Presenter(NamedTuple):
     """The functions that show studies and previews."""
 
-    plot: "Callable[[Study], Figure]"
-    """Returns a chart of a fitted estimator."""
+    plot: "Callable[[Study | TableQuality], Figure]"
+    """Returns a chart of a fitted estimator, or of how good a synthetic table is."""
     plot_preview: "Callable[[Preview], Figure]"
     """Returns a chart of the expected error against ε."""
     report: "Callable[[Study, str | Path, Federation | None], Path]"

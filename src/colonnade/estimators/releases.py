@@ -7,12 +7,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
+from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole, checked
+from colonnade.errors import BadInput
+from colonnade.estimation.independence import IndependenceTest, independence_test
+from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods import coresets, counts
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
 from colonnade.plan import Unit
 from colonnade.privacy.laws.values import Change
+from colonnade.public_coins import public_generator
 from colonnade.steps.registry import STUDIES
 
 __all__ = ["Coreset", "Moment", "PatternCount"]
@@ -97,6 +101,61 @@ class PatternCount(Study):
         self.epsilon = epsilon
         self.delta = delta
         self.unit = unit
+
+    def independence(
+        self, columns: Sequence[str] | None = None, *, draws: int = 999, random_state: int = 0
+    ) -> IndependenceTest:
+        """Test whether two columns are independent. It costs nothing: it uses what was released, and knows its noise.
+
+        Parameters
+        ----------
+        columns
+            Two of the study's columns; by default its only two.
+        draws
+            How many tables to simulate.
+        random_state
+            The seed of the simulation.
+
+        Returns
+        -------
+        IndependenceTest
+            The p-value: the probability that noise and chance give a table as far from independence.
+
+        Notes
+        -----
+        For ``method="secure"`` with columns of one or two parties. A table fitted to pairs of more parties, and a product of
+        histograms, say nothing about dependence; and randomised responses have errors that are not independent from cell to cell.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=1.0))
+        >>> study = cn.PatternCount(["bank.segment", "insurer.product"], epsilon=1.0).fit(federation)
+        >>> study.independence().p_value <= 1
+        True
+        """
+        require_fitted(self)
+        names = tuple(self.columns if columns is None else columns)
+        if len(set(names)) != 2 or not set(names) <= set(self.columns):
+            raise BadInput(
+                "A test of independence takes two of the study's columns.",
+                remedy=f"Name two of {', '.join(map(repr, self.columns))}.",
+            )
+        checked("draws", draws, Whole(99, LARGEST_DRAWS))
+        noise, people = counts.noise_of_counts(self.plan_, self.schema_)
+        table = self.unbiased_.groupby(level=list(names), sort=False).sum().unstack(names[1], sort=False)
+        statistic, p_value = independence_test(
+            table.to_numpy(dtype=float),
+            noise,
+            people=people,
+            cells=len(self.unbiased_) // table.size,
+            draws=draws,
+            generator=public_generator(random_state),
+        )
+        return IndependenceTest((names[0], names[1]), statistic, p_value, draws)
+
+
+LARGEST_DRAWS = 1_000_000
 
 
 class Moment(Study):

@@ -139,7 +139,11 @@ class Study(BaseEstimator):
             budget=budget_after(accounts, {}),
             after=budget_after(accounts, charges),
             expected=expectation.words,
-            warnings=tuple(dict.fromkeys((*general_warnings(plan, statement), *expectation.warnings))),
+            warnings=tuple(
+                dict.fromkeys(
+                    (*general_warnings(plan, statement), *expectation.warnings, *federation.offers(_columns_of(plan)))
+                )
+            ),
             errors=expectation.errors,
             traffic=forecast_traffic(plan, quote, federation.schemas),
             others=_other_epsilons(checked, federation) if expectation.errors else pd.DataFrame(),
@@ -481,5 +485,10 @@ def _in_words(study: Study) -> str:
 
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
     """Return what is public about every column that enters a study."""
-    entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
+    entering = set(_columns_of(plan))
     return federation.describe([name for name in federation.columns() if name in entering])
+
+
+def _columns_of(plan: Plan) -> list[str]:
+    """Return the columns that enter a study."""
+    return [str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns]

@@ -215,6 +215,7 @@ class Party:
         budget: Budget,
         policies: Mapping[str, Policy] | None = None,
         compute_nodes: Sequence[str] = (),
+        committee: Sequence[str] | None = None,
         collusion: int = 1,
         ledger_dir: str | Path | None = None,
         test_key: bytes | None = None,
@@ -229,7 +230,8 @@ class Party:
         common = common_ids(ids) if aligned else None
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
-        members = _members(noise, SharingFloor(max(1, collusion), collusion))
+        computing = None if committee is None else frozenset(committee)
+        members = _members(noise, SharingFloor(max(1, collusion), collusion, computing))
         nodes = {
             name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
             for name in compute_nodes

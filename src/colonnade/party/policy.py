@@ -102,9 +102,9 @@ class Policy:
         The columns that may be used; ``None`` for every column of the schema.
     allow
         What is answered, by the estimators' names (``["PatternCount", "KMeans"]``) and by ``"evaluate"``, ``"predict"``,
-        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, regressions, additive models and scorecards are fitted on
-        the same kinds of release, so allowing one of them allows that release. The study itself says what it is, so this
-        rule binds honest coordinators only. Caps, columns and ``nonprivate`` bind everybody.
+        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, `SyntheticTable`, regressions, additive models and
+        scorecards are fitted on the same kinds of release, so allowing one of them allows that release. The study itself says
+        what it is, so this rule binds honest coordinators only. Caps, columns and ``nonprivate`` bind everybody.
     nonprivate
         What may be answered **without** differential privacy: ``"Coreset"`` (and every method of that name), and ``"align"`` for
         telling the coordinator exactly how many people are common. Empty by default.
@@ -291,8 +291,8 @@ class Policy:
         on_a_union = kind.row_order_kind == RowOrderKind.UNION
         if kind.row_order_kind != RowOrderKind.ANY and terms.union != on_a_union:
             raise PolicyRefusal(
-                "On a union of lists only secure pattern counts and moments are answered, and moments in its own way: anything "
-                "else would be about people that the other party does not have.",
+                "On a union of lists only secure pattern counts, groups and moments are answered, and moments in its own way: "
+                "anything else would be about people that the other party does not have.",
                 remedy='Use PatternCount, PCA or a regression with method="secure", or align with mode="intersection".',
             )
 
@@ -415,7 +415,12 @@ class Policy:
             raise PolicyRefusal(f"The policy of party {terms.party!r} does not allow one of the columns (columns).")
 
     def _check_step(self, plan: Plan, kind: type[StepKind], step: Step, terms: Terms) -> None:
-        self._check_columns(step, terms)
+        self._check_columns(step, terms, optional=kind.without_columns)
+        if not step.columns and not self.compute_for_others:
+            raise PolicyRefusal(
+                "This party adds no noise to studies that use none of its data (compute_for_others).",
+                remedy="Ask without helpers: method=cn.methods.Groups(helpers=False).",
+            )
         if step.price is None:
             self._check_disclosure(plan, kind)
             return

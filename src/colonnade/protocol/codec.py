@@ -10,6 +10,7 @@ Blobs are neither parsed nor copied on the way in, because shares of a large tab
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, BinaryIO, TypeVar
@@ -43,6 +44,9 @@ LARGEST_FRAME = 1 << 30
 LARGEST_HEADER = 1 << 26
 _LENGTH = 4
 
+_MAYBE_NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+"""How a number that is not finite begins in MessagePack. Other bytes may look like it, so what is found is then read with care.
+(Written shorter, as 32 bits, it would not be canonical.)"""
 _ALWAYS_FINITE = frozenset({str, bytes, int, bool, type(None), Blob})
 
 _Kind = TypeVar("_Kind")
@@ -134,7 +138,8 @@ def decode(data: bytes | memoryview, kind: type[_Kind]) -> _Kind:
         raise ProtocolError("The message is shorter than its header says.")
     header, bulk = bytes(view[start : start + length]), view[start + length :]
     message = _parse(header, bulk, kind)
-    _refuse_non_finite(message)
+    if _MAYBE_NON_FINITE.search(header):
+        _refuse_non_finite(message)
     if _header(message)[0] != header:  # type: ignore[arg-type]  # every kind is a struct
         raise ProtocolError("The message is not in canonical form.")
     return message

@@ -52,7 +52,7 @@ def noise_words_of(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]
     schema
         ``"party.column"`` to its public description, for the columns that enter.
     """
-    schemas = {party: Schema(_own(schema, party)) for party in plan.parties}
+    schemas = {party: Schema(own) for party in plan.parties if (own := _own(schema, party))}  # a helper has no column
     return [words for whole in whole_steps(plan, schemas) for words in whole.kind.noise_words(whole)]
 
 

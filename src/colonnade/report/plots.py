@@ -8,6 +8,7 @@ by name from `colonnade.estimators.presentation`: a report looks at estimators, 
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -314,6 +315,8 @@ def plot_preview(preview: Preview) -> "Figure":
 
 def _counts(study: Any) -> "Figure":
     chosen = study.counts_.sort_values(ascending=False, kind="stable").head(MOST_ROWS)
+    if study.counts_.index.nlevels == 1:  # the bins of one column keep their order
+        chosen = study.counts_[study.counts_.index.isin(chosen.index)]
     labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
     reach = NORMAL_95 * study.stderr_.reindex(chosen.index).to_numpy(dtype=float)
     left = len(study.counts_) - len(chosen)
@@ -399,19 +402,28 @@ def _value(study: Any) -> "Figure":
     )
 
 
-def _shapes(study: Any) -> "Figure":
-    from colonnade.report.shapes import shape_panel  # it is drawn in the style of this module
+def _drawn_in(module: str, chart: str) -> Callable[[Any], "Figure"]:
+    """Return a chart of another module, which draws with what is defined here and is imported when it is drawn."""
 
-    return shape_panel(study)
+    def drawn(study: Any) -> "Figure":
+        found: Figure = getattr(import_module(f"colonnade.report.{module}"), chart)(study)
+        return found
+
+    return drawn
 
 
 CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
+    "figures_": _drawn_in("column_plots", "described_chart"),
+    "rank_error_": _drawn_in("column_plots", "quantile_chart"),
     "unbiased_": _counts,
     "cluster_centers_": _centres,
     "components_": _components,
-    "shape_functions_": _shapes,
+    "shape_functions_": _drawn_in("shapes", "shape_panel"),
     "coef_": _coefficients,
+    "correlation_": _drawn_in("heat_maps", "correlation_chart"),
+    "consistent_": _drawn_in("group_chart", "group_chart"),
     "value_": _value,
+    "pair_trends_": _drawn_in("heat_maps", "agreement_chart"),
 }
 """Charts by the fitted attribute that they need."""
 

@@ -22,6 +22,7 @@ False
 """
 
 import builtins
+from functools import lru_cache
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -88,10 +89,21 @@ def _encoded(field: Field) -> bytes:
         case str():
             return _prefixed(b"s", field.encode())
         case tuple():
-            return _prefixed(b"t", b"".join(_encoded(part) for part in field))
+            return _encoded_names(field) if {*map(type, field)} == {str} else _encoded_parts(field)
         case int() if not isinstance(field, bool) and 0 <= field <= LARGEST_NUMBER:
             return _prefixed(b"n", field.to_bytes(8, "big"))
     raise BadInput("A frame is made of bytes, text, tuples and whole numbers below 2^64.")
+
+
+def _encoded_parts(fields: tuple[Field, ...]) -> bytes:
+    return _prefixed(b"t", b"".join(_encoded(part) for part in fields))
+
+
+@lru_cache(
+    maxsize=64
+)  # a run's list of members is part of all that its members sign; no other tuple is kept: True equals 1
+def _encoded_names(names: tuple[str, ...]) -> bytes:
+    return _encoded_parts(names)
 
 
 def _prefixed(kind: bytes, content: bytes) -> bytes:

@@ -25,6 +25,7 @@ plaintext at an address is refused, and so is a second letter.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from io import BytesIO
 
 import msgspec
@@ -258,15 +259,20 @@ class RunTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput("The federation and the plan are named by 32-byte hashes.")
         if not 16 <= len(self.run) <= 64:
             raise BadInput("A run is named by 16 to 64 bytes.")
-        if any(not _is_name(party) for party in self.parties):
-            raise BadInput("A party's name is short, printable and not empty.")
-        if len(self.parties) < 2 or tuple(sorted(set(self.parties))) != self.parties:
-            raise BadInput("A run has at least two parties, each named once, in canonical order.")
+        _require_members(self.parties)
 
     @classmethod
     def of(cls, *, federation: bytes, run: bytes, parties: Iterable[str], plan: bytes) -> "RunTerms":
         """Return the terms with the parties put in canonical order."""
         return cls(federation, run, tuple(sorted(parties)), plan)
+
+
+@lru_cache(maxsize=64)  # with many parties, each reads the same list in a hello of every other one
+def _require_members(parties: tuple[str, ...]) -> None:
+    if any(not _is_name(party) for party in parties):
+        raise BadInput("A party's name is short, printable and not empty.")
+    if len(parties) < 2 or tuple(sorted(set(parties))) != parties:
+        raise BadInput("A run has at least two parties, each named once, in canonical order.")
 
 
 def _is_name(party: str) -> bool:

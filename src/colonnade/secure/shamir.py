@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
 from colonnade.secure import _kernels
+from colonnade.secure.devices import gram_on_device
 from colonnade.secure.keys import SeedStream, require_seed, subseed
 from colonnade.secure.residues import Arithmetic, Elements
 
@@ -272,8 +273,9 @@ class Products:
 
     Notes
     -----
-    Two owners of widths a and b give the general product XᵀY. Centred residues are multiplied in float64, sixteen products at
-    a time in registers; at these shapes that is faster than a BLAS.
+    Two owners of widths a and b give the general product XᵀY. On the processor centred residues are multiplied in float64,
+    sixteen products at a time in registers; at these shapes that is faster than a BLAS. On a GPU they are multiplied in int8
+    (`colonnade.secure.gpu`). The elements are the same.
 
     Examples
     --------
@@ -286,8 +288,50 @@ class Products:
     def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False) -> None:
         self.arithmetic = arithmetic
         self.widths = tuple(widths)
-        columns, side = sum(self.widths), _kernels.TILE
         first, second = entry_pairs(self.widths, within=within)
+        self._entries = first, second
+        self._sums = gram_on_device(arithmetic.moduli, sum(self.widths)) or Tiles(
+            arithmetic, sum(self.widths), first, second
+        )
+
+    def add(self, chunk: Sequence[Elements]) -> None:
+        """Add the products of one chunk of rows: an array for each owner, its columns along the first axis."""
+        self._check(chunk)
+        if not self._sums.add(chunk):
+            raise ProtocolError("A share is out of the range of its arithmetic.")
+
+    def _check(self, chunk: Sequence[Elements]) -> None:
+        if len(chunk) != len(self.widths):
+            raise ProtocolError("A chunk has one array of shares per owner.")
+        rows = {part.shape[1] for part in chunk if isinstance(part, np.ndarray) and part.ndim == 2}
+        if len(rows) != 1 or any(part.shape[0] != width for part, width in zip(chunk, self.widths, strict=True)):
+            raise ProtocolError("The shares of a chunk have the plan's columns and equally many rows.")
+        if any(part.dtype != np.uint64 for part in chunk):
+            raise ProtocolError("Elements are 64-bit words.")
+
+    def elements(self) -> Elements:
+        """Return the sums so far, in the order of `entry_pairs`."""
+        if not self._sums.in_range():
+            raise ProtocolError("A share is out of the range of its arithmetic.")
+        return self.arithmetic.from_residues(self._sums.residues(*self._entries))
+
+
+class Tiles:
+    """The sums of `Products` on the processor: centred residues in float64, in tiles that stay in its registers and caches.
+
+    Parameters
+    ----------
+    arithmetic
+        What the elements are modulo.
+    columns
+        How many columns there are.
+    first, second
+        The entries that are wanted; tiles without any are not computed.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, columns: int, first: Indices, second: Indices) -> None:
+        self._arithmetic = arithmetic
+        side = _kernels.TILE
         across = columns // side + 1
         found, which = np.unique(first // side * across + second // side, return_inverse=True)
         tiles = np.stack([found // across, found % across], axis=1)
@@ -300,37 +344,31 @@ class Products:
         self._totals = np.zeros((len(arithmetic.moduli), len(tiles), side * side))
         self._slice = _slice_rows(columns)
         self._joined = np.zeros((columns, self._slice), dtype=np.uint64)
+        self._in_range = True
 
-    def add(self, chunk: Sequence[Elements]) -> None:
-        """Add the products of one chunk of rows: an array for each owner, its columns along the first axis."""
-        rows = self._checked_rows(chunk)
+    def add(self, chunk: Sequence[Elements]) -> bool:
+        """Add the products of one chunk of rows, columns along the first axis of each array; return `in_range`."""
+        rows = chunk[0].shape[1]
         for start in range(0, rows, self._slice):
             count = min(self._slice, rows - start)
             np.concatenate([part[:, start : start + count] for part in chunk], out=self._joined[:, :count])
-            if not self._accumulate(count):
-                raise ProtocolError("A share is out of the range of its arithmetic.")
+            self._in_range &= self._accumulate(count)
+        return self._in_range
 
     def _accumulate(self, rows: int) -> bool:
-        modulus, constants = self.arithmetic.modulus, self.arithmetic.constants
-        in_range = _kernels.accumulate_products(
+        modulus, constants = self._arithmetic.modulus, self._arithmetic.constants
+        found = _kernels.accumulate_products(
             self._joined, rows, modulus, constants, self._tiles, self._plane, self._sums, self._totals
         )
-        return bool(in_range)
+        return bool(found)
 
-    def _checked_rows(self, chunk: Sequence[Elements]) -> int:
-        if len(chunk) != len(self.widths):
-            raise ProtocolError("A chunk has one array of shares per owner.")
-        rows = {part.shape[1] for part in chunk if isinstance(part, np.ndarray) and part.ndim == 2}
-        if len(rows) != 1 or any(part.shape[0] != width for part, width in zip(chunk, self.widths, strict=True)):
-            raise ProtocolError("The shares of a chunk have the plan's columns and equally many rows.")
-        if any(part.dtype != np.uint64 for part in chunk):
-            raise ProtocolError("Elements are 64-bit words.")
-        return int(rows.pop())
+    def in_range(self) -> bool:
+        """Return whether all elements so far were below the modulus; sums are worthless otherwise."""
+        return self._in_range
 
-    def elements(self) -> Elements:
-        """Return the sums so far, in the order of `entry_pairs`."""
-        residues = self._totals.reshape(len(self._totals), -1)[:, self._where].astype(np.int64)
-        return self.arithmetic.from_residues(residues)
+    def residues(self, first: Indices, second: Indices) -> NDArray[np.int64]:  # noqa: ARG002  # the entries it was made for
+        """Return the sums so far, moduli by entries."""
+        return self._totals.reshape(len(self._totals), -1)[:, self._where].astype(np.int64)
 
 
 def _slice_rows(columns: int) -> int:

@@ -130,6 +130,7 @@ def create_federation(
     collusion: int,
     threshold: int | None = None,
     not_computing: Sequence[str] = (),
+    committee: Sequence[str] = (),
     min_people: int,
     max_epsilon: float | None,
     people: PublicList | None,
@@ -155,6 +156,8 @@ def create_federation(
         least.
     not_computing
         Parties that never compute on shares.
+    committee
+        The only members that compute on shares, where not everybody does: an odd number, 2t + 1.
     min_people, max_epsilon
         The least that every policy asks for.
     people
@@ -170,9 +173,10 @@ def create_federation(
         raise BadInput(
             "Two cards have the same name.", remedy="Give one of the members another name, and make its card again."
         )
-    for party in not_computing:
+    for party in (*not_computing, *committee):
         if party not in members:
             raise BadInput(f"No card is that of {party!r}.", remedy=f"The cards are those of {', '.join(members)}.")
+    for party in (*not_computing, *(set(members) - set(committee) if committee else ())):
         members[party] = msgspec.structs.replace(members[party], computes=False)
     keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
     seed = SystemRandomness().bytes(32)

@@ -63,6 +63,7 @@ def serve_member(
     report: Callable[[ColonnadeError], None],
     health_port: int | None = None,
     log_file: Path | None = None,
+    compute: str = "auto",
 ) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
@@ -78,6 +79,8 @@ def serve_member(
         The port of the loopback interface that answers health checks and metrics; none is opened without it.
     log_file
         Where the log is written instead of to standard error.
+    compute
+        What the guard multiplies shares on (`colonnade.secure.devices`).
     """
     folder = PartyFolder(path.resolve())
     require_engine()  # imported by the relay alone: the guard's process never has it
@@ -95,7 +98,7 @@ def serve_member(
             log.event("papers-refused", code=error.code)
             raise
         children: dict[str, Callable[[], None]] = {
-            "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report),
+            "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report, compute=compute),
             "relay": lambda: run_relay(folder, stream, report),
         }
         if health_port is not None:
@@ -110,13 +113,16 @@ def run_guard(
     *,
     change_cap: bool = False,
     report: Callable[[ColonnadeError], None] = lambda _: None,
+    compute: str = "auto",
 ) -> None:
     """Run as the guard: data, policy, ledger and keys, and no network."""
     from colonnade.party.serving import serve
+    from colonnade.secure.devices import compute_on
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     _refuse_the_network()
     try:
+        compute_on(compute)
         endpoint = folder.guard(change_cap=change_cap)
     except ColonnadeError as error:
         log.event("refused-to-run", code=error.code)

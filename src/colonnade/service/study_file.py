@@ -15,6 +15,8 @@ from typing import Any
 import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.estimators.study import Study
+from colonnade.estimators.synthetic import LARGEST_ROWS, SyntheticTable
+from colonnade.estimators.synthetic_file import require_format
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.plan import About
 from colonnade.schema import Schema
@@ -38,16 +40,27 @@ class PartyEntry:
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """One ``[[study]]``: an estimator with its parameters, the number of its draw (``repeat``), and what it is for."""
+    """One ``[[study]]``: an estimator with its parameters, the number of its draw (``repeat``), and what it is for.
+
+    A synthetic table also has the file that its rows are written to, and how many rows there are.
+    """
 
     title: str
     estimator: Study
     repeat: int = 1
     purpose: str = ""
+    table: Path | None = None
+    rows: int | None = None
 
     def asked_of(self, federation: "cn.Federation") -> "cn.Federation":
         """Return the federation with this study's title and purpose, which the parties keep in their ledgers."""
         return federation.asking(title=self.title, purpose=self.purpose)
+
+    def write_table(self) -> Path | None:
+        """Write the rows of a fitted synthetic table where the file says so; return that path."""
+        if self.table is not None and isinstance(self.estimator, SyntheticTable):
+            self.estimator.write(self.table, n=self.rows)
+        return self.table
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,9 @@ class StudyFile:
         How rows are aligned, as `Federation.align` takes it; ``None`` takes the common ids in the clear.
     split
         Who is held out, as `Federation.split` takes it; ``None`` holds nobody out.
-    compute_nodes, collusion
+    tighten
+        Narrower bounds, as `Federation.tightened` takes them; ``None`` keeps the declared ones.
+    compute_nodes, committee, collusion
         As `Federation.simulate` takes them.
     title
         What the file is about; empty where it does not say.
@@ -79,7 +94,9 @@ class StudyFile:
     studies: tuple[StudyEntry, ...]
     align: Mapping[str, Any] | None = None
     split: Mapping[str, Any] | None = None
+    tighten: Mapping[str, Any] | None = None
     compute_nodes: tuple[str, ...] = ()
+    committee: tuple[str, ...] | None = None
     collusion: int = 1
     title: str = ""
     analyst: Path | None = None
@@ -126,6 +143,7 @@ class StudyFile:
                 id=self.id,
                 budget=self.budget,
                 compute_nodes=self.compute_nodes,
+                committee=self.committee,
                 collusion=self.collusion,
                 policies=policies,
                 ledger_dir=folder,
@@ -187,10 +205,12 @@ def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
             name: _member(name, toml_parts.as_table(entry, f"parties.{name}"), folder)
             for name, entry in members.items()
         },
-        studies=_studies(document),
+        studies=_studies(document, folder),
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
-        compute_nodes=_nodes(document),
+        compute_nodes=_names(document, "compute_nodes"),
+        committee=_names(document, "committee") or None,
+        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
         collusion=_collusion(document),
         title=_line(document, "title", "the file"),
         analyst=_path(document, "analyst", folder),
@@ -205,8 +225,9 @@ class CoordinatorFile:
     ----------
     federation, kit, state, listen
         Where papers, kit and state are, and what the coordinator listens on, as `Federation.connect` takes them.
-    align, split
-        How rows are aligned and who is held out, as in `StudyFile`; without ``align`` the order in the papers is kept.
+    align, split, tighten
+        How rows are aligned, who is held out and which bounds are narrowed, as in `StudyFile`; without ``align`` the order in
+        the papers is kept.
     studies
         What is asked, in order.
     analyst
@@ -219,6 +240,7 @@ class CoordinatorFile:
     listen: str | None
     align: Mapping[str, Any] | None
     split: Mapping[str, Any] | None
+    tighten: Mapping[str, Any] | None
     studies: tuple[StudyEntry, ...]
     analyst: Path | None = None
 
@@ -239,7 +261,8 @@ def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile
         listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
-        studies=_studies(document),
+        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
+        studies=_studies(document, here),
         analyst=_path(document, "analyst", here),
     )
 
@@ -278,10 +301,10 @@ def _id(document: toml_parts.Table, members: toml_parts.Table) -> str | dict[str
     return {name: toml_parts.text_of(entry, name, "id") for name in members}
 
 
-def _nodes(document: toml_parts.Table) -> tuple[str, ...]:
-    entry = document.get("compute_nodes", [])
+def _names(document: toml_parts.Table, key: str) -> tuple[str, ...]:
+    entry = document.get(key, [])
     if not isinstance(entry, list) or not all(isinstance(name, str) and name for name in entry):
-        raise BadInput("compute_nodes is a list of names.", remedy='For example compute_nodes = ["auditor"].')
+        raise BadInput(f"{key} is a list of names.", remedy=f'For example {key} = ["auditor"].')
     return tuple(entry)
 
 
@@ -322,19 +345,19 @@ def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     return PartyEntry(tuple(folder / path for path in paths), public, policy, version, reading)
 
 
-def _studies(document: toml_parts.Table) -> tuple[StudyEntry, ...]:
-    """Read every ``[[study]]`` of a file."""
+def _studies(document: toml_parts.Table, folder: Path) -> tuple[StudyEntry, ...]:
+    """Read every ``[[study]]`` of a file; paths in it are relative to the folder."""
     entries = document.get("study")
     if not isinstance(entries, list) or not entries:
         raise BadInput("The file has no [[study]].", remedy="Add a [[study]] table that names an estimator.")
     purpose = _line(document, "purpose", "the file")
     return tuple(
-        _study_entry(toml_parts.as_table(entry, "study"), number, purpose)
+        _study_entry(toml_parts.as_table(entry, "study"), number, purpose, folder)
         for number, entry in enumerate(entries, start=1)
     )
 
 
-def _study_entry(entry: toml_parts.Table, number: int, purpose: str) -> StudyEntry:
+def _study_entry(entry: toml_parts.Table, number: int, purpose: str, folder: Path) -> StudyEntry:
     where = f"study {number}"
     kinds = study_keys.estimators()
     name = toml_parts.text_of(entry, "estimator", where)
@@ -352,7 +375,28 @@ def _study_entry(entry: toml_parts.Table, number: int, purpose: str) -> StudyEnt
         toml_parts.within(where, lambda: kind(**given)),
         _repeat(entry.get("repeat", 1), where),
         _line(entry, "purpose", where) or purpose,
+        *_table(entry, kind, where, folder),
     )
+
+
+def _table(entry: toml_parts.Table, kind: type[Study], where: str, folder: Path) -> tuple[Path | None, int | None]:
+    """Read where the rows of a synthetic table are written, and how many there are."""
+    given = [name for name in ("table", "rows") if name in entry]
+    if given and not issubclass(kind, SyntheticTable):
+        raise BadInput(
+            f"{where}: {kind.__name__} has no {given[0]} to write.",
+            remedy="Leave it out. `colonnade run --output` writes results of every kind.",
+        )
+    if given == ["rows"]:
+        raise BadInput(f"{where}: rows needs table.", remedy='For example table = "people.parquet".')
+    if not given:
+        return None, None
+    path = folder / toml_parts.text_of(entry, "table", where)
+    toml_parts.within(where, lambda: require_format(path))
+    rows = entry.get("rows")
+    if rows is not None and (type(rows) is not int or not 1 <= rows <= LARGEST_ROWS):
+        raise BadInput(f"{where}: rows is a whole number from 1.", remedy="For example rows = 10000, or leave it out.")
+    return path, rows
 
 
 def _repeat(value: object, where: str) -> int:

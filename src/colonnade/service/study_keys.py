@@ -2,7 +2,8 @@
 
 The reader (`colonnade.service.study_file`) refuses any key that is not listed here. The reference page and the JSON schema are
 written from the same lists (`colonnade.service.study_reference`). Keys that hand their value to a function or a class of the
-library (``[align]``, ``[split]``, columns, policies, estimators and their methods) are read from its signature and docstring.
+library (``[align]``, ``[split]``, ``[tighten]``, columns, policies, estimators and their methods) are read from its signature and
+docstring.
 """
 
 import inspect
@@ -24,6 +25,8 @@ from colonnade.constraints import (
     Optional,
     PerParty,
     Real,
+    RisingNumbers,
+    SomeOf,
     Whole,
 )
 from colonnade.estimators.study import Study
@@ -39,6 +42,7 @@ __all__ = [
     "POLICY",
     "SPLIT",
     "STUDY",
+    "TIGHTEN",
     "Key",
     "described",
     "estimators",
@@ -95,6 +99,10 @@ _SPLIT = Key(
     "split", "Hold people out: studies are fitted on the others, `colonnade evaluate` measures on these.", TABLE
 )
 
+_TIGHTEN = Key(
+    "tighten", "Narrow the bounds of numbers and dates privately, before the studies. They are paid for once.", TABLE
+)
+
 FILE = (
     Key(
         "id",
@@ -114,7 +122,13 @@ FILE = (
     _STUDIES,
     _ALIGN,
     _SPLIT,
+    _TIGHTEN,
     Key("compute_nodes", "Members without data that help to compute on shares.", {"type": "array", "items": TEXT}),
+    Key(
+        "committee",
+        "The only members that compute on shares, an odd number of them; everybody by default.",
+        {"type": "array", "items": TEXT},
+    ),
     Key(
         "collusion",
         "How many parties may pool what they see with the coordinator without weakening the promise; 1 by default.",
@@ -133,6 +147,7 @@ COORDINATOR_FILE = (
     _STUDIES,
     _ALIGN,
     _SPLIT,
+    _TIGHTEN,
     _TITLE,
     _PURPOSE,
     _ANALYST,
@@ -164,6 +179,13 @@ STUDY = (
     Key("title", "What is asked, in one line.", TEXT),
     Key("purpose", "What it is for, in one line; by default the file's.", TEXT),
     Key("repeat", "Which draw: a higher number is a new draw at a new price.", WHOLE_FROM_ONE),
+    Key(
+        "table",
+        "For a `SyntheticTable`: the `.parquet` or `.csv` file that its rows are written to. Beside it stands a `.json` file "
+        "with statement, schema and receipt.",
+        TEXT,
+    ),
+    Key("rows", "How many rows `table` gets; by default as many as there are people.", WHOLE_FROM_ONE),
 )
 
 
@@ -222,12 +244,16 @@ def _of_constraint(constraint: Constraint) -> Fragment:  # noqa: PLR0911  # one 
             return {"type": "number", below: low, **({} if high is None else {above: high})}
         case OneOf(options):
             return {"enum": [option for option in options if option is not None]}
+        case SomeOf(options):
+            return {"type": "array", "items": {"enum": list(options)}, "minItems": 1, "uniqueItems": True}
         case Boolean():
             return {"type": "boolean"}
         case OneColumn():
             return {"type": "string"}
         case ColumnList():
             return {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+        case RisingNumbers(each):
+            return {"type": "array", "items": _of_constraint(each), "minItems": 1, "uniqueItems": True}
         case Numbers(fewest):
             return {"type": "array", "items": {"type": "number"}, "minItems": fewest}
         case PerParty(each):
@@ -262,6 +288,7 @@ def _of_hint(hint: Any) -> Fragment:
 
 SPLIT = described(cn.Federation.split)
 ALIGN = described(cn.Federation.align)
+TIGHTEN = described(cn.Federation.tightened)
 POLICY = described(cn.Policy)
 COLUMNS: Mapping[str, tuple[Key, ...]] = {
     "number": tuple(replace(key, required=key.name in ("lower", "upper")) for key in described(Numeric)),

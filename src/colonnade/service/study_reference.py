@@ -38,6 +38,7 @@ def _asked() -> dict[str, Any]:
     return {
         "align": _table(study_keys.ALIGN),
         "split": _table(study_keys.SPLIT),
+        "tighten": _table(study_keys.TIGHTEN),
         "study": {"type": "array", "minItems": 1, "items": {"anyOf": studies}},
     }
 
@@ -113,6 +114,9 @@ def reference_page() -> str:
         "## `[split]`",
         "What `Federation.split` takes. Studies are fitted on the people who are not held out.",
         _listed(study_keys.SPLIT),
+        "## `[tighten]`",
+        "What `Federation.tightened` takes. See [describe and tighten](../how-to/describe-and-tighten.md).",
+        _listed(study_keys.TIGHTEN),
         "## `[[study]]`",
         "Every study has these keys, and those of its estimator.",
         _listed(study_keys.STUDY),

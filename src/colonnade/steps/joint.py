@@ -98,6 +98,10 @@ class Joint:
         Which products are added up before they are opened, by the place of their sum; ``None`` where each is opened by itself.
     sums
         How many sums there are then.
+    redealt
+        How many values per person the nodes deal again, where products are multiplied once more.
+    preceding
+        How many turns its conversation has before those of a plain product.
     givers
         Data parties that share no rows and add to what the others share.
     own_entries
@@ -114,6 +118,8 @@ class Joint:
     largest_other: int
     fold: NDArray[np.int64] | None = None
     sums: int = 0
+    redealt: int = 0
+    preceding: int = 0
     givers: tuple[str, ...] = ()
     own_entries: Mapping[str, int] = field(default_factory=dict)
 
@@ -130,7 +136,7 @@ class Joint:
     @property
     def turns(self) -> int:
         """How many turns a run has whose answers are letters, the greeting not counted."""
-        return len(self.chunks) + 2 + (self.fold is not None)
+        return len(self.chunks) + 2 + self.preceding
 
     @cached_property
     def entries(self) -> int:
@@ -156,7 +162,7 @@ class Joint:
     @property
     def chunks(self) -> list[tuple[int, int]]:
         """Ranges of rows that are shared at a time, so that memory stays bounded."""
-        rows = max(1, CHUNK_ELEMENTS // sum(self.widths) // CHUNK_UNIT) * CHUNK_UNIT
+        rows = max(1, CHUNK_ELEMENTS // (sum(self.widths) + self.redealt) // CHUNK_UNIT) * CHUNK_UNIT
         return [(start, min(start + rows, self.people)) for start in range(0, self.people, rows)]
 
     def _tail_variance(self) -> int:
@@ -431,6 +437,9 @@ def _letter(joint: Joint, sender: str, point: int, turn: int) -> int:
         size += (stop - start) * joint.widths[joint.owners.index(sender)] * element
     if computes:
         size += 2 * SEED if turn == 2 else SEED
+    if computes and joint.redealt and 2 <= turn <= len(joint.chunks) + 1:
+        start, stop = joint.chunks[turn - 2]
+        size += SEED if point <= t else (stop - start) * joint.redealt * element
     if computes and turn == len(joint.chunks) + 2:
         size += len(joint.owners) * (repetitions * element + 12)
     return size

@@ -199,6 +199,8 @@ class StepKind:
     admission: ClassVar[Admission] = Admission.COLUMNS
     permission: ClassVar[str] = ""
     """What a policy has to list under ``nonprivate`` where the step has no price; by default the kind's own name."""
+    without_columns: ClassVar[bool] = False
+    """Whether a party may take part without a column, as a helper that adds noise alone."""
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.COMMON
     together: ClassVar[bool] = False
     """Whether every party's ledger holds the loss of the whole step, so that a person's total counts it once."""

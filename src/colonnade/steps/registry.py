@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, gradient, keys, local, newton, products, score_table, sums
+from colonnade.steps import alignment, describing, gradient, groups, keys, local, newton, products, score_table, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 __all__ = ["EXACT", "STUDIES"]
@@ -17,7 +17,12 @@ KINDS.update(
         alignment.Cohort,
         alignment.ListMatching,
         alignment.UnionMatching,
+        describing.ColumnCounts,
+        describing.QuantilePositions,
         gradient.Gradient,
+        groups.GroupChain,
+        groups.GroupSums,
+        groups.GroupTotals,
         keys.GroupKey,
         keys.MembershipSketches,
         keys.Split,
@@ -49,13 +54,19 @@ KINDS.update(
 )
 
 STUDIES: Mapping[str, str] = {
+    "Describe": "description",
+    "Histogram": "description",
+    "Quantiles": "description",
     "PatternCount": "pattern-count",
+    "GroupBy": "groups",
     "Moment": "moment",
     "KMeans": "clustering",
     "KMedian": "clustering",
     "PCA": "moments",
+    "Correlation": "moments",
     "LinearRegression": "moments",
     "LogisticRegression": "moments",
+    "SyntheticTable": "moments",
     "AdditiveClassifier": "moments",
     "AdditiveRegressor": "moments",
     "Scorecard": "moments",
@@ -93,6 +104,10 @@ TASKS.update(
             "response": _method(local.Reports, parameters=_COUNTS),
             "independent": _method(local.Histogram, parameters=_COUNTS),
         },
+        "description": {"local": _method(describing.ColumnCounts, describing.QuantilePositions)},
+        "groups": {
+            "secure": _method(groups.GroupChain, groups.GroupSums, groups.GroupTotals),
+        },
         "moment": {
             "local": _method(local.Total, local.Values),
             "sketch": _method(local.ValueSketch),
@@ -119,6 +134,7 @@ TASKS.update(
         "evaluation": {
             "PCA": _method(products.Gram),
             "LinearRegression": _method(products.Gram),
+            "SyntheticTable": _method(products.Gram),
             "LogisticRegression": _method(score_table.ScoreHistogram),
             "AdditiveClassifier": _method(score_table.ScoreHistogram),
             "AdditiveRegressor": _method(products.Gram),

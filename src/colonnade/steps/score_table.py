@@ -174,6 +174,7 @@ class ScoreHistogram(JointStep):
             largest_other=1,
             fold=table.fold,
             sums=table.cells,
+            preceding=1,
             givers=table.givers,
         )
 

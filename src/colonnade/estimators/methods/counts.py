@@ -3,6 +3,7 @@
 The paper is *Primitives* (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives).
 """
 
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +25,19 @@ from colonnade.coordinator.protocols.counting import (
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import ExpectedError, level_shares
+from colonnade.estimation.independence import CountNoise, discrete_gaussians, discrete_laplaces
 from colonnade.estimators.methods.method import Expectation, Method
-from colonnade.plan import EVENT, RELATION, Parameter
+from colonnade.plan import EVENT, RELATION, Parameter, Plan
 from colonnade.privacy.accounting import Price, party_price
-from colonnade.privacy.calibration import gaussian_party_price
+from colonnade.privacy.calibration import gaussian_party_price, laplace_scale
+from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Column
 from colonnade.steps.joint import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.releases import Moment, PatternCount
 
-__all__ = ["Independent", "LocalPowers", "Response", "SecureTables", "SketchedPowers"]
+__all__ = ["Independent", "LocalPowers", "Response", "SecureTables", "SketchedPowers", "noise_of_counts"]
 
 
 Array = NDArray[np.float64]
@@ -219,6 +222,30 @@ def _index(study: "PatternCount", federation: Federation) -> pd.MultiIndex:
         assert isinstance(description, Category)  # the layout refused anything else
         levels.append(list(description.levels))
     return pd.MultiIndex.from_product(levels, names=list(study.columns))
+
+
+def noise_of_counts(plan: Plan, columns: Mapping[str, Column]) -> tuple[CountNoise, int | None]:
+    """Return the noise of a count that a plan releases, and how many people its table holds if that is public.
+
+    Refuse a plan whose table was not counted, or whose errors are not independent from cell to cell.
+    """
+    if plan.method != SecureTables.name or len(plan.parties) > 2:
+        raise BadInput(
+            "This table is a fit, or its errors depend on each other: it cannot be tested for independence.",
+            remedy='Count two columns, or columns of two parties, with method="secure".',
+        )
+    leaves_out = any(isinstance(column, Category) and column.excludes for column in columns.values())
+    people = None if leaves_out else plan.people
+    if len(plan.parties) == 2:
+        law = read_joint(plan, plan.steps[0].name).noise
+        assert isinstance(law, TableNoise)  # two parties count pairs
+        parties = len(law.parties)
+        if law.family == "gaussian":
+            return discrete_gaussians(float(law.share), parties), people
+        return discrete_laplaces(float(law.share), parties / law.honest), people
+    (step,) = plan.steps
+    assert step.price is not None  # a histogram has one
+    return discrete_laplaces(float(laplace_scale(step.price, 1)), 1.0), people
 
 
 Powers = Totals | PerturbedPowers | SketchedSquare

@@ -2,7 +2,17 @@
 
 from collections.abc import Mapping
 
-from colonnade.party.steps import agreements, coresets, gradient, local, newton, predictions, products
+from colonnade.party.steps import (
+    agreements,
+    coresets,
+    describing,
+    gradient,
+    groups,
+    local,
+    newton,
+    predictions,
+    products,
+)
 from colonnade.steps.kind import StepKind
 
 __all__ = ["PRIVATE_HALVES"]
@@ -22,7 +32,12 @@ PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
         coresets.PrivateCoresetSample,
         coresets.PrivateCoresetScores,
         coresets.PrivateCoresetTotal,
+        describing.PrivateColumnCounts,
+        describing.PrivateQuantilePositions,
         gradient.PrivateGradient,
+        groups.PrivateGroupChain,
+        groups.PrivateGroupSums,
+        groups.PrivateGroupTotals,
         local.PrivateCentres,
         local.PrivateHistogram,
         local.PrivateMembershipSketches,

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +154,7 @@ class GramNoise:
             return None
         if self.family == "skellam":
             return self._skellam_loss(self.moved(party), self.share, shares)
-        return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.moved(party), 2), self.share, shares, self.entries))
+        return _gaussian_loss(Fraction(self.moved(party), 2), self.share, shares, self.entries)
 
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
         """Return the loss if a record is replaced by another instead of by nothing.
@@ -168,7 +168,7 @@ class GramNoise:
         if self.family == "skellam":
             l1 = ((self.columns + 1) / math.sqrt(2) + 1) * self.total
             return self._skellam_loss(2 * self.total**2, self.share, shares, l1=l1)
-        return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.total**2), self.share, shares, self.entries))
+        return _gaussian_loss(Fraction(self.total**2), self.share, shares, self.entries)
 
     def describe(self) -> Description:
         """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
@@ -234,3 +234,8 @@ class GramNoise:
         largest = 2 * share * self.honest
         if largest > (2 * LARGEST_MEAN if self.family == "skellam" else LARGEST_SIGMA_SQUARED):
             raise BadInput("Noise of this size cannot be drawn.", remedy="Use a smaller scale=, or a larger epsilon.")
+
+
+@lru_cache(maxsize=1024)  # a statement asks for every coalition and every party, and most of these are alike
+def _gaussian_loss(moved: Fraction, share: Fraction, shares: int, entries: int) -> Loss:
+    return Loss.of_zcdp(summed_gaussian_rho(moved, share, shares, entries))

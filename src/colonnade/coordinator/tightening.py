@@ -1,0 +1,231 @@
+"""Narrower bounds from noisy quantiles: the work of `Federation.tightened`.
+
+Every noise of this library is in proportion to the distance between declared bounds, and owners declare bounds that hold for any
+data whatever. A release of counts (`colonnade.coordinator.protocols.describing`) finds where most values are. It is paid for like
+any other, and what it finds is public. Studies of the tightened federation read values through the narrower bounds
+(`colonnade.readings`): a value outside of them is clipped, so results are about the *clipped* table.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self, cast
+
+import pandas as pd
+
+from colonnade.coding.columns import parties_of
+from colonnade.constraints import ColumnList, Optional, Real, RisingNumbers, checked
+from colonnade.coordinator.columns import FederationColumns
+from colonnade.coordinator.findings import Findings, StudyRecord
+from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.plan import Unit
+from colonnade.privacy.accounting import Price, party_price
+from colonnade.privacy.calibration import gaussian_party_price
+from colonnade.readings import narrowed
+from colonnade.schema import Column, Date, Numeric, Schema
+from colonnade.steps.registry import STUDIES
+
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+
+__all__ = ["TightenedColumns", "Tightening", "widened"]
+
+USUAL = (0.005, 0.995)
+"""The quantiles between which nearly all values lie."""
+SMALL_PART = 0.25
+"""Of the declared distance: from here on narrower bounds are worth an offer."""
+
+
+@dataclass(frozen=True)
+class Tightening(StudyRecord):
+    """The release that narrower bounds rest on.
+
+    Parameters
+    ----------
+    findings
+        Statement, transcript, plan and receipt of the release.
+    bounds
+        One row per column: the declared bounds, the narrower ones, and their width in parts of the declared one.
+    schema_
+        What was public about the columns before.
+    """
+
+    findings: Findings
+    bounds: pd.DataFrame
+    schema_: dict[str, Column]
+
+    def __repr__(self) -> str:
+        return f"Tightening({len(self.bounds)} columns)\n{self.bounds.to_string()}"
+
+
+class TightenedColumns(FederationColumns):
+    """The columns of a federation, with bounds that may be tightened."""
+
+    tightened_: Tightening | None = None
+    """What the narrower bounds rest on; ``None`` where bounds are as declared."""
+
+    def __init__(self, schemas: Mapping[str, Schema]) -> None:
+        super().__init__(schemas)
+        self._spread: dict[str, float] = {}  # shared by copies: what was released is known to all of them
+
+    def note_spread(self, name: str, table: CountedTable) -> None:
+        """Keep in what part of its bounds a column's values lie, from counts that were released."""
+        counts = table.numbers()
+        low, high = counts.at(USUAL[0]), counts.at(USUAL[1])
+        self._spread[name] = (high - low) / float(counts.edges[-1] - counts.edges[0])
+
+    def offers(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Return a word about columns whose values are known to lie in a small part of their bounds; empty if there are none."""
+        narrow = {
+            name: self._spread[name]
+            for name in dict.fromkeys(columns)
+            if name not in self.readings and self._spread.get(name, 1.0) < SMALL_PART
+        }
+        if not narrow:
+            return ()
+        listed = ", ".join(f"{name} in {part:.2g}" for name, part in narrow.items())
+        words = (
+            f"Nearly all values lie in a small part of their bounds ({listed}). Noise is in proportion to bounds: "
+            f"federation.tightened({list(narrow)}, epsilon=...) would narrow them, at a price."
+        )
+        return (words,)
+
+    def tightened(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        quantiles: tuple[float, float] = USUAL,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        width: float = 0.01,
+        repeat: int = 1,
+    ) -> Self:
+        """Return the same federation with narrower bounds, found privately. From then on values outside of them are clipped.
+
+        Results of its studies are about the clipped table. ``tightened_`` has the bounds and the receipt. Asking again costs
+        nothing: it is the same release.
+
+        Parameters
+        ----------
+        columns
+            Numbers and dates; all of them by default.
+        quantiles
+            The shares of people below the lower bound and below the upper one.
+        epsilon, delta, unit
+            The price of the bounds, and the unit that it protects. There is no default for ε.
+        width
+            How far apart bounds are at least, in parts of the declared distance.
+        repeat
+            A higher number is a new draw at a new price.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=4.0))
+        >>> narrow = federation.tightened(["bank.income"], epsilon=1.0)
+        >>> narrow.describe(["bank.income"])["bank.income"].high < federation.describe(["bank.income"])["bank.income"].high
+        True
+        """
+        asked = _Asked(_two_quantiles(quantiles), checked("width", width, Real(0, 1, closed="neither")), unit, repeat)
+        described = _numbers(self, checked("columns", columns, Optional(ColumnList())))
+        found, record = _tighten(cast("Federation", self), described, Price.of(epsilon, delta), asked)
+        other = self.read_as(found)
+        other.tightened_ = record
+        return other
+
+
+class _Asked(NamedTuple):
+    """What is asked besides columns and price."""
+
+    quantiles: tuple[float, float]
+    width: float
+    unit: Unit
+    repeat: int
+
+
+def _tighten(
+    federation: "Federation", described: dict[str, Numeric | Date], price: Price, asked: _Asked
+) -> tuple[dict[str, Numeric | Date], Tightening]:
+    """Release the counts, and return the narrower columns and the record."""
+    parties = len(parties_of(described))
+    divided = party_price if price.delta == 0 else gaussian_party_price
+    algorithm = ColumnTables(described, divided(price, parties, asked.unit), federation.people)
+    plan = federation.plan(
+        algorithm,
+        task=STUDIES["Describe"],
+        method="local",
+        price=price,
+        unit=asked.unit,
+        parameters={},
+        repeat=asked.repeat,
+    )
+    findings = federation.study(algorithm, plan, title="tightened(method='local')")
+    tables: dict[str, CountedTable] = findings.value
+    found = {name: _bounds(column, tables[name], asked) for name, column in described.items()}
+    return found, Tightening(findings, _side_by_side(described, found), dict(described))
+
+
+def _two_quantiles(quantiles: tuple[float, float]) -> tuple[float, float]:
+    plain = checked("quantiles", quantiles, RisingNumbers(Real(0, 1, closed="neither")))
+    if len(plain) != 2:
+        raise BadInput(
+            "quantiles are two shares: below the lower bound, and below the upper one.",
+            remedy="For example quantiles=(0.005, 0.995).",
+        )
+    return plain[0], plain[1]
+
+
+def _numbers(federation: FederationColumns, columns: Sequence[str] | None) -> dict[str, Numeric | Date]:
+    """Return the numbers and dates among the columns; refuse one that was named and has no bounds."""
+    described = federation.describe(columns)
+    found = {name: column for name, column in described.items() if isinstance(column, Numeric | Date)}
+    without = [name for name in described if name not in found]
+    if columns is not None and without:
+        raise SchemaMismatch(
+            f"Column {without[0]!r} is no number and no date, and has no bounds.",
+            remedy="Name numbers and dates only, or leave columns out for all of them.",
+        )
+    if not found:
+        raise SchemaMismatch("No column here has bounds.", remedy="Tighten numbers and dates.")
+    return found
+
+
+def _bounds(column: Numeric | Date, table: CountedTable, asked: _Asked) -> Numeric | Date:
+    low, high = map(table.numbers().at, asked.quantiles)
+    return narrowed(column, *widened(low, high, column.low, column.high, asked.width))
+
+
+def widened(low: float, high: float, least: float, most: float, width: float) -> tuple[float, float]:
+    """Return bounds that are at least a part ``width`` of the declared ones apart, around the same middle and inside them.
+
+    Examples
+    --------
+    >>> widened(40.0, 40.0, 0.0, 1_000.0, 0.01), widened(0.0, 2.0, 0.0, 1_000.0, 0.01)
+    ((35.0, 45.0), (0.0, 10.0))
+    """
+    needed = (most - least) * width
+    if high - low >= needed:
+        return max(low, least), min(high, most)
+    start = min(max((low + high - needed) / 2, least), most - needed)
+    return start, min(start + needed, most)
+
+
+def _side_by_side(declared: dict[str, Numeric | Date], found: dict[str, Numeric | Date]) -> pd.DataFrame:
+    rows = {
+        name: {
+            "declared_low": _written(column, column.low),
+            "declared_high": _written(column, column.high),
+            "low": _written(found[name], found[name].low),
+            "high": _written(found[name], found[name].high),
+            "width": (found[name].high - found[name].low) / (column.high - column.low),
+        }
+        for name, column in declared.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(index="column")
+
+
+def _written(column: Numeric | Date, bound: float) -> object:
+    if isinstance(column, Date):
+        return column.first if bound == column.low else column.last
+    return bound

@@ -1,0 +1,70 @@
+"""What one party computes to describe its columns: counts of their values, and where people stand for quantiles."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.schema import Bins, Schema
+from colonnade.steps import describing
+from colonnade.steps.describing import Cells, CountedColumn
+
+__all__ = ["PrivateColumnCounts", "PrivateQuantilePositions"]
+
+NOBODY = -1
+
+
+def _binned(table: PrivateTable, columns: dict[str, Bins]) -> PrivateTable:
+    """Return the table with numbers in bins; it reads each of these columns once more."""
+    return table.read_as(Schema(table.schema).read_as(columns)) if columns else table
+
+
+class PrivateColumnCounts(describing.ColumnCounts):
+    """The counts of the rows."""
+
+    def _view(self, table: PrivateTable) -> PrivateTable:
+        return _binned(table, {n: one.counted for n, one in self.counted.items() if isinstance(one.counted, Bins)})
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Read the columns in their bins, before anything is paid."""
+        self._view(table).load(self.columns)
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Count groups, bins and missing values of every column."""
+        view = self._view(table)
+        return np.concatenate([_counts(view.codes(name), column) for name, column in self.counted.items()])
+
+
+def _counts(nonprivate_codes: NDArray[np.int32], column: CountedColumn) -> NDArray[np.int64]:
+    cells = np.bincount(nonprivate_codes[nonprivate_codes >= 0], minlength=column.counted.size).astype(np.int64)
+    if not column.groups:
+        return cells
+    groups = np.add.reduceat(cells[: column.bins], np.arange(0, column.bins, column.group))
+    return np.concatenate([groups, cells])
+
+
+class PrivateQuantilePositions(describing.QuantilePositions):
+    """Where the people of the rows stand."""
+
+    def _presence(self, table: PrivateTable) -> PrivateTable:
+        bins = {n: Bins.equal(one.column, 1, missing=one.column.fill is not None) for n, one in self.cells.items()}
+        return _binned(table, bins)
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Read who has a value, before anything is paid."""
+        self._presence(table).load(self.columns)
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return everybody's cell in every column, −1 where there is no value."""
+        nonprivate = np.empty((self.people, len(self.columns)), dtype=np.int32)
+        presence = self._presence(table)
+        for place, (name, cells) in enumerate(self.cells.items()):
+            there = presence.codes(name) == 0  # the one bin; 1 is a missing value, −1 no record
+            nonprivate[:, place] = np.where(there, _cells(table.values(name), cells), NOBODY)
+        return nonprivate
+
+
+def _cells(nonprivate_values: NDArray[np.float64], cells: Cells) -> NDArray[np.int32]:
+    places = np.rint((nonprivate_values - cells.first) / cells.width)
+    return np.clip(places, 0, cells.number - 1).astype(np.int32)

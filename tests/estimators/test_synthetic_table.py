@@ -1,0 +1,299 @@
+"""`SyntheticTable`: what is released and paid for, the rows that are drawn, files, quality, and what is refused."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import colonnade as cn
+from colonnade.estimation import private_pgm
+from colonnade.estimators.synthetic import WHAT_IT_IS
+from colonnade.schema import Bins
+from tests import kit
+from tests.federations import TEST_KEY
+
+PRICE = {"epsilon": 20.0, "delta": 1e-6}
+PEOPLE = 1_500
+COLUMNS = ["bank.age", "bank.segment", "bank.since", "telco.bill", "telco.plan"]
+
+
+def tables(people=PEOPLE):
+    """Two parties' tables: plan follows segment, bills follow ages, some values are missing."""
+    rng = kit.generator("synthetic table")
+    age = rng.integers(18, 91, size=people)
+    segment = rng.choice(["basic", "gold", "top"], size=people, p=[0.6, 0.3, 0.1])
+    plan = np.where(rng.random(people) < 0.8, np.where(segment == "basic", "pre", "post"), "pre")
+    bank = pd.DataFrame(
+        {
+            "id": range(people),
+            "age": age,
+            "segment": np.where(rng.random(people) < 0.1, None, segment),
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(1_000, size=people), unit="D"),
+        }
+    )
+    bill = np.clip(age * 2 + rng.normal(0, 10, people), 0, 200)
+    telco = pd.DataFrame({"id": range(people), "bill": np.where(rng.random(people) < 0.2, np.nan, bill), "plan": plan})
+    return {"bank": bank, "telco": telco}
+
+
+SCHEMAS = {
+    "bank": cn.Schema(
+        age=cn.Numeric(18, 90, integer=True),
+        segment=cn.Category(["basic", "gold", "top"], missing="excluded"),
+        since=cn.Date("2020-01-01", "2023-12-31"),
+    ),
+    "telco": cn.Schema(
+        bill=cn.Numeric(0, 200, missing=0, indicator=True),
+        plan=cn.Category(["pre", "post"]),
+    ),
+}
+
+
+def opened(budget=500.0, **more):
+    frames = tables()
+    parties = {name: cn.Party(frames[name], schema=SCHEMAS[name]) for name in SCHEMAS}
+    cap = cn.Budget(epsilon=budget, delta=1e-4)
+    return cn.Federation.simulate(parties, id="id", budget=cap, compute_nodes=["node"], test_key=TEST_KEY, **more)
+
+
+@cache
+def fitted():
+    with opened() as federation:
+        return cn.SyntheticTable(bins=8, **PRICE).fit(federation)
+
+
+# What is asked, and what it costs ---------------------------------------------------------------------------------------------
+
+
+def test_a_row_of_levels_is_exactly_as_long_as_the_noise_allows_for():
+    """The bound of a party's rows is the number of its columns, and that is the squared length of every row of indicators."""
+    with opened() as federation:
+        _, plan = cn.SyntheticTable(bins=8, **PRICE)._prepare(federation, 1)
+    for step in plan.steps:
+        scale = step.parameters["scale"]
+        assert step.parameters["row_bound"] == scale**2 * len(step.columns)
+    read = {f"{step.party}.{name}" for step in plan.steps for name in step.readings}
+    assert read == {"bank.age", "bank.segment", "bank.since", "telco.bill"}
+
+
+@kit.needs_mbi
+def test_drawing_saving_and_estimating_quality_cost_nothing():
+    with opened() as federation:
+        study = cn.SyntheticTable(bins=8, **PRICE).fit(federation)
+        spent = federation.budget()
+        study.sample(10)
+        study.sample(10, random_state=3)
+        study.quality()
+        assert spent.equals(federation.budget())
+        assert spent["spent"].max() <= PRICE["epsilon"]
+        study.quality(federation, epsilon=5.0, delta=1e-6)
+        assert (federation.budget()["spent"] > spent["spent"]).all()
+
+
+@kit.needs_mbi
+def test_a_release_of_moments_of_columns_in_bins_serves_as_well_and_is_the_same_release():
+    study = cn.SyntheticTable(["bank.age", "telco.plan"], bins=8)
+    with opened() as federation:
+        age = federation.describe(["bank.age"])["bank.age"]
+        read = federation.read_as({"bank.age": Bins.equal(age, 8)})
+        release = read.moments(["bank.age", "telco.plan"], **PRICE)
+        first = study.fit(release).sample(200)
+        spent = federation.budget()
+        again = cn.SyntheticTable(["bank.age", "telco.plan"], bins=8, **PRICE).fit(federation)
+        assert spent.equals(federation.budget())
+        pd.testing.assert_frame_equal(again.sample(200), first)
+        with pytest.raises(cn.SchemaMismatch, match=r"'bank\.age' is a number") as refusal:
+            study.fit(federation.moments(["bank.age", "telco.plan"], **PRICE))
+        assert "Bins" in refusal.value.remedy
+
+
+@kit.needs_mbi
+def test_the_statement_says_what_a_synthetic_table_is_and_is_not():
+    assert WHAT_IT_IS in fitted().privacy_.assumptions
+    assert "belong to nobody" in str(fitted().privacy_)
+    assert "no copy" in str(fitted().privacy_)
+
+
+# Rows -------------------------------------------------------------------------------------------------------------------------
+
+
+@kit.needs_mbi
+def test_rows_have_the_people_s_columns_in_their_own_units():
+    rows = fitted().sample()
+    assert list(rows) == COLUMNS
+    assert len(rows) == PEOPLE
+    assert rows["bank.age"].dtype == np.int64
+    assert rows["bank.age"].between(18, 90).all()
+    assert rows["bank.since"].between("2020-01-01", "2023-12-31").all()
+    assert set(rows["telco.plan"]) == {"pre", "post"}
+    assert set(rows["bank.segment"].dropna()) == {"basic", "gold", "top"}
+    assert rows["telco.bill"].dropna().between(0, 200).all()
+
+
+@kit.needs_mbi
+def test_rows_are_distributed_like_people_one_by_one_and_together():
+    people = (
+        tables()["bank"]
+        .merge(tables()["telco"], on="id")
+        .rename(columns=dict(zip(["age", "segment", "since", "bill", "plan"], COLUMNS, strict=True)))
+    )
+    rows = fitted().sample()
+    assert rows["bank.age"].mean() == pytest.approx(people["bank.age"].mean(), abs=2)
+    assert rows["bank.segment"].isna().mean() == pytest.approx(0.1, abs=0.04)
+    assert rows["telco.bill"].isna().mean() == pytest.approx(0.2, abs=0.04)
+    both = [frame[["bank.age", "telco.bill"]].dropna().astype(float).corr().iloc[0, 1] for frame in (people, rows)]
+    assert both[1] == pytest.approx(both[0], abs=0.1)
+    post = [(frame["telco.plan"] == "post")[frame["bank.segment"] == "top"].mean() for frame in (people, rows)]
+    assert post[1] == pytest.approx(post[0], abs=0.15)
+
+
+@kit.needs_mbi
+def test_the_same_seed_gives_the_same_rows_and_another_seed_others():
+    study = fitted()
+    pd.testing.assert_frame_equal(study.sample(50), study.sample(50))
+    assert not study.sample(50).equals(study.sample(50, random_state=1))
+    assert len(study.sample(3)) == 3
+    for wrong in ({"n": 0}, {"n": 1.5}, {"random_state": -1}, {"random_state": None}):
+        with pytest.raises(cn.BadInput, match=next(iter(wrong))):
+            study.sample(**wrong)
+
+
+# Files ------------------------------------------------------------------------------------------------------------------------
+
+
+@kit.needs_mbi
+def test_a_saved_table_is_drawn_from_without_the_library_that_fits(tmp_path, monkeypatch):
+    study = fitted()
+    study.save(tmp_path / "table.json")
+    monkeypatch.setattr(private_pgm, "_library", lambda: pytest.fail("imported"))
+    monkeypatch.setattr(private_pgm, "has_library", lambda: False)
+    again = cn.load(tmp_path / "table.json")
+    pd.testing.assert_frame_equal(again.sample(100), study.sample(100))
+    pd.testing.assert_frame_equal(again.table(), study.table())
+    assert again.receipt_ == study.receipt_
+
+
+@kit.needs_mbi
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_written_table_has_a_file_beside_it_that_says_what_it_is(tmp_path, suffix):
+    study, path = fitted(), tmp_path / f"people{suffix}"
+    beside = study.write(path, n=40, random_state=2)
+    read = pd.read_parquet(path) if suffix == ".parquet" else pd.read_csv(path)
+    assert list(read) == COLUMNS
+    assert len(read) == 40
+    np.testing.assert_array_equal(read["bank.age"], study.sample(40, random_state=2)["bank.age"])
+    words = json.loads(beside.read_text())
+    assert beside.name == f"people{suffix}.json"
+    assert (words["rows"], words["random_state"], words["table"]) == (40, 2, path.name)
+    assert WHAT_IT_IS in words["statement"]["in_words"]
+    assert words["statement"]["observers"][0]["epsilon"] == pytest.approx(20.0, abs=1e-6)
+    assert set(words["schema"]) == set(COLUMNS)
+    assert words["receipt"] == study.receipt_
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([path.name, beside.name])
+
+
+@kit.needs_mbi
+def test_another_kind_of_file_and_a_folder_that_is_not_there_are_refused(tmp_path):
+    with pytest.raises(cn.BadInput, match=r"\.parquet or a \.csv"):
+        fitted().write(tmp_path / "people.xlsx")
+    with pytest.raises(cn.BadInput, match="cannot be written"):
+        fitted().write(tmp_path / "nowhere" / "people.csv")
+    assert not list(tmp_path.iterdir())
+
+
+# Quality ----------------------------------------------------------------------------------------------------------------------
+
+
+@kit.needs_mbi
+def test_quality_is_near_what_the_people_s_own_table_shows():
+    study = fitted()
+    quality = study.quality()
+    assert 0.9 < quality.pair_trends < quality.column_shapes <= 1
+    assert quality.score == pytest.approx((quality.column_shapes + quality.pair_trends) / 2)
+    assert quality.details()["pair trend"].is_monotonic_increasing
+    assert list(quality.table().index) == COLUMNS
+    assert "nothing spent" in str(quality)
+    with opened() as federation:
+        measured = study.quality(federation, epsilon=20.0, delta=1e-6)
+    assert abs(measured.pair_trends - quality.pair_trends) < 0.05
+    found = measured.evaluation["pair_trends"]
+    assert found.low <= measured.pair_trends <= found.high
+    assert "measured on people" in str(measured)
+    assert "evaluate" in measured.evaluation.receipt_
+
+
+@kit.needs_mbi
+def test_the_chart_shows_every_pair():
+    figure = fitted().plot()
+    assert len(figure.axes[0].get_yticklabels()) == len(COLUMNS)
+    assert "Agreement" in figure.get_suptitle()
+    assert fitted().quality().plot().get_suptitle() == figure.get_suptitle()
+
+
+def test_a_price_without_a_federation_is_refused_as_nothing_would_be_bought():
+    study = cn.SyntheticTable()
+    study.__dict__ |= dict.fromkeys((*study.learned, "schema_", "plan_", "privacy_", "transcript_", "receipt_"))
+    with pytest.raises(cn.BadInput, match="federation"):
+        study.quality(epsilon=1.0)
+
+
+# What is refused --------------------------------------------------------------------------------------------------------------
+
+
+def refused(study, error=cn.BadInput, **more):
+    with opened(**more) as federation:
+        before = federation.budget()
+        with pytest.raises(error) as refusal:
+            study.fit(federation)
+        assert before.equals(federation.budget())
+        return refusal.value
+
+
+def without_the_library(patch):
+    patch.setattr(private_pgm, "has_library", lambda: False)
+    patch.setattr("colonnade.estimators.methods.synthesis.has_library", lambda: False)
+
+
+def test_without_the_library_it_is_refused_before_anything_is_spent_and_the_extra_is_named(monkeypatch):
+    without_the_library(monkeypatch)
+    error = refused(cn.SyntheticTable(COLUMNS, **PRICE))
+    assert "mbi" in error.message
+    assert error.remedy == "pip install 'colonnade[synthetic]'"
+    with opened() as federation:
+        preview = cn.SyntheticTable(COLUMNS, **PRICE).preview(federation)
+    assert any("colonnade[synthetic]" in warning for warning in preview.warnings)
+
+
+@kit.needs_mbi
+@pytest.mark.parametrize(
+    ("study", "words", "remedy"),
+    [
+        (cn.SyntheticTable(["bank.age"], **PRICE), "two columns", "PatternCount"),
+        (cn.SyntheticTable(COLUMNS, bins=100, cells=500, **PRICE), "'telco.bill' has 101", "bins="),
+        (cn.SyntheticTable(["bank.segment", "telco.plan"], cells=5, **PRICE), "'bank.segment' has 4", "Group"),
+        (cn.SyntheticTable(["telco.bill_missing", "bank.age"], **PRICE), "'telco.bill_missing'", "of their own"),
+        (cn.SyntheticTable(["bank.age", "bank.segment"], **PRICE), "two parties", "another party"),
+        (cn.SyntheticTable(COLUMNS, epsilon=1.0), "positive delta", "delta=1e-6"),
+    ],
+    ids=["one column", "too many bins", "too many levels", "an indicator", "one party", "no delta"],
+)
+def test_what_makes_no_table_is_refused_by_name_before_anything_is_spent(study, words, remedy):
+    error = refused(study)
+    assert words in error.message
+    assert remedy in error.remedy
+
+
+def test_columns_that_are_not_there_are_refused():
+    with opened() as federation, pytest.raises(cn.SchemaMismatch, match="'height'"):
+        cn.SyntheticTable(["bank.height", "telco.plan"], **PRICE).preview(federation)
+
+
+def test_a_preview_says_that_tables_of_noise_are_little_use():
+    with opened() as federation:
+        preview = cn.SyntheticTable(bins=64, epsilon=0.05, delta=1e-6).preview(federation)
+        fine = cn.SyntheticTable(bins=4, **PRICE).preview(federation)
+    assert any("mostly noise" in warning for warning in preview.warnings)
+    assert not any("mostly noise" in warning for warning in fine.warnings)
+    assert preview.errors[0].value > fine.errors[0].value > 0

@@ -1,0 +1,213 @@
+"""The exponential mechanism for quantiles: its weights, its draws, and what one person can do to them."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.audit.distinguish import distinguish
+from colonnade.errors import BadInput
+from colonnade.estimation.describing import search_errors
+from colonnade.privacy.accounting import Loss, Price
+from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.laws import quantile_search
+from colonnade.privacy.laws.quantile_search import PLACES, Positions, QuantileSearch, Question, search_levels, searched
+from tests import kit
+
+SHARES = st.sampled_from([0.005, 0.1, 1 / 3, 0.5, 0.75, 0.995])
+
+
+def law(epsilon: float, *quantiles: float, delta: float = 0.0, cells: tuple[int, ...] = (8,)) -> QuantileSearch:
+    return QuantileSearch(Price.of(epsilon, delta), [Positions(one) for one in cells], quantiles or (0.5,))
+
+
+def chances(one: QuantileSearch, question: Question, people: np.ndarray, low: int, high: int) -> list[Fraction]:
+    """Return the exact probability of every position from ``low`` up, by the definition."""
+    scores = one.scores(question, len(people))
+    weights = [one.weight(int(scores[np.count_nonzero(people < position)])) for position in range(low, high)]
+    return [Fraction(weight, sum(weights)) for weight in weights]
+
+
+# What one person can do -----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 11), max_size=12), st.integers(0, 11), SHARES, st.sampled_from([0.05, 0.7, 3.0]))
+def test_one_person_less_changes_no_chance_by_more_than_its_price(people, person, share, epsilon):
+    one, question = law(epsilon), searched([share])
+    full = chances(one, question, np.sort([*people, person]), 0, 12)
+    less = chances(one, question, np.sort(np.array(people, dtype=np.int64)), 0, 12)
+    losses = [math.log(a / b) for a, b in zip(full, less, strict=True)]
+    step = float(one.step)
+    assert max(map(abs, losses)) <= step * (1 + 1e-9)
+    assert max(losses) - min(losses) <= step * (1 + 1e-9)  # the interval that the zCDP figure rests on
+
+
+@given(SHARES, st.integers(0, 400), st.booleans())
+def test_one_person_less_moves_a_rank_error_by_at_most_one(share, people, below):
+    one, question = law(0.5), searched([share])
+    before, after = one.scores(question, people + 1), one.scores(question, people)
+    moved = before[1:] - after if below else before[:-1] - after
+    assert np.abs(moved).max() <= 1
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.1, 1.0, 20.0])
+def test_weights_are_positive_whole_numbers_that_fall_no_faster_than_allowed(epsilon):
+    one = law(epsilon)
+    limit = Fraction(math.exp(float(one.step) / 2)) * (1 + Fraction(1, 2**45))
+    weights = [one.weight(score) for score in range(3_000)]
+    assert all(type(weight) is int and weight > 0 for weight in weights)
+    assert all(after <= before <= limit * after for before, after in pairwise(weights))
+    assert weights[0] / weights[1] == pytest.approx(math.exp(float(one.step) / 2), rel=0.01)
+
+
+@given(st.lists(st.integers(-1, 7), min_size=1, max_size=30), st.integers(1, 6))
+def test_a_person_is_in_one_question_per_level(cells, quantiles):
+    shares = [(place + 1) / (quantiles + 1) for place in range(quantiles)]
+    one, asked = law(1.0, *shares), []
+    honest = QuantileSearch.draw
+
+    def noted(self, question, people, low, high, sampler):
+        asked.append(len(people))
+        return honest(self, question, people, low, high, sampler)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(QuantileSearch, "draw", noted)
+        found = one.release(np.array(cells)[:, None], kit.sampler("levels"))
+    there = sum(cell >= 0 for cell in cells)
+    assert sum(asked) <= one.levels * there
+    assert len(asked) == quantiles
+    assert np.all(np.diff(found[0]) >= 0)
+
+
+# Its law --------------------------------------------------------------------------------------------------------------------
+
+
+def drawn(one: QuantileSearch, name: str, times: int = 6_000) -> np.ndarray:
+    people, question, sampler = np.array([1, 1, 2, 5, 9]), searched([0.5]), kit.sampler(name)
+    return np.array([one.draw(question, people, 0, 12, sampler) for _ in range(times)])
+
+
+def test_positions_are_drawn_with_their_chances_and_not_with_those_of_another_price():
+    one, other = law(1.0), law(2.0)
+    counted = np.bincount(drawn(one, "law"), minlength=12)
+    people, question = np.array([1, 1, 2, 5, 9]), searched([0.5])
+    right, wrong = (np.array(list(map(float, chances(each, question, people, 0, 12)))) for each in (one, other))
+    assert kit.chi_square_p(counted, right) > kit.ALPHA
+    assert kit.chi_square_p(counted, wrong) < kit.ALPHA
+
+
+def test_people_with_one_value_stand_in_any_order():
+    """A lump of people is passed through place by place, whoever of them comes first."""
+    sampler = kit.sampler("places")
+    one = law(50.0, 0.25, 0.5, 0.75, cells=(4,))
+    found = one.release(np.full((4_001, 1), 2), sampler)
+    places = found[0] % PLACES / PLACES
+    assert np.all(found // PLACES == 2)
+    assert np.abs(places - [0.25, 0.5, 0.75]).max() < 0.06
+
+
+def _found(one: QuantileSearch, people: list[int], name: str, times: int) -> np.ndarray:
+    sampler, question = kit.sampler(name), searched([0.5])
+    placed = np.array(people)
+    return np.array([one.draw(question, placed, 0, 6, sampler) for _ in range(times)])
+
+
+def test_the_truth_stands_and_half_the_noise_is_caught():
+    claim = 1.0
+    for epsilon, caught in ((claim, False), (2 * claim, True)):
+        one = law(epsilon)
+        first, second = (_found(one, people, f"audit {epsilon}", 12_000) for people in ([0] * 4, [0] * 4 + [5]))
+        finding = distinguish(first, second, alpha=kit.ALPHA)
+        other_way = distinguish(second, first, alpha=kit.ALPHA)
+        assert (max(finding.epsilon, other_way.epsilon) > claim) is caught
+
+
+# Known answers --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_price_is_divided_between_levels_and_columns():
+    assert law(1.0).step == 1
+    assert law(1.0, 0.25, 0.5, 0.75).step == Fraction(1, 2)
+    assert law(1.2, 0.25, 0.5, 0.75, cells=(8, 8, 8)).step == Fraction(1, 5)
+    assert law(1.0, 0.25, 0.5, 0.75).loss.pure == 10**9
+    assert [search_levels(number) for number in (1, 3, 4, 7, 15)] == [1, 2, 3, 3, 4]
+
+
+def test_the_curve_is_that_of_an_eighth_of_the_squared_step_and_never_above_the_pure_one():
+    one = law(0.6, 0.25, 0.5, 0.75)
+    eighth = Loss.of_zcdp(2 * one.step**2 / 8)
+    assert all(found <= bound for found, bound in zip(one.loss.renyi, eighth.renyi, strict=True))
+    assert one.loss.epsilon(1e-6) <= 0.6
+    gaussian = law(1.0, 0.25, 0.5, 0.75, delta=1e-6)
+    assert gaussian.loss.pure is None
+    assert gaussian.loss.epsilon(1e-6) <= 1.0
+    assert float(2 * gaussian.step**2 / 8) == pytest.approx(float(ledger_rho(Price.of(1.0, 1e-6))), rel=1e-6)
+
+
+def test_the_relative_shares_are_those_of_the_people_that_are_left():
+    question = searched([0.1, 0.2, 0.9])
+    assert (question.place, question.share) == (1, Fraction(1, 5))
+    assert question.below.share == Fraction(1, 2)
+    assert question.above.share == Fraction(7, 8)
+
+
+def test_the_rank_error_is_the_one_that_is_foretold_where_values_are_spread_evenly():
+    shares, people = (0.1, 0.5, 0.9), 20_000
+    one, sampler = law(1.0, *shares, cells=(100_000,)), kit.sampler("rank errors")
+    cells = kit.generator("rank errors").permutation(people)[:, None] * 5
+    ranks = np.array([one.release(cells, sampler)[0] // PLACES / 5 for _ in range(60)])
+    measured = np.sqrt(np.mean((ranks - np.array(shares) * people) ** 2, axis=0))
+    expected = search_errors(one.questions, float(one.step), 3)
+    assert np.all((measured < 2 * expected) & (measured > expected / 2))
+
+
+@pytest.mark.parametrize("quantiles", [(), (0.0,), (1.0,), (0.5, 0.5), (0.7, 0.2)])
+def test_quantiles_that_do_not_rise_between_0_and_1_are_refused(quantiles):
+    with pytest.raises(BadInput):
+        QuantileSearch(Price.of(1.0), (Positions(8),), quantiles)
+
+
+def test_a_price_that_would_buy_noise_alone_is_refused():
+    with pytest.raises(BadInput, match="noise alone"):
+        law(0.000_01, 0.25, 0.5, 0.75)
+    with pytest.raises(BadInput, match="cells"):
+        Positions(quantile_search.LARGEST_CELLS + 1)
+
+
+# Positions ------------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 5_000), st.integers(-3_000, 3_000), st.integers(1, 4), st.data())
+def test_every_position_belongs_to_one_cell_and_rounder_numbers_have_more_of_them(cells, origin, scales, data):
+    positions = Positions(cells, origin, scales)
+    starts = positions.start(np.arange(cells + 1))
+    widths = np.diff(starts) // PLACES
+    numbers = origin + np.arange(cells)
+    expected = sum(10**k * (numbers % 10**k == 0) for k in range(scales))
+    np.testing.assert_array_equal(widths, expected)
+    np.testing.assert_array_equal(positions.times(np.arange(cells)), expected)
+    assert starts[0] == 0
+    assert starts[-1] == positions.number
+    cell = data.draw(st.integers(0, cells - 1))
+    assert positions.cell_of(int(starts[cell])) == positions.cell_of(int(starts[cell + 1]) - 1) == cell
+
+
+def test_people_at_round_numbers_are_found_there_where_noise_would_end_between_them():
+    people = np.repeat(np.arange(0, 1_000_000, 10_000), 30)[:, None]
+    sampler, round_, plain = kit.sampler("round"), Positions(1_000_001, scales=7), Positions(1_000_001)
+    at = {}
+    for positions in (round_, plain):
+        one = QuantileSearch(Price.of(0.1), (positions,), (0.5,))
+        found = [positions.cell_of(int(one.release(people, sampler)[0, 0])) for _ in range(40)]
+        at[positions] = sum(cell % 10_000 == 0 for cell in found)
+    assert at[round_] > 15 > 2 >= at[plain]
+
+
+def test_positions_of_the_largest_column_fit_eight_bytes():
+    positions = Positions(quantile_search.LARGEST_CELLS, -(10**9), quantile_search.LARGEST_SCALES)
+    assert 0 < positions.number < 2**62
+    assert positions.cell_of(positions.number - 1) == quantile_search.LARGEST_CELLS - 1
