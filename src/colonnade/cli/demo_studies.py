@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LinearRegression as Exact
 from sklearn.linear_model import LogisticRegression as ExactLogistic
+from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.datasets.synthetic import Federated
@@ -192,6 +193,31 @@ def _model(make: Callable[[], Any], score: str) -> Callable[[Federated, cn.Feder
         people = data.joined()
         ours, best = study.score(people, people[study.target]), exact.score(rows, people[study.target])
         return Comparison(charges, study, table, f"{score} {ours:.4f}, and {best:.4f} by scikit-learn without noise")
+
+    return run
+
+
+def _card(target: str, columns: list[str], shown: str) -> Callable[[Federated, cn.Federation], Comparison]:
+    def run(data: Federated, federation: cn.Federation) -> Comparison:
+        study = cn.Scorecard(target, columns=columns, bins=8, epsilon=0.5, delta=1e-6)
+        charges = _charges(study, federation)
+        study.fit(federation)
+        people = data.joined()
+        event = people[target] == study.classes_[1]
+        values, first = people[shown].unique(), dict(people.iloc[0])
+        bins = {value: study.explain({**first, shown: value}).loc[shown, "bin"] for value in values}
+        place = people[shown].map(bins)
+        rows = study.binning_table_.query("column == @shown").set_index("bin")
+        figures = {
+            "true": event.groupby(place).mean().reindex(rows.index),
+            "estimate": rows["event_rate"],
+            "stderr": rows["event_rate_stderr"],
+            "points": rows["points"],
+        }
+        area = roc_auc_score(event, study.total_points(people))
+        return Comparison(
+            charges, study, pd.DataFrame(figures).head(ROWS), f"area under the curve of the points {area:.4f}"
+        )
 
     return run
 
@@ -445,6 +471,14 @@ STUDIES: tuple[DemoStudy, ...] = (
                 delta=1e-6,
             ),
             "accuracy",
+        ),
+    ),
+    DemoStudy(
+        "The same as a scorecard: whole points per bin, and the rate of defaults in each bin of late payments",
+        _card(
+            "bank.default",
+            ["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
+            "telco.late_payments",
         ),
     ),
     DemoStudy(
