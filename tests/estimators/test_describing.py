@@ -262,6 +262,7 @@ def test_asking_for_the_same_bounds_again_costs_nothing_and_a_description_at_tha
         spent = f.budget()
         again = f.tightened(["telco.bill"], epsilon=1.0)
         assert again.describe() == first.describe()
+        f.tightened(["telco.bill"], quantiles=(0.1, 0.9), width=0.2, epsilon=1.0)
         cn.Describe(["telco.bill"], epsilon=1.0).fit(f)
         assert spent.equals(f.budget())
         f.tightened(["telco.bill"], epsilon=1.0, repeat=2)
