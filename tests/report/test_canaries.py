@@ -98,6 +98,15 @@ MAKE: dict[type, Callable[[str], Any]] = {
         2, columns=COLUMNS, method=method, **(OPEN if method == "coreset" else GAUSSIAN)
     ),
     cn.KMedian: lambda method: cn.KMedian(2, columns=COLUMNS, method=method, **GAUSSIAN),
+    cn.AdditiveClassifier: lambda method: cn.AdditiveClassifier(
+        "bank.default", columns=["telco.bill", "insurer.claims"], bins=4, method=method, **GAUSSIAN
+    ),
+    cn.AdditiveRegressor: lambda method: cn.AdditiveRegressor(
+        "telco.bill", columns=["bank.age", "insurer.claims"], bins=4, method=method, **GAUSSIAN
+    ),
+    cn.Scorecard: lambda method: cn.Scorecard(
+        "bank.default", columns=["telco.bill", "insurer.claims"], bins=4, method=method, **GAUSSIAN
+    ),
     cn.SyntheticTable: lambda method: cn.SyntheticTable(COLUMNS, bins=4, method=method, **GAUSSIAN),
     cn.Coreset: lambda method: cn.Coreset(
         60, task="kmeans", n_clusters=2, columns=COLUMNS, method=method, allow_nonprivate=True
