@@ -10,42 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.linear_model import LinearRegression as Exact
-from sklearn.linear_model import LogisticRegression as ExactLogistic
-from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
+from colonnade.cli.demo_comparison import ROWS, Comparison, charges_of
+from colonnade.cli.demo_models import explained, sampled, scored
 from colonnade.datasets.synthetic import Federated
 from colonnade.estimation.private_pgm import has_library
-from colonnade.estimators.study import Study
 
 __all__ = ["STUDIES", "Comparison", "DemoStudy"]
-
-ROWS = 6
-NO_PENALTY = 1e9
-"""scikit-learn's inverse strength of a penalty that changes nothing."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What a study found, beside what is true.
-
-    Parameters
-    ----------
-    charges
-        What each party's ledger was to be debited, as its preview said.
-    estimator
-        The fitted estimator.
-    table
-        The largest few entries, with columns ``true``, ``estimate`` and ``stderr``. True is what the same kind of model gives on
-        the joined table without noise, by scikit-learn: for a logistic regression the maximum-likelihood estimate.
-    summary
-        The error over all entries, in words.
-    """
-
-    charges: dict[str, float]
-    estimator: Study
-    table: pd.DataFrame
-    summary: str
 
 
 @dataclass(frozen=True)
@@ -75,7 +47,7 @@ def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.
 def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.PatternCount(columns, **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         truth = true_counts(data, columns, study.counts_.index)
         table = pd.DataFrame({"true": truth, "estimate": study.counts_, "stderr": study.stderr_})
@@ -90,7 +62,7 @@ def _patterns(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.
 def _group_means(by: list[str], value: str, **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.GroupBy(by, [value], **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         truth = data.joined().groupby(by, observed=False)[value].mean().reindex(study.table_.index)
         found, error = study.table_[f"{value}_mean"], study.table_[f"{value}_mean_stderr"]
@@ -109,7 +81,7 @@ def _group_means(by: list[str], value: str, **parameters: Any) -> Callable[[Fede
 def _correlations(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.Correlation(columns, **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         exact, pairs = data.joined()[columns].corr(), study.table()
         truth = pd.Series({pair: exact.loc[pair] for pair in pairs.index})
@@ -129,7 +101,7 @@ def _components(
 ) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.PCA(n_components, columns=columns, **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         exact = _coded(data, federation, columns)
         values = np.sort(np.linalg.eigvalsh(np.cov(exact, rowvar=False)))[::-1][:n_components]
@@ -147,7 +119,7 @@ def _components(
 def _groups(n_clusters: int, columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study, exact = (cn.KMeans(n_clusters, columns=columns, **parameters) for _ in range(2))
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         with data.federation(budget=cn.Budget(epsilon=10_000.0, delta=0.5)) as reference:
             exact.set_params(method="secure", epsilon=10_000.0, n_local_clusters=20).fit(reference)
@@ -180,86 +152,10 @@ def _coded(data: Federated, federation: cn.Federation, columns: list[str]) -> An
     return np.column_stack(coded)
 
 
-def _model(make: Callable[[], Any], score: str) -> Callable[[Federated, cn.Federation], Comparison]:
-    def run(data: Federated, federation: cn.Federation) -> Comparison:
-        study = make().set_params(coding="reference")
-        charges = _charges(study, federation)
-        study.fit(federation)
-        exact, rows = _exact_model(data, federation, study)
-        own = dict(zip(rows.columns, exact.coef_.ravel(), strict=True))
-        true = [own.get(name, 0.0) for name in study.feature_names_in_]  # a reference level is not among scikit-learn's
-        figures = {"true": true, "estimate": study.coef_.ravel(), "stderr": study.coef_stderr_.ravel()}
-        table = pd.DataFrame(figures, index=pd.Index(study.feature_names_in_)).head(ROWS)
-        people = data.joined()
-        ours, best = study.score(people, people[study.target]), exact.score(rows, people[study.target])
-        return Comparison(charges, study, table, f"{score} {ours:.4f}, and {best:.4f} by scikit-learn without noise")
-
-    return run
-
-
-def _card(target: str, columns: list[str], shown: str) -> Callable[[Federated, cn.Federation], Comparison]:
-    def run(data: Federated, federation: cn.Federation) -> Comparison:
-        study = cn.Scorecard(target, columns=columns, bins=8, epsilon=0.5, delta=1e-6)
-        charges = _charges(study, federation)
-        study.fit(federation)
-        people = data.joined()
-        event = people[target] == study.classes_[1]
-        values, first = people[shown].unique(), dict(people.iloc[0])
-        bins = {value: study.explain({**first, shown: value}).loc[shown, "bin"] for value in values}
-        place = people[shown].map(bins)
-        rows = study.binning_table_.query("column == @shown").set_index("bin")
-        figures = {
-            "true": event.groupby(place).mean().reindex(rows.index),
-            "estimate": rows["event_rate"],
-            "stderr": rows["event_rate_stderr"],
-            "points": rows["points"],
-        }
-        area = roc_auc_score(event, study.total_points(people))
-        return Comparison(
-            charges, study, pd.DataFrame(figures).head(ROWS), f"area under the curve of the points {area:.4f}"
-        )
-
-    return run
-
-
-def _exact_model(data: Federated, federation: cn.Federation, study: Any) -> tuple[Any, pd.DataFrame]:
-    """Return scikit-learn's model of the same class on the joined table, and its columns: clipped, first levels left out."""
-    people, described = data.joined(), federation.describe(study.columns)
-    columns: dict[str, Any] = {}
-    for name, column in described.items():
-        if isinstance(column, cn.Category):
-            columns |= {f"{name}={level}": (people[name] == level).astype(float) for level in column.levels[1:]}
-        elif isinstance(column, cn.Numeric):
-            columns[name] = people[name].clip(column.low, column.high)
-    rows, target = pd.DataFrame(columns), people[study.target]
-    if isinstance(study, cn.LinearRegression):
-        return Exact().fit(rows, target), rows
-    scales = rows.std().replace(0.0, 1.0)
-    model = ExactLogistic(C=NO_PENALTY, max_iter=1_000).fit(rows / scales, target)
-    model.coef_ = model.coef_ / scales.to_numpy()
-    return model, rows
-
-
-def _sampled(target: str, columns: list[str], *, size: int) -> Callable[[Federated, cn.Federation], Comparison]:
-    def run(data: Federated, federation: cn.Federation) -> Comparison:
-        study = cn.LinearRegression(target, columns=columns, method="coreset", size=size, allow_nonprivate=True)
-        charges = _charges(study, federation)
-        study.fit(federation)
-        people = data.joined()
-        exact = Exact().fit(people[columns], people[target])
-        figures = {"true": exact.coef_, "estimate": study.coef_, "stderr": "unknown"}
-        ours, best = study.score(people, people[target]), exact.score(people[columns], people[target])
-        moved, all_of_them = study.transcript_.numbers, len(people) * (len(columns) + 1)
-        summary = f"R² {ours:.4f}, and {best:.4f} on all rows; {moved:,} numbers were moved instead of {all_of_them:,}"
-        return Comparison(charges, study, pd.DataFrame(figures, index=pd.Index(columns)), summary)
-
-    return run
-
-
 def _moment(columns: list[str], p: float, **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.Moment(columns, p, **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         joined, described = data.joined(), federation.describe(columns)
         bounds = {
@@ -278,7 +174,7 @@ def _invented(
 ) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.SyntheticTable(columns, **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         rows = study.fit(federation).sample()
         counts = rows.groupby(shown, observed=False).size()
         figures = {"true": true_counts(data, shown, counts.index), "estimate": counts, "stderr": "unknown"}
@@ -293,10 +189,6 @@ def _invented(
     return run
 
 
-def _charges(study: Study, federation: cn.Federation) -> dict[str, float]:
-    return {str(party): float(charge) for party, charge in study.preview(federation).table()["charge"].items()}
-
-
 def _clipped(data: Federated, federation: cn.Federation, columns: list[str]) -> pd.DataFrame:
     """Return the joined table as a federation reads its numbers: between their bounds."""
     joined, described = data.joined()[columns], federation.describe(columns)
@@ -307,7 +199,7 @@ def _clipped(data: Federated, federation: cn.Federation, columns: list[str]) -> 
 def _described(columns: list[str], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.Describe(columns, **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         joined = _clipped(data, federation, columns)
         exact = {"mean": joined.mean(), "std": joined.std(), "50%": joined.median()}
@@ -329,7 +221,7 @@ def _described(columns: list[str], **parameters: Any) -> Callable[[Federated, cn
 def _quantiles(column: str, shares: list[float], **parameters: Any) -> Callable[[Federated, cn.Federation], Comparison]:
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         study = cn.Quantiles(column, shares, **parameters)
-        charges = _charges(study, federation)
+        charges = charges_of(study, federation)
         study.fit(federation)
         values = data.joined()[column]
         figures = {"true": values.quantile(shares), "estimate": study.values_, "stderr": "in ranks"}
@@ -345,7 +237,7 @@ def _tightened(target: str, columns: list[str], **price: float) -> Callable[[Fed
     def run(data: Federated, federation: cn.Federation) -> Comparison:
         narrow = federation.tightened([target, *columns], epsilon=price["epsilon"] / 2, delta=price["delta"])
         study = cn.LinearRegression(target, columns=columns, epsilon=price["epsilon"] / 2, delta=price["delta"])
-        charges = _charges(study, narrow)
+        charges = charges_of(study, narrow)
         study.fit(narrow)
         assert narrow.tightened_ is not None
         clipped = _clipped(data, narrow, [target, *columns])
@@ -450,7 +342,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     ),
     DemoStudy(
         "Income at the bank from what the telco and the insurer know",
-        _model(
+        explained(
             lambda: cn.LinearRegression(
                 "bank.income", columns=["bank.age", "telco.monthly_bill", "insurer.premium"], epsilon=0.5, delta=1e-6
             ),
@@ -463,7 +355,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     ),
     DemoStudy(
         "Default at the bank from columns of all three, by Newton steps: the likeliest coefficients, as near as ε allows",
-        _model(
+        explained(
             lambda: cn.LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
@@ -475,7 +367,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     ),
     DemoStudy(
         "The same as a scorecard: whole points per bin, and the rate of defaults in each bin of late payments",
-        _card(
+        scored(
             "bank.default",
             ["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
             "telco.late_payments",
@@ -483,7 +375,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     ),
     DemoStudy(
         "The same at half the price and with δ = 0: Laplace noise on the objective's coefficients",
-        _model(
+        explained(
             lambda: cn.LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
@@ -495,7 +387,7 @@ STUDIES: tuple[DemoStudy, ...] = (
     ),
     DemoStudy(
         "The same by 120 noisy gradient steps on batches that only the parties know; ε holds against the coordinator",
-        _model(
+        explained(
             lambda: cn.LogisticRegression(
                 "bank.default",
                 columns=["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"],
@@ -519,6 +411,6 @@ STUDIES: tuple[DemoStudy, ...] = (
     ),
     DemoStudy(
         "NOT PRIVATE, by consent: income again, from 1,000 weighted rows that the three parties drew together (a coreset)",
-        _sampled("bank.income", ["bank.age", "telco.monthly_bill", "insurer.premium"], size=1_000),
+        sampled("bank.income", ["bank.age", "telco.monthly_bill", "insurer.premium"], size=1_000),
     ),
 )
