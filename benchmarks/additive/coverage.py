@@ -2,8 +2,9 @@
 
     python benchmarks/additive/coverage.py [--draws 8]
 
-Does the effect ± 1.96 standard errors (``stderr`` of ``shape_functions_``) cover the effect that the same people give without
-noise, with the penalties that were found? That one is the penalised maximum of the likelihood, found by Newton's method on the rows.
+Does the effect ± 1.96 standard errors (``stderr`` of ``shape_functions_``) cover the effect that the same people give
+without noise, with the penalties that were found? That one is the penalised maximum of the likelihood, found by Newton's
+method on the rows.
 """
 
 import argparse
