@@ -101,6 +101,14 @@ def _weights(study: Any, _: Any, data: Sample) -> float:
     return float(np.mean(errors))
 
 
+def _pair_counts(study: Any, exact: Any, data: Sample) -> float:
+    """Compare the tables of all pairs of columns, as the two models have them."""
+    found, true = (one._model.pairs_with for one in (study, exact))
+    pairs = list(combinations(study.feature_names_in_, 2))
+    cells = [np.ravel(found(one)[other] - true(one)[other]) for one, other in pairs]
+    return float(np.mean(np.concatenate(cells) ** 2)) * len(data.frame) ** 2
+
+
 def _clusters(kind: type, method: str, **price: float) -> Callable[[Sample], Any]:
     return lambda data: kind(3, columns=data.numbers, method=method, **price)
 
@@ -128,6 +136,7 @@ STUDIES: dict[str, tuple[Callable[[Sample], Any], Callable[..., float], int]] = 
     "moment 2": (lambda _: cn.Moment(SUMS, 2, change="bounds", epsilon=1.0), _value, 40),
     "moment sketch": (lambda _: cn.Moment(SUMS, 2, method="sketch", change="bounds", **GAUSSIAN), _value, 30),
     "pca secure": (lambda data: cn.PCA(2, columns=data.numbers, **GAUSSIAN), _explained, 16),
+    "synthetic secure": (lambda _: cn.SyntheticTable([*THREE, "a.x0"], bins=4, **GAUSSIAN), _pair_counts, 2),
     "linear secure": (_linear, _relative, 6),
     "logistic secure": (_logistic, _relative, 6),
     "logistic gradient": (
@@ -165,11 +174,16 @@ def test_every_private_method_of_every_estimator_is_held_to_its_preview():
     assert {(type(study), getattr(study.method, "name", study.method)) for study in asked} == private
 
 
+def _marks(name: str, condition: str) -> list[pytest.MarkDecorator]:
+    needs = [kit.needs_mbi] if name.startswith("synthetic") else []
+    return needs if name in SHORT or condition == "ordinary" else [*needs, pytest.mark.full]
+
+
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("name", "condition"),
     [
-        pytest.param(name, condition, marks=() if name in SHORT or condition == "ordinary" else pytest.mark.full)
+        pytest.param(name, condition, marks=_marks(name, condition))
         for name in STUDIES
         for condition in CONDITIONS
         if (name, condition) != ("pca secure", "independent")  # columns that are alike have no principal components

@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
-from colonnade.cli.demo_models import exact_model
+from colonnade.cli.demo_comparisons import exact_model
 from colonnade.estimators.inference import Summary
 from tests import kit
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, numbers, split

@@ -181,7 +181,7 @@ class SyntheticTable(MomentStudy):
     >>> columns = ["bank.age", "bank.segment", "telco.plan"]
     >>> preview = cn.SyntheticTable(columns, bins=8, epsilon=2.0, delta=1e-5).preview(federation)
     >>> preview.errors[0].quantity
-    'a cell of a pair table'
+    'pair counts of the model'
     """
 
     column_shapes_: pd.Series
