@@ -23,7 +23,7 @@ from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
 from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric
 
-__all__ = ["ADDITIVE", "BINS", "ShapeStudy"]
+__all__ = ["ADDITIVE", "BINS", "ShapeStudy", "centring"]
 
 Array = NDArray[np.float64]
 BINS = 16
@@ -166,7 +166,7 @@ class ShapeStudy(RegressionStudy):
         unit
             What an error is small against.
         """
-        centred = _centring(features, found.people)
+        centred = centring(features, found.people)
         effects = centred @ found.weights
         for name, direction in (self.monotone or {}).items():
             places = places_by_column(features)[name]
@@ -196,7 +196,7 @@ class ShapeStudy(RegressionStudy):
         )
 
 
-def _centring(features: Sequence[Feature], people: Array) -> Array:
+def centring(features: Sequence[Feature], people: Array) -> Array:
     """Return the map from effects to effects against the average person; the constant takes what that moves."""
     centred = np.eye(len(features))
     for places in places_by_column(features).values():
