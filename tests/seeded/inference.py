@@ -8,6 +8,8 @@ from colonnade.coding.columns import free_coefficients
 from colonnade.estimation import (
     independence,
     inference,
+    level_sums,
+    moment_inference,
     moment_summaries,
     moments,
     newton_inference,
@@ -135,7 +137,7 @@ BUGS = [
     ),
     Bug(
         "levels add up to the constant although values are missing",
-        replaced(newton_information, "_is_complete", lambda _moments, _places: True),
+        replaced(level_sums, "_is_complete", lambda _moments, _places: True),
         newton.test_levels_of_a_category_with_missing_values_are_left_as_they_are,
     ),
     Bug(
@@ -152,5 +154,10 @@ BUGS = [
         "a level that hardly anybody has is told from the others by noise",
         replaced(OpenedScore, "information_variance", lambda _self, directions: np.zeros(directions.shape[1])),
         newton.test_levels_compared_with_one_that_hardly_anybody_has_are_not_determined,
+    ),
+    Bug(
+        "the levels that others are compared with tell nothing in a linear model",
+        replaced(moment_inference, "level_sums", lambda moments, **_: _first_levels_dropped(moments)),
+        equations.test_levels_that_add_up_make_intervals_narrower_than_leaving_one_out_does,
     ),
 ]

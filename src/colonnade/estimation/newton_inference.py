@@ -4,7 +4,7 @@ A gradient g was opened at known weights b₀, with noise of a known variance. W
 maximum-likelihood estimate b solves A·b = A·b₀ − g but for what the slope changes on the way, which is of second order in
 b − b₀. All gradients of a run say this with the same A, so their weighted mean does (`newton_information.pooled_gradient`).
 Noise in A counts as far as b lies from b₀ (`colonnade.estimation.inference.OpenedScore`). Levels that add up to the constant
-column make both A and g more precise (`newton_information.level_sums`).
+column make both A and g more precise (`colonnade.estimation.level_sums`).
 
 Coefficients are taken to be moderately far from the start, by `AWAY` or more in log-odds, not from 0: the start is an estimate
 from another release. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance
@@ -25,15 +25,16 @@ from colonnade.coding.columns import (
     written_levels,
 )
 from colonnade.estimation.inference import Equations, Inference, OpenedScore, infer
+from colonnade.estimation.level_sums import level_sums
 from colonnade.estimation.moment_inference import RegressionInference
 from colonnade.estimation.newton import NewtonClass
-from colonnade.estimation.newton_information import level_sums, pooled_gradient, weighted_information
+from colonnade.estimation.newton_information import pooled_gradient, weighted_information
 
 __all__ = ["newton_inference"]
 
 Array = NDArray[np.float64]
 
-AWAY = 0.35
+AWAY = 0.4
 """How far coefficients lie from the start at least, as a root mean square in log-odds. On public sets it was 0.4 to 1."""
 
 

@@ -1,32 +1,25 @@
-"""What the releases of a Newton run say about the information matrix, and about the sums that it is made of.
+"""What the releases of a Newton run say about the information matrix, and about the gradient.
 
 *Two releases tell about the same matrix.* The weighted Gram matrix has noise of its own. The plain one, times the mean weight,
 has less noise in many entries, and is off by as much as weights differ between people. Each entry is the mean of the two,
 weighted by these variances. How much weights differ follows from all entries together (`weighted_information`).
 
-*Levels add up.* Everybody has exactly one level of a category that has no missing values. So its columns add up to the constant
-one, in every release. What was opened has more columns than can be told apart, and least squares makes one matrix, and one
-gradient, of them that obeys these sums (`level_sums`). Without it the information about the level that others are compared with
-would be a small difference of large noisy numbers: that decides whether a coefficient is determined. Whether values are missing
-is seen in the release: levels whose counts miss the number of people by more than noise are left as they are.
+*All gradients tell about the same estimate*, as far as the information is the same where they were opened
+(`pooled_gradient`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import free_coefficients
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import MEAN_WEIGHT, NewtonClass, OpenedGradient
 
-__all__ = ["WeightedInformation", "level_sums", "pooled_gradient", "weighted_information"]
+__all__ = ["WeightedInformation", "pooled_gradient", "weighted_information"]
 
 Array = NDArray[np.float64]
 
-MISSING = 4.0
-"""How many standard errors the counts of a category must be short of the number of people for values to be missing."""
 CHANGE = 1.0
 """By which part weights change per log-odds that scores move, where the slope is that of another place."""
 SMALLEST = 1e-300
@@ -84,41 +77,6 @@ def _sizes(moments: Moments) -> Array:
     squares = np.clip(np.diag(moments.matrix), 1.0, people)
     sizes = np.where(levels, np.clip(moments.matrix[0], 1.0, people) / people, np.sqrt(squares / people))
     return np.where(np.eye(len(sizes), dtype=bool), np.diag(squares), people * np.outer(sizes, sizes))
-
-
-def level_sums(moments: Moments) -> Array:
-    """Return the map from sums over all coded columns to those over columns that can be told apart, by least squares.
-
-    One row per free coefficient (`free_coefficients`, the constant last), one column per coded column, the constant first.
-
-    Examples
-    --------
-    >>> from colonnade import Category, Numeric
-    >>> from colonnade.coding.columns import features_of
-    >>> features = features_of({"a.plan": Category(["basic", "gold"])})
-    >>> moments = Moments(np.array([[9.0, 6, 3], [6, 6, 0], [3, 0, 3]]), np.zeros((3, 3)), 9, features)
-    >>> (level_sums(moments) @ [9.0, 6.0, 3.0]).round(9)
-    array([3., 9.])
-    """
-    columns = list(moments.features[1:])
-    free = free_coefficients(columns)
-    rows = np.vstack([free[-1], free[:-1]])
-    used = np.ones(len(rows), dtype=bool)
-    for column in dict.fromkeys(feature.column for feature in columns if feature.kind == "level"):
-        first, *others = [place for place, feature in enumerate(moments.features) if feature.column == column]
-        if _is_complete(moments, [first, *others]):
-            rows[first] = rows[0] - rows[others].sum(axis=0)
-        else:
-            used[first] = False
-    into = np.zeros(rows.T.shape)
-    into[:, used] = np.linalg.pinv(rows[used])
-    return into
-
-
-def _is_complete(moments: Moments, places: Sequence[int]) -> bool:
-    short = moments.count - float(moments.matrix[0, places].sum())
-    noise = float(np.sqrt(moments.variance[0, places].sum()))
-    return abs(short) <= MISSING * noise + 1e-9 * moments.count
 
 
 def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> OpenedGradient:
