@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from colonnade.cli.demo_studies import STUDIES, true_counts
+from colonnade.cli.demo_comparisons import true_counts
+from colonnade.cli.demo_studies import STUDIES
 from colonnade.datasets.synthetic import three_organisations
 from tests.cli.studies import call
 
