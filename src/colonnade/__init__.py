@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         ReleaseLost,
         SchemaMismatch,
     )
-    from colonnade.estimators.additive import AdditiveClassifier
+    from colonnade.estimators.additive import AdditiveClassifier, AdditiveRegressor
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PCA",
     "AdditiveClassifier",
+    "AdditiveRegressor",
     "AlreadyRunning",
     "Analyst",
     "ApprovalNeeded",
@@ -146,7 +147,7 @@ _HOMES = {
         "ReleaseLost",
         "SchemaMismatch",
     ),
-    "estimators.additive": ("AdditiveClassifier",),
+    "estimators.additive": ("AdditiveClassifier", "AdditiveRegressor"),
     "estimators.releases": ("Coreset", "Moment", "PatternCount"),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),

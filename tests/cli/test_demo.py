@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from colonnade.cli.demo_studies import STUDIES, true_counts
+from colonnade.cli.demo_comparisons import true_counts
+from colonnade.cli.demo_studies import STUDIES
 from colonnade.datasets.synthetic import three_organisations
 from tests.cli.studies import call
 
@@ -21,7 +22,8 @@ def test_every_study_prints_truth_estimate_error_price_and_receipt(output: str) 
     assert len(parts) == len(STUDIES)
     for part, study in zip(parts, STUDIES, strict=True):
         assert part.startswith(study.title)
-        for words in ("true", "estimate", "stderr", "charged ", "remaining ", "receipt "):
+        told = ("true", "estimate", "stderr", "charged ", "remaining ", "receipt ")
+        for words in told if not study.extra else (f"colonnade[{study.extra}]",):
             assert words in part
 
 

@@ -213,6 +213,36 @@ def _three_levels() -> None:
         cn.AdditiveClassifier("b.kind", epsilon=1.0, delta=DELTA).fit(federation)
 
 
+# Numbers ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_number_with_a_bent_effect_is_explained_better_by_shapes_than_by_a_slope(federation) -> None:
+    rng = np.random.default_rng(8)
+    people = {"x": rng.uniform(0, 1, 4_000), "y": rng.choice(["u", "v"], 4_000), "id": np.arange(4_000)}
+    frame = pd.DataFrame(people)
+    frame["z"] = 50 + 20 * np.cos(2 * np.pi * frame["x"]) + 8 * (frame["y"] == "v") + rng.normal(0, 3, 4_000)
+    parties = {
+        "a": cn.Party(frame[["x", "id"]], schema=cn.Schema(x=cn.Numeric(0, 1))),
+        "b": cn.Party(frame[["y", "id"]], schema=cn.Schema(y=cn.Category(["u", "v"]))),
+        "c": cn.Party(frame[["z", "id"]], schema=cn.Schema(z=cn.Numeric(0, 100))),
+    }
+    named = frame.rename(columns={"x": "a.x", "y": "b.y", "z": "c.z"})
+    with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=2_000.0, delta=DELTA)) as three:
+        model = cn.AdditiveRegressor("c.z", bins=12, epsilon=500.0, delta=DELTA).fit(three)
+        line = cn.LinearRegression("c.z", epsilon=500.0, delta=DELTA).fit(three)
+        found = model.evaluate(three, epsilon=100.0, delta=DELTA)["r2"]
+        monotone = cn.AdditiveRegressor("c.z", bins=12, monotone={"a.x": "decreasing"}, epsilon=500.0, delta=DELTA)
+        shapes = monotone.fit(three).shape_functions_
+    assert model.score(named, named["c.z"]) > 0.9 > 0.3 > line.score(named, named["c.z"])
+    assert found.low <= model.score(named, named["c.z"]) <= found.high
+    effects = model.shape_functions_.set_index(["column", "bin"])["effect"]
+    assert effects["b.y", "v"] - effects["b.y", "u"] == pytest.approx(8.0, abs=0.5)
+    assert np.all(np.diff(shapes.query("column == 'a.x'")["effect"]) <= 0)
+    explained = model.explain(named.iloc[[3]])
+    assert explained["effect"].sum() == pytest.approx(float(model.predict(named.iloc[[3]])[0]))
+    assert np.abs(model.to_sklearn().predict(named) - model.predict(named)).max() < 1e-9
+
+
 # The plans --------------------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
@@ -169,6 +171,56 @@ def test_the_fitted_table_is_the_least_squares_one_and_its_variances_are_exact()
             np.testing.assert_allclose(counts.rank_errors, spread, atol=1e-6)
 
 
+def test_errors_of_quantiles_are_as_large_also_where_noise_hides_a_tail():
+    rng = kit.generator("hidden tails")
+    values = np.clip(rng.normal(500.0, 10.0, 5_000), 0.0, 1_000.0)
+    edges, scale, shares = np.linspace(0.0, 1_000.0, 1_025), 30.0, (0.05, 0.25, 0.5, 0.95)
+    exact = np.histogram(values, edges)[0]
+    covered = []
+    for _ in range(120):
+        bins, groups = (rng.geometric(1 - np.exp(-1 / scale), (2, size)) for size in (1_024, 32))
+        counts = BinCounts.of(
+            edges,
+            exact + bins[0] - bins[1],
+            noise=1 / (2 * np.sinh(1 / (2 * scale)) ** 2),
+            total=5_000,
+            groups=exact.reshape(32, 32).sum(axis=1) + groups[0] - groups[1],
+            group=32,
+        )
+        found = [counts.quantile(share) for share in shares]
+        true = np.quantile(values, shares)
+        covered.append(
+            [abs(one.value - value) < 1.96 * one.stderr + 1.0 for one, value in zip(found, true, strict=True)]
+        )
+    assert np.mean(covered, axis=0).min() > 0.7
+    assert np.mean(covered) > 0.85
+
+
+@given(st.integers(1, 80), st.integers(1, 80), st.integers(0, 15), st.booleans(), st.booleans(), st.integers(0, 10**6))
+def test_whatever_a_party_releases_every_figure_is_a_number_within_the_bounds(bins, group, size, whole, public, seed):
+    """Noise may exceed everything, and a party may send anything."""
+    rng = np.random.default_rng(seed)
+    group = group if bins > group else 1
+    edges = np.append(np.arange(bins), bins - 1.0) + 3 if whole else np.linspace(-5.0, 100.0, bins + 1)
+    counts = BinCounts.of(
+        edges,
+        rng.choice([0, 1, -1, 5], bins) * 10.0**size,
+        noise=float(rng.choice([1.0, 100.0**size])),
+        total=float(rng.integers(0, 1_000)) if public else None,
+        groups=rng.normal(size=-(-bins // group)) * 10.0**size if group > 1 else (),
+        group=group,
+        absent=10.0**size,
+        whole=whole,
+    )
+    figures = [counts.mean(), counts.deviation(), counts.missing(100), *map(counts.quantile, (0.005, 0.5, 0.995))]
+    assert all(np.isfinite([one.value, one.stderr]).all() and one.stderr >= 0 for one in figures)
+    assert edges[0] <= counts.mean().value <= edges[-1]
+    low, high = counts.at(0.005), counts.at(0.995)
+    assert edges[0] <= low <= high + 1e-9 <= edges[-1] + 1e-6
+    start, end = widened(low, high, edges[0], edges[-1], 0.01)
+    assert edges[0] - 1e-9 <= start <= end <= edges[-1] + 1e-9
+
+
 # Price ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +289,7 @@ def test_asking_for_the_same_bounds_again_costs_nothing_and_a_description_at_tha
         spent = f.budget()
         again = f.tightened(["telco.bill"], epsilon=1.0)
         assert again.describe() == first.describe()
+        f.tightened(["telco.bill"], quantiles=(0.1, 0.9), width=0.2, epsilon=1.0)
         cn.Describe(["telco.bill"], epsilon=1.0).fit(f)
         assert spent.equals(f.budget())
         f.tightened(["telco.bill"], epsilon=1.0, repeat=2)
@@ -257,6 +310,21 @@ def test_a_study_of_the_tightened_federation_is_the_same_code_and_says_that_valu
         table = cn.Describe(["telco.bill"], epsilon=QUIET).fit(narrow).table_
         assert table.loc["telco.bill", "mean"] == pytest.approx(clipped.mean(), abs=0.1)
         assert model.coef_stderr_[0] < plain.coef_stderr_[0] / 5
+
+
+def test_a_model_of_a_tightened_federation_is_evaluated_on_the_declared_one_with_the_bounds_that_it_was_fitted_with():
+    frame = pd.DataFrame({"id": range(600), "x": [1.0, np.nan, 3.0] * 200, "y": [5.0, 6.0, 7.0] * 200})
+    wide = cn.Numeric(-500, 500, missing=0, indicator=True)
+    parties = {
+        "p": cn.Party(frame[["id", "x"]], schema=cn.Schema(x=wide)),
+        "q": cn.Party(frame[["id", "y"]], schema=cn.Schema(y=cn.Numeric(-500, 500))),
+    }
+    with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=500.0, delta=1e-4)) as f:
+        narrow = f.tightened(epsilon=20.0)
+        model = cn.LinearRegression("q.y", columns=["p.x"], epsilon=20.0, delta=1e-6).fit(narrow)
+        assert "p.x_missing" in model.schema_
+        on_declared, on_narrow = (model.evaluate(one, epsilon=20.0, delta=1e-6) for one in (f, narrow))
+        assert on_declared["mse"].value == on_narrow["mse"].value  # one plan, one release
 
 
 def test_bounds_that_touch_widen_to_the_least_width_inside_the_declared_ones():

@@ -58,6 +58,7 @@ MAKE = {
     cn.Histogram: lambda: cn.Histogram("bank.age", bins=4, epsilon=1.0),
     cn.Quantiles: lambda: cn.Quantiles("telco.bill", [0.25, 0.5, 0.75], epsilon=1.0),
     cn.AdditiveClassifier: lambda: cn.AdditiveClassifier("bank.default", columns=FEW, bins=4, **GAUSSIAN),
+    cn.AdditiveRegressor: lambda: cn.AdditiveRegressor("telco.bill", columns=FEW[::2], bins=4, **GAUSSIAN),
     cn.Scorecard: lambda: cn.Scorecard("bank.default", columns=FEW, bins=4, **GAUSSIAN),
     cn.Coreset: lambda: cn.Coreset(30, target="telco.bill", columns=FEW[::2], allow_nonprivate=True),
     cn.SyntheticTable: lambda: cn.SyntheticTable(FEW, bins=4, **GAUSSIAN),

@@ -17,7 +17,7 @@ from colonnade.steps.kind import KINDS, TASKS, require_known
 from colonnade.steps.registry import STUDIES
 from tests import kit
 from tests.conversations.test_floors import a_federation
-from tests.estimators.test_every_estimator import CASES, made
+from tests.estimators.test_every_estimator import CASES, every_method, made
 from tests.federations import federation as three_parties
 from tests.golden.studies import STUDIES as EVERY_STUDY
 from tests.party.test_gate import replaced
@@ -192,7 +192,7 @@ def test_a_users_subclass_goes_by_the_name_of_its_parent():
     assert result.plan_.method == "PCA"
 
 
-@pytest.mark.parametrize(("kind", "method"), CASES, ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES])
+@every_method
 def test_an_estimators_task_is_that_of_the_registry(kind, method):
     study = made(kind, method)._checked()
     assert method.name in TASKS[study.method.task(study)]

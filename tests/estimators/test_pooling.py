@@ -12,7 +12,7 @@ from colonnade.estimators.answers import Preview
 from colonnade.report import document, plots
 from colonnade.result import PrivacyStatement
 from tests.conversations.test_floors import NAMES, a_federation
-from tests.estimators.test_every_estimator import CASES, federation, made  # noqa: F401  # a fixture
+from tests.estimators.test_every_estimator import every_method, federation, made  # noqa: F401  # a fixture
 
 PRICE = {"epsilon": 1.0, "delta": 1e-6}
 ALONE = "assumes the coordinator colludes with no party"
@@ -51,7 +51,7 @@ def require_true(statement: PrivacyStatement) -> None:
         assert any(most(beyond, unit) > epsilon for unit, epsilon in alone.items())
 
 
-@pytest.mark.parametrize(("kind", "method"), CASES, ids=[f"{kind.__name__}-{method.name}" for kind, method in CASES])
+@every_method
 def test_c_is_the_largest_coalition_that_weakens_nothing_for_every_estimator_and_method(kind, method, federation):  # noqa: F811
     require_true(made(kind, method).preview(federation).statement)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from sklearn.base import clone
 
 import colonnade as cn
@@ -83,6 +84,15 @@ def _log_odds(study: Any, exact: Any, data: Sample) -> float:
     return _moved(study, exact, data)[0]
 
 
+def _shapes(study: Any, exact: Any, data: Sample) -> float:
+    """Compare predictions: numbers relative to their spread, chances as log-odds."""
+    if hasattr(study, "predict_proba"):
+        private, plain = (logit(one.predict_proba(data.frame)[:, 1]) for one in (study, exact))
+        return float(np.mean((private - plain) ** 2))
+    private, plain = (one.predict(data.frame) for one in (study, exact))
+    return float(np.mean((private - plain) ** 2) / np.var(plain))
+
+
 def _weights(study: Any, _: Any, data: Sample) -> float:
     """Compare the released weights with how many people are nearest to each local centre: pairs of parties, or one alone."""
     rows = design_matrix(data.frame, study._coded, study._columns, coded=True)
@@ -99,6 +109,14 @@ def _weights(study: Any, _: Any, data: Sample) -> float:
         np.add.at(true, tuple(labels[party] for party in group), 1)
         errors.append(np.mean((found - true) ** 2))
     return float(np.mean(errors))
+
+
+def _pair_counts(study: Any, exact: Any, data: Sample) -> float:
+    """Compare the tables of all pairs of columns, as the two models have them."""
+    found, true = (one._model.pairs_with for one in (study, exact))
+    pairs = list(combinations(study.feature_names_in_, 2))
+    cells = [np.ravel(found(one)[other] - true(one)[other]) for one, other in pairs]
+    return float(np.mean(np.concatenate(cells) ** 2)) * len(data.frame) ** 2
 
 
 def _clusters(kind: type, method: str, **price: float) -> Callable[[Sample], Any]:
@@ -124,10 +142,22 @@ STUDIES: dict[str, tuple[Callable[[Sample], Any], Callable[..., float], int]] = 
     "quantiles": (lambda _: cn.Quantiles("a.x0", [0.25, 0.5, 0.75], epsilon=1.0), _ranks, 40),
     "groups secure": (lambda _: cn.GroupBy(TWO, ["a.number"], **GAUSSIAN), _groups, 8),
     "correlations secure": (lambda data: cn.Correlation(data.numbers, **GAUSSIAN), _correlations, 6),
+    "shapes of a number": (
+        lambda data: cn.AdditiveRegressor("a.number", columns=data.numbers, bins=6, **GAUSSIAN),
+        _shapes,
+        4,
+    ),
+    "shapes of chances": (
+        lambda data: cn.AdditiveClassifier("b.answer", columns=data.numbers, bins=6, **GAUSSIAN),
+        _shapes,
+        4,
+    ),
+    "scorecard": (lambda data: cn.Scorecard("b.answer", columns=data.numbers, bins=6, **GAUSSIAN), _shapes, 4),
     "moment 1": (lambda _: cn.Moment(SUMS, 1, epsilon=1.0), _value, 40),
     "moment 2": (lambda _: cn.Moment(SUMS, 2, change="bounds", epsilon=1.0), _value, 40),
     "moment sketch": (lambda _: cn.Moment(SUMS, 2, method="sketch", change="bounds", **GAUSSIAN), _value, 30),
     "pca secure": (lambda data: cn.PCA(2, columns=data.numbers, **GAUSSIAN), _explained, 16),
+    "synthetic secure": (lambda _: cn.SyntheticTable([*THREE, "a.x0"], bins=4, **GAUSSIAN), _pair_counts, 2),
     "linear secure": (_linear, _relative, 6),
     "logistic secure": (_logistic, _relative, 6),
     "logistic gradient": (
@@ -165,11 +195,16 @@ def test_every_private_method_of_every_estimator_is_held_to_its_preview():
     assert {(type(study), getattr(study.method, "name", study.method)) for study in asked} == private
 
 
-@pytest.mark.every(2)
+def _marks(name: str, condition: str) -> list[pytest.MarkDecorator]:
+    needs = [kit.needs_mbi] if name.startswith("synthetic") else []
+    return needs if name in SHORT or condition == "ordinary" else [*needs, pytest.mark.full]
+
+
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("name", "condition"),
     [
-        pytest.param(name, condition, marks=() if name in SHORT or condition == "ordinary" else pytest.mark.full)
+        pytest.param(name, condition, marks=_marks(name, condition))
         for name in STUDIES
         for condition in CONDITIONS
         if (name, condition) != ("pca secure", "independent")  # columns that are alike have no principal components

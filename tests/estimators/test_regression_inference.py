@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
-from colonnade.cli.demo_studies import _exact_model
+from colonnade.cli.demo_comparisons import exact_model
 from colonnade.estimators.inference import Summary
 from tests import kit
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, numbers, split
@@ -189,7 +189,7 @@ def test_the_demonstration_compares_with_the_maximum_likelihood_estimate():
     with data.federation(budget=cn.Budget(epsilon=1.0, delta=1e-5)) as f:
         columns = ["bank.age", "telco.late_payments", "insurer.smoker"]
         study = cn.LogisticRegression("bank.default", columns=columns, epsilon=1.0, delta=1e-5)
-        found, rows = _exact_model(data, f, study)
+        found, rows = exact_model(data, f, study)
     assert list(rows.columns) == ["bank.age", "telco.late_payments", "insurer.smoker=yes"]
     target = data.joined()["bank.default"]
     scaled = (rows - rows.mean()) / rows.std()

@@ -12,6 +12,8 @@ from tests.network.served import simulated, site  # noqa: F401  # a fixture
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 STUDIES = {
+    "description": lambda: cn.Describe(["bank.age", "bank.segment", "telco.bill"], epsilon=0.5),
+    "quantiles": lambda: cn.Quantiles("bank.age", epsilon=0.2),
     "counts": lambda: cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.5, delta=1e-6),
     "response": lambda: cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0),
     "pca": lambda: cn.PCA(2, epsilon=1.0, delta=1e-6),
@@ -21,7 +23,16 @@ STUDIES = {
 
 
 def learned(estimator) -> dict[str, np.ndarray]:
-    names = ("counts_", "components_", "explained_variance_", "mean_", "coef_", "intercept_", "cluster_centers_")
+    names = (
+        "counts_",
+        "components_",
+        "explained_variance_",
+        "mean_",
+        "coef_",
+        "intercept_",
+        "cluster_centers_",
+        "values_",
+    )
     return {name: np.asarray(getattr(estimator, name)) for name in names if hasattr(estimator, name)}
 
 
@@ -58,3 +69,12 @@ def test_the_coordinators_log_says_how_far_studies_went_and_nothing_else(site): 
     assert {one["event"] for one in found} >= {"connected", "study-started", "study-step", "study-finished"}
     assert all(set(one) <= {"time", "site", "process", "event"} | FIELDS for one in found)
     assert not any(level in "".join(lines) for level in ("platinum", "prepaid"))
+
+
+def test_bounds_are_tightened_over_the_network_as_in_one_process(site):  # noqa: F811
+    with simulated(site) as here, site.connect() as there:
+        one, other = (federation.tightened(["bank.age", "telco.bill"], epsilon=1.0) for federation in (here, there))
+        assert one.describe() == other.describe()
+        study = cn.PCA(1, columns=["bank.age", "telco.bill"], epsilon=1.0, delta=1e-6)
+        np.testing.assert_array_equal(study.fit(one).mean_, study.fit(other).mean_)
+        assert here.budget().equals(there.budget())

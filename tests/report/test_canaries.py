@@ -76,6 +76,10 @@ def _federation(tables: dict[str, pd.DataFrame] | None = None, **options: Any) -
 OPEN: dict[str, Any] = {"allow_nonprivate": True, "size": 60}
 MAKE: dict[type, Callable[[str], Any]] = {
     cn.PatternCount: lambda method: cn.PatternCount(["bank.segment", "telco.plan"], method=method, epsilon=1.0),
+    cn.GroupBy: lambda method: cn.GroupBy(
+        ["bank.segment", "telco.plan"], ["bank.age", "insurer.claims"], method=method, **GAUSSIAN
+    ),
+    cn.Correlation: lambda method: cn.Correlation(COLUMNS, method=method, **GAUSSIAN),
     cn.Describe: lambda method: cn.Describe(COLUMNS, method=method, epsilon=1.0),
     cn.Histogram: lambda method: cn.Histogram("bank.segment", method=method, epsilon=1.0),
     cn.Quantiles: lambda method: cn.Quantiles("telco.bill", method=method, epsilon=1.0),
@@ -94,6 +98,15 @@ MAKE: dict[type, Callable[[str], Any]] = {
         2, columns=COLUMNS, method=method, **(OPEN if method == "coreset" else GAUSSIAN)
     ),
     cn.KMedian: lambda method: cn.KMedian(2, columns=COLUMNS, method=method, **GAUSSIAN),
+    cn.AdditiveClassifier: lambda method: cn.AdditiveClassifier(
+        "bank.default", columns=["telco.bill", "insurer.claims"], bins=4, method=method, **GAUSSIAN
+    ),
+    cn.AdditiveRegressor: lambda method: cn.AdditiveRegressor(
+        "telco.bill", columns=["bank.age", "insurer.claims"], bins=4, method=method, **GAUSSIAN
+    ),
+    cn.Scorecard: lambda method: cn.Scorecard(
+        "bank.default", columns=["telco.bill", "insurer.claims"], bins=4, method=method, **GAUSSIAN
+    ),
     cn.SyntheticTable: lambda method: cn.SyntheticTable(COLUMNS, bins=4, method=method, **GAUSSIAN),
     cn.Coreset: lambda method: cn.Coreset(
         60, task="kmeans", n_clusters=2, columns=COLUMNS, method=method, allow_nonprivate=True

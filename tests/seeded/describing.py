@@ -8,6 +8,7 @@ import numpy as np
 from colonnade.coordinator import tightening
 from colonnade.coordinator.protocols.describing import ColumnTables
 from colonnade.estimation.describing import BinCounts
+from colonnade.estimators import answers
 from colonnade.estimators.methods import describing as methods
 from colonnade.party.steps import describing as private
 from colonnade.privacy.laws import quantile_search
@@ -111,6 +112,11 @@ BUGS = [
         "bounds that touch stay where they are",
         replaced(tightening, "widened", lambda low, high, least, most, width: (low, high)),
         described.test_bounds_that_touch_widen_to_the_least_width_inside_the_declared_ones,
+    ),
+    Bug(
+        "a model's indicator is taken for another column where its bounds are others",
+        replaced(answers, "_is_same", lambda available, wanted: available == wanted),
+        described.test_a_model_of_a_tightened_federation_is_evaluated_on_the_declared_one_with_the_bounds_that_it_was_fitted_with,
     ),
     Bug(
         "a summary does not say that values were clipped",

@@ -10,7 +10,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import colonnade as cn
 from colonnade.cli import screen
-from colonnade.cli.demo_studies import STUDIES, Comparison, DemoStudy
+from colonnade.cli.demo_comparisons import Comparison
+from colonnade.cli.demo_studies import STUDIES, DemoStudy
 from colonnade.datasets.synthetic import Federated, three_organisations
 from colonnade.estimators.answers import Evaluation
 from colonnade.report import document

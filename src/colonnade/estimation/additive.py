@@ -40,7 +40,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-TABLES = Division(1, 1, (24, 24, 16, 34))
+TABLES = Division(1, 1, (16, 8, 20, 20, 34))
 """How a price is divided where products of columns would be lost in noise: hardly anything goes to them."""
 STEPS = Division(16, 16, (8, 4, 8, 8, 8, 32))
 """How a price is divided otherwise. In both, the first two steps are the tables."""

@@ -152,7 +152,7 @@ class BinCounts:
     @property
     def present(self) -> float:
         """How many people have a value: the public number, or a noisy one."""
-        return float(self.total) if self.total is not None else max(float(self.counts.sum()), 1.0)
+        return max(float(self.counts.sum()) if self.total is None else self.total, 1.0)
 
     def missing(self, people: int) -> Figure:
         """Return the share of people whose value is missing."""
@@ -177,12 +177,17 @@ class BinCounts:
         return Figure(value, spread / (2 * value) if value * value > spread else math.sqrt(spread))
 
     def quantile(self, share: float) -> Figure:
-        """Return a quantile of the people who have a value. Its error is half the width between the ranks one error away."""
+        """Return a quantile of the people who have a value.
+
+        Its error is a quarter of the width between the values two errors of the rank away. Ends are not taken as empty for that:
+        where noise hides a tail, nobody knows how far out it goes.
+        """
         value = self.at(share)
         place = int(np.clip(np.searchsorted(self.edges, value), 1, len(self.edges) - 1))
         error = float(self.rank_errors[place - 1 : place + 1].max()) / self.present
-        low, high = (self.at(min(max(share + side * error, 0.0), 1.0)) for side in (-1, 1))
-        return Figure(math.floor(value) if self.whole else value, (high - low) / 2)
+        low, high = (self._inverted(self._rising, min(max(share + side * error, 0.0), 1.0)) for side in (-2, 2))
+        quarter = (max(high, value) - min(low, value)) / 4
+        return Figure(math.floor(value) if self.whole else value, quarter)
 
     @cached_property
     def _parts(self) -> Array:
@@ -206,15 +211,23 @@ class BinCounts:
         return np.asarray(np.sqrt(np.maximum(variance, 0.0) * self.noise))
 
     @cached_property
+    def _noisy_ranks(self) -> Array:
+        """How many people are below each edge, as the fitted table has it; it may fall."""
+        found = np.concatenate([[0.0], np.cumsum(self.counts)])
+        return found if self.total is not None else found * (self.present / max(float(found[-1]), 1.0))
+
+    @cached_property
+    def _rising(self) -> Array:
+        """The ranks made to rise from 0 to all."""
+        return np.asarray(isotonic_regression(self._noisy_ranks, y_min=0.0, y_max=self.present))
+
+    @cached_property
     def ranks(self) -> Array:
         """How many people are below each edge, rising from 0 to all.
 
         Both ends are taken as empty as far as the people up to there are not clearly more than noise.
         """
-        found = np.concatenate([[0.0], np.cumsum(self.counts)])
-        total, errors = self.present, self.rank_errors
-        if self.total is None:
-            found = found * (total / max(float(found[-1]), 1.0))
+        found, total, errors = self._noisy_ranks.copy(), self.present, self.rank_errors
         clear = np.flatnonzero(found[1:] > CLEARLY * errors[1:])
         first = int(clear[0]) if len(clear) else 0  # the bin in which the people up to there become clear
         clear = np.flatnonzero(total - found[:-1] > CLEARLY * errors[:-1])
@@ -224,10 +237,13 @@ class BinCounts:
 
     def at(self, share: float) -> float:
         """Return the value below which a share of the people who have one are, between whole numbers too."""
-        target = share * self.ranks[-1]
-        place = int(np.searchsorted(self.ranks[1:], target, side="left" if share > 0.5 else "right"))
+        return self._inverted(self.ranks, share)
+
+    def _inverted(self, ranks: Array, share: float) -> float:
+        target = share * ranks[-1]
+        place = int(np.searchsorted(ranks[1:], target, side="left" if share > 0.5 else "right"))
         place = min(max(place, 0), len(self.noisy) - 1)
-        low, high = self.ranks[place : place + 2]
+        low, high = ranks[place : place + 2]
         inside = 0.5 if high <= low else min(max((target - low) / (high - low), 0.0), 1.0)
         return float(self.edges[place] + inside * (self.edges[place + 1] - self.edges[place]))
 

@@ -226,7 +226,7 @@ def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | Non
         raise BadInput("evaluate takes a federation.", remedy="Make one with cn.Federation.simulate(...).")
     available = {name: federation.column(name)[2] for name in federation.columns()}
     wanted = study.schema_ if names is None else {name: study.schema_[name] for name in names}
-    other = {name: column for name, column in wanted.items() if available.get(name) != column}
+    other = {name: column for name, column in wanted.items() if not _is_same(available.get(name), column)}
     read = study.plan_.read_columns()
     changed = [name for name, column in other.items() if name not in read or not refines(column, available.get(name))]
     if changed:
@@ -234,7 +234,14 @@ def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | Non
             f"The federation describes the column {changed[0]!r} otherwise than the model's schema does.",
             remedy="Fit the model anew, or open the parties with the schema that it was fitted on.",
         )
-    return federation.read_as({name: column for name, column in other.items() if not isinstance(column, Indicator)})
+    return federation.read_as(other)
+
+
+def _is_same(available: Column | None, wanted: Column) -> bool:
+    """Return whether two descriptions are the same. An indicator says where a value is missing, whatever its bounds are."""
+    if isinstance(available, Indicator) and isinstance(wanted, Indicator):
+        return available.of == wanted.of
+    return available == wanted
 
 
 def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None:

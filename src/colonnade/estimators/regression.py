@@ -134,7 +134,12 @@ class LinearRegression(RegressionStudy):
     """
 
     task: ClassVar[str] = STUDIES["LinearRegression"]
-    offers = (moments.Secure, moments.Sketch, moments.Functional, coresets.Coreset)
+    offers: ClassVar[tuple[type[Method[Any]], ...]] = (
+        moments.Secure,
+        moments.Sketch,
+        moments.Functional,
+        coresets.Coreset,
+    )
     constraints = {
         **COMMON,
         "target": OneColumn(),

@@ -17,12 +17,13 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.scorecard_evaluation import ScorecardEvaluation
 from colonnade.errors import BadInput
 from colonnade.estimation import scoring
-from colonnade.estimators.additive import BINS, AdditiveClassifier
+from colonnade.estimators.additive import AdditiveClassifier
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, require_fitted
 from colonnade.estimators.export import design_matrix
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.presentation import presenter
 from colonnade.estimators.scorecard_sql import points_in_sql
+from colonnade.estimators.shape_study import BINS
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.steps.registry import STUDIES
 

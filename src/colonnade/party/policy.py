@@ -102,10 +102,9 @@ class Policy:
         The columns that may be used; ``None`` for every column of the schema.
     allow
         What is answered, by the estimators' names (``["PatternCount", "KMeans"]``) and by ``"evaluate"``, ``"predict"``,
-        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, `SyntheticTable`, `LinearRegression` and
-        `LogisticRegression` are fitted on one and the same kind of release, so allowing one of them allows that release. The
-        study itself says what it is, so this rule binds honest coordinators only. Caps, columns and ``nonprivate`` bind
-        everybody.
+        ``"align"`` and ``"split"``; ``None`` for everything. `PCA`, `SyntheticTable`, regressions, additive models and
+        scorecards are fitted on the same kinds of release, so allowing one of them allows that release. The study itself says
+        what it is, so this rule binds honest coordinators only. Caps, columns and ``nonprivate`` bind everybody.
     nonprivate
         What may be answered **without** differential privacy: ``"Coreset"`` (and every method of that name), and ``"align"`` for
         telling the coordinator exactly how many people are common. Empty by default.

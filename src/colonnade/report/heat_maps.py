@@ -39,7 +39,7 @@ def agreement_chart(study: Any) -> "Figure":
 
     def draw(figure: "Figure") -> None:
         axes = figure.subplots()
-        heat_chart(axes, matrix, [str(number + 1) for number in range(len(names))], _numbered(names))
+        heat_chart(axes, matrix, [str(number + 1) for number in range(len(names))], _numbered(names), share=True)
         headline(
             figure, "Agreement with people, column by column and pair by pair", "1: as the people; 0: nothing alike"
         )

@@ -209,9 +209,12 @@ def profile_chart(names: Sequence[object], profiles: Array, *, title: str) -> "F
     return styled_figure(4.4, draw)
 
 
-def heat_chart(axes: Any, matrix: Array, rows: Sequence[str], columns: Sequence[object]) -> None:
-    """Draw a matrix of entries between −1 and 1 with the numbers in it."""
-    axes.imshow(matrix, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
+def heat_chart(
+    axes: Any, matrix: Array, rows: Sequence[str], columns: Sequence[object], *, share: bool = False
+) -> None:
+    """Draw a matrix of entries between −1 and 1 with the numbers in it; ``share``: between 0 and 1, most of them near 1."""
+    colours, low, dark = ("YlGnBu", 0.5, 0.75) if share else ("PuOr", -1.0, 0.62)
+    axes.imshow(matrix, cmap=colours, vmin=low, vmax=1, aspect="auto")
     axes.set_xticks(range(len(rows)), rows)
     axes.set_yticks(range(len(columns)), [shortened(name) for name in columns])
     axes.grid(visible=False)
@@ -219,7 +222,7 @@ def heat_chart(axes: Any, matrix: Array, rows: Sequence[str], columns: Sequence[
     if matrix.size > 240:
         return
     for (row, column), value in np.ndenumerate(matrix):
-        colour = "white" if abs(value) > 0.62 else INK
+        colour = "white" if abs(value) > dark else INK
         axes.text(column, row, f"{value:.2f}".replace("-", "−"), ha="center", va="center", color=colour, fontsize=8)
 
 

@@ -7,6 +7,9 @@ two shares goes through residues, centred around zero, which float64 multiplies 
 ============================  =======  =================
 primes                        M        bytes per element
 ============================  =======  =================
+2²³ - 15                      2^23.0   3
+2¹⁶ - 15, 2¹⁶ - 17            2^32.0   4
+2²⁰ - 3, 2²⁰ - 5              2^40.0   5
 2²³ - 15, 2²³ - 21            2^46.0   6
 2²¹ - 9, 2²¹ - 19, 2²¹ - 21   2^63.0   8
 ============================  =======  =================
@@ -30,8 +33,14 @@ __all__ = ["PRIME_SETS", "Arithmetic", "Elements", "gram_bound", "noise_tail"]
 
 Elements = NDArray[np.uint64]
 
-PRIME_SETS = ((2**23 - 15, 2**23 - 21), (2**21 - 9, 2**21 - 19, 2**21 - 21))
-"""The moduli in use, the cheaper set first."""
+PRIME_SETS = (
+    (2**23 - 15,),
+    (2**16 - 15, 2**16 - 17),
+    (2**20 - 3, 2**20 - 5),
+    (2**23 - 15, 2**23 - 21),
+    (2**21 - 9, 2**21 - 19, 2**21 - 21),
+)
+"""The moduli in use, the cheaper set first: what is sent is most of what a secure study costs."""
 
 LARGEST_MODULUS = 2**63
 LARGEST_WIDE_PRIME = 2**21

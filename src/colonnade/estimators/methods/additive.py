@@ -24,7 +24,7 @@ __all__ = ["AdditiveNewton"]
 
 PLANS = {
     "tables": "tables first: at this price products of columns would be lost in noise, so nearly all of it goes to tables of "
-    "every column with the target, and to two steps on all columns together",
+    "every column with the target, and to three steps on all columns together",
     "steps": "steps: tables of every column with the target, products of all columns, and steps on all columns together",
 }
 

@@ -125,7 +125,8 @@ class ColumnCheck:
             found.append("all values are equal")
         if self.used is not None and self.used < NARROW and not self.constant and not self._is_small:
             found.append(
-                f"99 % of the values lie in {self.used:.2%} of the declared range: noise grows with the range, so narrow it"
+                f"99 % of the values lie in {self.used:.2%} of the declared range: noise grows with the range, so narrow it, or "
+                "let an analyst do so privately with federation.tightened(...)"
             )
         return found
 
