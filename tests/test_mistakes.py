@@ -186,6 +186,10 @@ def fit(study: Any) -> Callable[[Bench], object]:
     return lambda bench: study.fit(bench.open)
 
 
+def preview(study: Any) -> Callable[[Bench], object]:
+    return lambda bench: study.preview(bench.open)
+
+
 ESTIMATORS = [
     Mistake("no epsilon", fit(cn.PatternCount(SEGMENTS)), ("epsilon",), ("epsilon=1.0",)),
     Mistake("epsilon of 0", fit(cn.PatternCount(SEGMENTS, epsilon=0.0)), ("epsilon",), ("epsilon=",)),
@@ -225,6 +229,18 @@ ESTIMATORS = [
         fit(cn.PCA(1, columns=["bank.agee", "telco.bill"], **GAUSSIAN)),
         ("'bank.agee'",),
         ("bank.age",),
+    ),
+    Mistake(
+        "a table of one column",
+        preview(cn.SyntheticTable(["bank.age"], **GAUSSIAN)),
+        ("two columns",),
+        ("PatternCount",),
+    ),
+    Mistake(
+        "a table that is too fine",
+        preview(cn.SyntheticTable(["bank.age", "telco.bill"], bins=1_000, **GAUSSIAN)),
+        ("too many levels", "1,000"),
+        ("bins=",),
     ),
     Mistake("a column twice", fit(cn.PCA(1, columns=NUMBERS * 2, **GAUSSIAN)), ("'bank.age'",), ("columns=",)),
     Mistake("one column as a text", fit(cn.PCA(1, columns="bank.age", **GAUSSIAN)), ("columns",), ("columns=[",)),

@@ -26,7 +26,7 @@ def _forget() -> None:
             wrapper.cache_clear()
 
 
-SLICE = 6
+SLICE = 12
 """Every sixth bug is planted in the usual run, all of them under ``--full``: each takes a whole test to catch."""
 
 

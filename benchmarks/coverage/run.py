@@ -33,7 +33,8 @@ from colonnade.coding.columns import coefficients_to_own_units, free_coefficient
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.datasets.public import DATA_VARIABLE
 from colonnade.estimation.inference import RESOLVED, Inference
-from colonnade.estimation.moment_inference import MomentScore, linear_inference
+from colonnade.estimation.level_sums import level_sums
+from colonnade.estimation.moment_inference import COUNTED, MomentScore, linear_inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import linear_from_moments
 from colonnade.privacy.accounting import Price
@@ -59,9 +60,11 @@ class Truth:
         places = [place for place, one in enumerate(self.features) if place and one.column != data.target]
         self.used = [self.features[place] for place in places]
         free = free_coefficients(self.used)
-        placed = np.zeros((len(self.features), len(places) + 1))
-        placed[[*places, 0], np.arange(len(places) + 1)] = 1.0
-        self.design, self.weights = placed @ free, np.eye(len(self.features))[len(self.features) - 1]
+        kept = [0, *places]
+        block = self.matrix[np.ix_(kept, kept)]
+        explaining = Moments(block, np.zeros_like(block), self.people, tuple(self.features[place] for place in kept))
+        self.design, self.weights = np.zeros((len(self.features), free.shape[1])), np.eye(len(self.features))[-1]
+        self.design[kept] = level_sums(explaining, constant=COUNTED).T
         target = self.features[-1]
         into = coefficients_to_own_units(self.used)[1]
         self.into = (written_levels(self.used, "reference") @ into @ free * target.half_width)[:-1]
@@ -198,11 +201,11 @@ def pooled(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def run(quick: bool, draws: int) -> dict[str, Any]:
+def run(quick: bool, draws: int, channel: int) -> dict[str, Any]:
     rng = np.random.default_rng(20)
     sets = public_sets(Path(os.environ.get(DATA_VARIABLE, HERE.parents[2] / "shared" / "data")))
     chosen = ["california"] if quick else list(sets)
-    same = [row for name in chosen for row in without_sampling(sets[name], draws, 0 if quick else 20, rng)]
+    same = [row for name in chosen for row in without_sampling(sets[name], draws, 0 if quick else channel, rng)]
     sampled = from_a_model(draws, rng)
     for name in [] if quick else ["diamonds", "credit"]:
         sampled += with_sampling(sets[name], draws, rng)
@@ -263,8 +266,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one set and ten draws, and nothing is kept")
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--channel", type=int, default=20, help="how many fits on the real channel per set")
     arguments = parser.parse_args()
-    results = run(arguments.quick, 10 if arguments.quick else arguments.draws)
+    results = run(arguments.quick, 10 if arguments.quick else arguments.draws, arguments.channel)
     page = readme(results)
     sys.stdout.write(page)
     if not arguments.quick:

@@ -11,7 +11,14 @@ from newton_sets import GAMMA, Joined
 
 from colonnade.coding.columns import features_of
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch, start_weights
+from colonnade.estimation.newton import (
+    BlendedCurvature,
+    Division,
+    NewtonClass,
+    NewtonSearch,
+    OpenedGradient,
+    start_weights,
+)
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import NewtonNoise
@@ -56,6 +63,10 @@ class Central:
 
     def fit(self, epsilon: float, generator: np.random.Generator) -> np.ndarray:
         """Return the weights of coded columns, the constant's first."""
+        return self.rounds(epsilon, generator).weights
+
+    def rounds(self, epsilon: float, generator: np.random.Generator) -> NewtonClass:
+        """Return what all rounds come to."""
         prices = self.division.prices(Price.of(epsilon, DELTA), 1)
         moments = self._moments(prices.gram, generator)
         target = np.zeros(len(self.features))
@@ -85,11 +96,14 @@ class Central:
         curvature = BlendedCurvature.of(
             opened, deviations[0] ** 2, moments.matrix[block], moments.variance[block], self.data.features
         )
-        search = NewtonSearch(start, curvature, len(rows))
+        search, gradients = NewtonSearch(start, curvature, len(rows)), []
         for deviation in deviations[1:]:
             gradient = rows.T @ (link.probability(self._scores(search.weights)) - self.data.labels)
-            search.see(gradient + deviation * generator.normal(size=len(gradient)), deviation**2)
-        return search.weights
+            gradient = gradient + deviation * generator.normal(size=len(gradient))
+            gradients.append(OpenedGradient(search.weights, gradient, deviation**2))
+            search.see(gradient, deviation**2)
+        explaining = moments.select(list(self.data.explaining))
+        return NewtonClass(search.weights, start, explaining, opened, deviations[0] ** 2, tuple(gradients))
 
     def _scores(self, weights: np.ndarray) -> np.ndarray:
         """Everybody's score: each party clips its own part and rounds it to whole steps."""

@@ -107,6 +107,21 @@ def test_intervals_without_sampling_cover_what_the_same_people_give_without_nois
     assert np.all(claimed[known] < 1.5 * moved[known])  # they cover, and not because they are wide
 
 
+def test_levels_that_add_up_make_intervals_narrower_than_leaving_one_out_does():
+    rows = coded(people(kit.generator("added up"), 20_000))
+    moments = release(rows, variance=30.0**2, rng=kit.generator("added up: noise"))
+    found = linear(moments).errors(total=False)[:-1]
+    left_out = [place for place, feature in enumerate(FEATURES) if feature.name.endswith(("=basic", "=no", "=east"))]
+    kept = [place for place in range(len(FEATURES)) if place not in left_out]
+    score = MomentScore(moments, np.eye(len(FEATURES))[:, [*kept[1:-1], 0]], np.eye(len(FEATURES))[-1])
+    inverse = np.linalg.inv(score.design.T @ moments.matrix @ score.design)
+    solved = inverse @ (score.design.T @ moments.matrix @ score.target)
+    without = np.sqrt(np.diag(inverse @ score.covariance(solved, np.zeros_like(inverse)) @ inverse))[:-1]
+    own = without * FEATURES[-1].half_width / [FEATURES[place].half_width for place in kept[1:-1]]
+    levels = [at for at, place in enumerate(kept[1:-1]) if FEATURES[place].kind == "level"]
+    assert np.all(found[np.array(kept[1:-1]) - 1][levels] < 0.85 * own[levels])
+
+
 def test_shrinking_and_a_penalty_change_the_predictions_and_not_the_intervals():
     rows = coded(people(kit.generator("shrunken"), 5_000))
     moments = release(rows, variance=400.0, rng=kit.generator("shrunken: noise"))

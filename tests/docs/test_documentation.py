@@ -76,7 +76,7 @@ def test_examples_of_the_guides_run(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path):
     """Cell by cell in one process, as its kernel would; what IPython adds is display."""

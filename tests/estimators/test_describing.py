@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
@@ -194,6 +196,31 @@ def test_errors_of_quantiles_are_as_large_also_where_noise_hides_a_tail():
     assert np.mean(covered) > 0.85
 
 
+@given(st.integers(1, 80), st.integers(1, 80), st.integers(0, 15), st.booleans(), st.booleans(), st.integers(0, 10**6))
+def test_whatever_a_party_releases_every_figure_is_a_number_within_the_bounds(bins, group, size, whole, public, seed):
+    """Noise may exceed everything, and a party may send anything."""
+    rng = np.random.default_rng(seed)
+    group = group if bins > group else 1
+    edges = np.append(np.arange(bins), bins - 1.0) + 3 if whole else np.linspace(-5.0, 100.0, bins + 1)
+    counts = BinCounts.of(
+        edges,
+        rng.choice([0, 1, -1, 5], bins) * 10.0**size,
+        noise=float(rng.choice([1.0, 100.0**size])),
+        total=float(rng.integers(0, 1_000)) if public else None,
+        groups=rng.normal(size=-(-bins // group)) * 10.0**size if group > 1 else (),
+        group=group,
+        absent=10.0**size,
+        whole=whole,
+    )
+    figures = [counts.mean(), counts.deviation(), counts.missing(100), *map(counts.quantile, (0.005, 0.5, 0.995))]
+    assert all(np.isfinite([one.value, one.stderr]).all() and one.stderr >= 0 for one in figures)
+    assert edges[0] <= counts.mean().value <= edges[-1]
+    low, high = counts.at(0.005), counts.at(0.995)
+    assert edges[0] <= low <= high + 1e-9 <= edges[-1] + 1e-6
+    start, end = widened(low, high, edges[0], edges[-1], 0.01)
+    assert edges[0] - 1e-9 <= start <= end <= edges[-1] + 1e-9
+
+
 # Price ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +289,7 @@ def test_asking_for_the_same_bounds_again_costs_nothing_and_a_description_at_tha
         spent = f.budget()
         again = f.tightened(["telco.bill"], epsilon=1.0)
         assert again.describe() == first.describe()
+        f.tightened(["telco.bill"], quantiles=(0.1, 0.9), width=0.2, epsilon=1.0)
         cn.Describe(["telco.bill"], epsilon=1.0).fit(f)
         assert spent.equals(f.budget())
         f.tightened(["telco.bill"], epsilon=1.0, repeat=2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from sklearn.base import clone
 
 import colonnade as cn
@@ -83,6 +84,15 @@ def _log_odds(study: Any, exact: Any, data: Sample) -> float:
     return _moved(study, exact, data)[0]
 
 
+def _shapes(study: Any, exact: Any, data: Sample) -> float:
+    """Compare predictions: numbers relative to their spread, chances as log-odds."""
+    if hasattr(study, "predict_proba"):
+        private, plain = (logit(one.predict_proba(data.frame)[:, 1]) for one in (study, exact))
+        return float(np.mean((private - plain) ** 2))
+    private, plain = (one.predict(data.frame) for one in (study, exact))
+    return float(np.mean((private - plain) ** 2) / np.var(plain))
+
+
 def _weights(study: Any, _: Any, data: Sample) -> float:
     """Compare the released weights with how many people are nearest to each local centre: pairs of parties, or one alone."""
     rows = design_matrix(data.frame, study._coded, study._columns, coded=True)
@@ -132,6 +142,17 @@ STUDIES: dict[str, tuple[Callable[[Sample], Any], Callable[..., float], int]] = 
     "quantiles": (lambda _: cn.Quantiles("a.x0", [0.25, 0.5, 0.75], epsilon=1.0), _ranks, 40),
     "groups secure": (lambda _: cn.GroupBy(TWO, ["a.number"], **GAUSSIAN), _groups, 8),
     "correlations secure": (lambda data: cn.Correlation(data.numbers, **GAUSSIAN), _correlations, 6),
+    "shapes of a number": (
+        lambda data: cn.AdditiveRegressor("a.number", columns=data.numbers, bins=6, **GAUSSIAN),
+        _shapes,
+        4,
+    ),
+    "shapes of chances": (
+        lambda data: cn.AdditiveClassifier("b.answer", columns=data.numbers, bins=6, **GAUSSIAN),
+        _shapes,
+        4,
+    ),
+    "scorecard": (lambda data: cn.Scorecard("b.answer", columns=data.numbers, bins=6, **GAUSSIAN), _shapes, 4),
     "moment 1": (lambda _: cn.Moment(SUMS, 1, epsilon=1.0), _value, 40),
     "moment 2": (lambda _: cn.Moment(SUMS, 2, change="bounds", epsilon=1.0), _value, 40),
     "moment sketch": (lambda _: cn.Moment(SUMS, 2, method="sketch", change="bounds", **GAUSSIAN), _value, 30),
@@ -179,7 +200,7 @@ def _marks(name: str, condition: str) -> list[pytest.MarkDecorator]:
     return needs if name in SHORT or condition == "ordinary" else [*needs, pytest.mark.full]
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("name", "condition"),
     [

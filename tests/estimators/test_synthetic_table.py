@@ -160,6 +160,41 @@ def test_the_same_seed_gives_the_same_rows_and_another_seed_others():
             study.sample(**wrong)
 
 
+@kit.needs_mbi
+def test_a_part_of_the_people_and_narrower_bounds_are_the_same_code():
+    columns = ["bank.age", "telco.bill"]
+    with opened() as federation:
+        train, test = federation.split(test=0.3)
+        study = cn.SyntheticTable(columns, bins=4, **PRICE).fit(train)
+        assert len(study.sample()) == train.people < PEOPLE
+        assert study.quality(test, **PRICE).score > 0.8
+        age = cn.Numeric(30, 60, integer=True)
+        narrow = cn.SyntheticTable(columns, bins=4, **PRICE).fit(federation.read_as({"bank.age": age}))
+        assert narrow.sample()["bank.age"].between(30, 60).all()
+        assert study.schema_["bank.age"] != narrow.schema_["bank.age"]
+
+
+@kit.needs_mbi
+@pytest.mark.parametrize("mode", ["union", "cohort"])
+def test_where_nobody_knows_who_is_in_common_rows_are_about_those_who_are(mode):
+    """A third of the bank's people are nobody at the telco, and the other way round."""
+    frames = {"bank": tables()["bank"].iloc[:1_000], "telco": tables()["telco"].iloc[500:]}
+    rules = {name: cn.Policy(alignments=("union", "cohort"), capacity=1_100) for name in frames}
+    parties = {name: cn.Party(frames[name], schema=SCHEMAS[name]) for name in frames}
+    cap = cn.Budget(epsilon=500.0, delta=1e-4)
+    with cn.Federation.simulate(
+        parties, id="id", budget=cap, compute_nodes=["node"], policies=rules, aligned=False, test_key=TEST_KEY
+    ) as federation:
+        federation.align(mode, kind="whole", **({"ids": list(range(PEOPLE))} if mode == "cohort" else {}))
+        study = cn.SyntheticTable(["bank.segment", "telco.plan"], **PRICE).fit(federation)
+    assert abs(len(study.sample()) - (500 if mode == "union" else PEOPLE)) < 30
+    people = frames["bank"].merge(frames["telco"], on="id")
+    rows = study.sample(20_000)
+    common = (people["segment"] == "basic") & (people["plan"] == "pre")
+    found = (rows["bank.segment"] == "basic") & (rows["telco.plan"] == "pre")
+    assert found.mean() == pytest.approx(common.mean(), abs=0.06)
+
+
 # Files ------------------------------------------------------------------------------------------------------------------------
 
 

@@ -70,7 +70,7 @@ def never_came(notes: Notes, intruder: Started, transport) -> bool:
     return transport.connected() == () and not any(name == "connected" for name, _ in notes.events[before:])
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("what", ["no-certificate", "plaintext"])
 def test_without_a_certificate_there_is_no_line(what, line, intrude):
     _, _, kits, _, notes, transport = line
@@ -91,7 +91,7 @@ def test_a_site_cannot_take_another_sites_name(line, intrude):
     assert never_came(notes, intrude("telco", kits["bank"], "connect"), transport)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("what", "reason"),
     [

@@ -39,6 +39,7 @@ def test_the_schemas_of_the_example_are_those_of_its_tables():
         assert Schema(columns) == organisation.schema
 
 
+@pytest.mark.full
 def test_the_twelve_commands_run_and_every_study_has_a_result(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")

@@ -7,7 +7,7 @@ import numpy as np
 from colonnade.coordinator.protocols import additive_steps
 from colonnade.estimation.additive import TABLES, AdditiveSearch
 from colonnade.estimation.shapes import OpenedTables
-from colonnade.estimators import additive as estimator
+from colonnade.estimators import shape_study as estimator
 from colonnade.estimators.scorecard import Scorecard
 from tests.estimators import test_additive as models
 from tests.seeded.bug import Bug, replaced

@@ -4,11 +4,22 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.estimation import independence, inference, moment_summaries, moments
-from colonnade.estimation.inference import Inference
+from colonnade.coding.columns import free_coefficients
+from colonnade.estimation import (
+    independence,
+    inference,
+    level_sums,
+    moment_inference,
+    moment_summaries,
+    moments,
+    newton_inference,
+    newton_information,
+)
+from colonnade.estimation.inference import Inference, OpenedScore
 from colonnade.estimation.moment_inference import MomentScore, _LeastSquares
 from colonnade.estimators.inference import RegressionStudy
 from tests.coordinator import test_inference as equations
+from tests.coordinator import test_newton_inference as newton
 from tests.estimators import test_correlation as correlations
 from tests.estimators import test_independence as independent
 from tests.estimators import test_regression_inference as studies
@@ -51,6 +62,11 @@ def _with_people(test):
 def _without_noise(honest, table, noise, **options):
     still = independence.CountNoise(noise.variance, lambda _, shape: np.zeros(shape, dtype=np.int64))
     return honest(table, still, **options)
+
+
+def _first_levels_dropped(moments):
+    free = free_coefficients(list(moments.features[1:]))
+    return np.vstack([free[-1], free[:-1]]).T
 
 
 BUGS = [
@@ -113,5 +129,35 @@ BUGS = [
         "levels are written as they were fitted, whatever the coding",
         wrapped(RegressionStudy, "_written", _as_fitted),
         partial(_with_people, studies.test_codings_change_coefficients_and_not_predictions),
+    ),
+    Bug(
+        "the levels that others are compared with are known by what the others leave",
+        replaced(newton, "level_sums", _first_levels_dropped),
+        newton.test_what_is_opened_twice_is_known_better,
+    ),
+    Bug(
+        "levels add up to the constant although values are missing",
+        replaced(level_sums, "_is_complete", lambda _moments, _places: True),
+        newton.test_levels_of_a_category_with_missing_values_are_left_as_they_are,
+    ),
+    Bug(
+        "of the gradients of a run only the last one counts",
+        replaced(newton_inference, "pooled_gradient", lambda found, _information: found.gradients[-1]),
+        newton.test_all_gradients_together_tell_more_than_the_last_one,
+    ),
+    Bug(
+        "slopes do not change on the way of a run",
+        replaced(newton_information, "CHANGE", 0.0),
+        newton.test_a_gradient_from_far_away_counts_little_where_noise_does_not_hide_that_slopes_change,
+    ),
+    Bug(
+        "a level that hardly anybody has is told from the others by noise",
+        replaced(OpenedScore, "information_variance", lambda _self, directions: np.zeros(directions.shape[1])),
+        newton.test_levels_compared_with_one_that_hardly_anybody_has_are_not_determined,
+    ),
+    Bug(
+        "the levels that others are compared with tell nothing in a linear model",
+        replaced(moment_inference, "level_sums", lambda moments, **_: _first_levels_dropped(moments)),
+        equations.test_levels_that_add_up_make_intervals_narrower_than_leaving_one_out_does,
     ),
 ]

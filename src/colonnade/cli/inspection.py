@@ -144,7 +144,7 @@ def _load(name: str, path: Path) -> ModuleType:
 
 
 def audit(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="response, laplace, gaussian or shared-keys.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="response, laplace, gaussian, quantiles or shared-keys.")],
     epsilon: Annotated[float, typer.Option(help="The price of one release.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Of the price, for gaussian.")] = 1e-5,
     samples: Annotated[int, typer.Option(min=1_000, help="Outputs per side.")] = 1_000_000,

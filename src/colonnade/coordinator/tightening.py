@@ -104,7 +104,7 @@ class TightenedColumns(FederationColumns):
         """Return the same federation with narrower bounds, found privately. From then on values outside of them are clipped.
 
         Results of its studies are about the clipped table. ``tightened_`` has the bounds and the receipt. Asking again costs
-        nothing: it is the same release.
+        nothing, also for other quantiles or another width: it is the same release.
 
         Parameters
         ----------

@@ -152,7 +152,7 @@ class BinCounts:
     @property
     def present(self) -> float:
         """How many people have a value: the public number, or a noisy one."""
-        return float(self.total) if self.total is not None else max(float(self.counts.sum()), 1.0)
+        return max(float(self.counts.sum()) if self.total is None else self.total, 1.0)
 
     def missing(self, people: int) -> Figure:
         """Return the share of people whose value is missing."""

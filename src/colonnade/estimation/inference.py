@@ -115,25 +115,33 @@ class OpenedScore:
     Parameters
     ----------
     score
-        The covariance of the noise in g.
+        The covariance of the noise in g, as it was opened.
     information
-        The variance of the noise in each entry of A, independent on and above the diagonal; zeros if A is exact.
+        The variance of the noise in each opened entry of A, independent on and above the diagonal; zeros if A is exact.
     start
         β₀.
+    into
+        The map from what was opened to the equations: one row per equation. By default they are the same.
     """
 
     score: Array
     information: Array
     start: Array
+    into: Array | None = None
 
     def covariance(self, mean: Array, spread: Array) -> Array:
         """Return E[Cov e(β)]."""
-        step = mean - self.start
-        return np.asarray(self.score + second_moment_covariance(self.information, np.outer(step, step) + spread))
+        into, step = self._into, mean - self.start
+        second = into.T @ (np.outer(step, step) + spread) @ into
+        return np.asarray(into @ (self.score + second_moment_covariance(self.information, second)) @ into.T)
 
     def information_variance(self, directions: Array) -> Array:
         """Return the variance of the noise in ℓᵀAℓ."""
-        return quadratic_variances(self.information, directions)
+        return quadratic_variances(self.information, self._into.T @ directions)
+
+    @property
+    def _into(self) -> Array:
+        return np.eye(len(self.start)) if self.into is None else self.into
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +164,8 @@ class Equations:
     prior
         How coefficients hang together a priori: their covariance in units of τ²; by default they do not. Levels of a category
         that are all compared with one level have that level in common.
+    least
+        The least τ: how large coefficients may well be before anything was opened.
     """
 
     information: Array
@@ -164,6 +174,7 @@ class Equations:
     free: NDArray[np.bool_]
     dispersion: Callable[[Array], float]
     prior: Array | None = None
+    least: float = 0.0
 
     def __post_init__(self) -> None:
         size = len(self.products)
@@ -347,7 +358,7 @@ def _noise_in_equations(equations: Equations) -> tuple[Array, Array, float]:
         covariance = equations.noise.covariance(mean, spread)
         mean, spread, _ = equations.posterior(covariance, equations.precision / scale)
         squares = float(mean @ equations.precision @ mean + np.sum(equations.precision * spread))
-        latest = max(squares / count, ROUNDING**2)
+        latest = max(squares / count, equations.least**2, ROUNDING**2)
         settled = abs(math.log(latest / scale)) < SETTLED
         scale = latest
         if settled:

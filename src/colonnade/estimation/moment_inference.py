@@ -7,6 +7,8 @@ equations miss by E·θ, with E the noise matrix and θ the target minus the col
 For independent entries with variance σ² on the diagonal and σ²/2 off it, the first-order covariance that follows is
 A⁻¹·(σ²/2)[(1 + ‖β‖²)·I + ββᵀ]·A⁻¹ (docs/proofs/gram.md has the variances; between two parties they are larger by P/(P − c)).
 
+Columns of levels add up to the constant one, which makes the equations more precise (`level_sums`).
+
 What the estimates are: least squares on the people's clipped values, without penalty, whatever a model that predicts shrinks.
 """
 
@@ -32,6 +34,7 @@ from colonnade.estimation.inference import (
     quadratic_variances,
     second_moment_covariance,
 )
+from colonnade.estimation.level_sums import level_sums
 from colonnade.estimation.moments import Moments, product_covariance, quadratic_variance
 from colonnade.estimation.regression import (
     NormalEquations,
@@ -44,6 +47,8 @@ from colonnade.estimation.regression import (
 __all__ = ["MomentScore", "RegressionInference", "linear_inference", "logistic_inference"]
 
 Array = NDArray[np.float64]
+COUNTED = 30.0
+"""How much more the constant's own sums count than the sums over levels: the number of people has no noise."""
 SMALLEST = 1e-300
 """A sum of squares that is 0 is this, so that one can divide by it."""
 
@@ -235,13 +240,17 @@ def _least_squares(
     """Solve for a target. Least squares of least norm (a fit on all levels, without noise) has levels that add up to 0."""
     places = feature_places(moments, target, columns)
     features = [moments.features[place] for place in places]
-    placed = np.zeros((len(moments.features), len(features) + 1))
-    placed[[*places, 0], np.arange(len(features) + 1)] = 1.0
+    kept = np.append(0, places)
+    block = np.ix_(kept, kept)
+    explaining = Moments(
+        moments.matrix[block], moments.variance[block], moments.count, (moments.features[0], *features)
+    )
     free = free_coefficients(features)
+    design = np.zeros((len(moments.features), free.shape[1]))
+    design[kept] = level_sums(explaining, constant=COUNTED).T
     _, into = coefficients_to_own_units(features)
     shown: tuple[Coding, Coding] = ("reference", "sum") if coding == "full" else (coding, coding)
     combinations = np.vstack([written_levels(features, one) @ into @ free for one in shown])
-    design = placed @ free
     contrasts = contrasts_of_levels(features)
     equations = MomentScore(moments, design, weights).equations(contrasts @ contrasts.T)
     inference, responses = infer_with_responses(equations, combinations)

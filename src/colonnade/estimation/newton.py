@@ -36,6 +36,7 @@ __all__ = [
     "NewtonClass",
     "NewtonPrices",
     "NewtonSearch",
+    "OpenedGradient",
     "expected_prediction_error",
     "secant_update",
     "start_weights",
@@ -306,6 +307,25 @@ class NewtonSearch:
 
 
 @dataclass(frozen=True, eq=False)
+class OpenedGradient:
+    """One gradient as it was opened.
+
+    Parameters
+    ----------
+    weights
+        Where.
+    values
+        The gradient, one entry per coded column, the constant's first.
+    variance
+        Of the noise in an entry.
+    """
+
+    weights: Array
+    values: Array
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
 class NewtonClass:
     """What the rounds of one class came to, in coded columns with the constant first.
 
@@ -313,20 +333,22 @@ class NewtonClass:
     ----------
     weights
         The weights at the end.
-    before
-        The weights at which the last gradient was opened.
-    gradient, gradient_variance
-        That gradient, and the variance of the noise in each of its entries.
-    information, information_variance
-        The curvature there, as well as it is known, and the variance of the noise in an entry.
+    start
+        The weights at the start, where the curvature was opened.
+    moments
+        The release that the start follows from, of the same columns.
+    curvature, curvature_variance
+        The weighted Gram matrix as it was opened, or ``None`` if it was lost; the variance of its entries off the diagonal.
+    gradients
+        All gradients, but for those that were lost.
     """
 
     weights: Array
-    before: Array
-    gradient: Array
-    gradient_variance: float
-    information: Array
-    information_variance: float
+    start: Array
+    moments: Moments
+    curvature: Array | None
+    curvature_variance: float
+    gradients: tuple[OpenedGradient, ...]
 
 
 def secant_update(curvature: Array, moved: Array, changed: Array, variance: float) -> Array:

@@ -162,7 +162,9 @@ class SyntheticTable(MomentStudy):
     Missing values: a column that declares what a missing value counts as has a bin, or a level, of its own for it. Such values
     are empty in the synthetic table, about as often as in the people's.
     Values inside a bin are uniform: the release says nothing about where in it. Narrow bounds first where they are far wider than
-    the values.
+    the values (`Federation.tightened`).
+    On a cohort, people without a row at a party are taken to be like the others there. On a union the table is about the people
+    in common, whose number is noisy.
 
     Privacy
     -------

@@ -29,6 +29,7 @@ from colonnade.estimation.newton import (
     NewtonClass,
     NewtonPrices,
     NewtonSearch,
+    OpenedGradient,
     start_weights,
 )
 from colonnade.plan import Plan, Step
@@ -331,21 +332,18 @@ class _NewtonReading(Reading):
 
     def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
         super().__init__(study, terms)
-        self._moments = moments
-        self._features = study.features
-        self._places = moments.places([name for name in study.columns if name != study.target])
-        self._start = start_weights(moments, study.aim(moments, level), self._places)
+        explaining = [name for name in study.columns if name != study.target]
+        self._moments = moments.select(explaining)
+        self._start = start_weights(moments, study.aim(moments, level), moments.places(explaining))
         self._search: NewtonSearch | None = None
-        self._curvature: BlendedCurvature | None = None
-        self._last: tuple[Array, Array, float] | None = None
+        self._curvature: tuple[Array | None, float] = (None, 0.0)
+        self._gradients: list[OpenedGradient] = []
 
     def result(self) -> NewtonClass:
         """Return what it came to."""
         assert self._search is not None
-        assert self._curvature is not None
-        before, gradient, variance = self._last or (self._start, np.zeros_like(self._start), np.inf)
         return NewtonClass(
-            self._search.weights, before, gradient, variance, self._search.curvature, self._curvature.variance
+            self._search.weights, self._start, self._moments, *self._curvature, gradients=tuple(self._gradients)
         )
 
     def _next(self) -> Array:
@@ -356,16 +354,15 @@ class _NewtonReading(Reading):
             self._begin(opened, variance)
         elif opened is not None:
             assert self._search is not None
-            self._last = (self._search.weights, opened, variance)
+            self._gradients.append(OpenedGradient(self._search.weights, opened, variance))
             self._search.see(opened, variance)
 
     def _begin(self, matrix: Array | None, variance: float) -> None:
-        kept = np.append(0, self._places)
-        block = np.ix_(kept, kept)
-        self._curvature = BlendedCurvature.of(
-            matrix, variance, self._moments.matrix[block], self._moments.variance[block], self._features
+        self._curvature = (matrix, variance)
+        blended = BlendedCurvature.of(
+            matrix, variance, self._moments.matrix, self._moments.variance, self._moments.features
         )
-        self._search = NewtonSearch(self._start, self._curvature, self._moments.count)
+        self._search = NewtonSearch(self._start, blended, self._moments.count)
 
 
 def _opened(terms: NewtonTerms, number: int, replies: Mapping[str, Reply]) -> Integers:
