@@ -20,7 +20,7 @@ __all__ = ["AdditiveFit", "AdditiveLeastSquares", "ShapeBelief"]
 
 Array = NDArray[np.float64]
 
-FIRST_VARIANCE, PSEUDO_BINS = 0.03, 1.0
+FIRST_VARIANCE, PSEUDO_BINS = 0.06, 8.0
 """The variance of an effect before anything is seen, and how many bins that counts as."""
 ROUNDS_OF_MAXIMISATION = 6
 ROUNDS_OF_DISPERSION = 3
