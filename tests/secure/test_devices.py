@@ -130,3 +130,15 @@ def test_a_gpu_gives_the_same_elements_bit_for_bit(moduli, widths, rows, edge):
             product.add([part[:, start : start + 50_000] for part in chunk])
         found.append(product.elements())
     assert np.array_equal(*found)
+
+
+@pytest.mark.skipif(has_gpu, reason="there is a GPU here")
+def test_a_library_that_does_not_work_leaves_the_processor(monkeypatch):
+    """Found, but not importable, as after a driver was changed under it."""
+    monkeypatch.setattr(devices, "find_spec", lambda name: object())
+    devices._gpu.cache_clear()
+    try:
+        compute_on("auto")
+        assert gram_on_device(PRIME_SETS[0], 500) is None
+    finally:
+        devices._gpu.cache_clear()
