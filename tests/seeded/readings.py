@@ -19,7 +19,7 @@ BUGS = [
     Bug(
         "a party reads its rows as declared, whatever the plan says",
         replaced(PrivateTable, "read_as", lambda self, schema: self),
-        readings.test_a_narrower_reading_gives_the_estimate_on_the_clipped_table,
+        readings.test_a_study_of_bins_counts_what_pandas_counts,
     ),
     Bug(
         "a table goes on with the reading that it was first asked for",
