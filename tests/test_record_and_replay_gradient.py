@@ -4,6 +4,7 @@ As `tests/test_record_and_replay.py`. The coordinator's view is sizes, order and
 the weights of later steps follow from openings, so they are replaced by a fixed path here.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -66,16 +67,21 @@ def shape_of(data: bytes) -> tuple:
     return type(reply).__name__, len(data)
 
 
-@pytest.mark.parametrize("person", [0, 57])
-def test_a_person_removed_changes_nothing_but_what_is_opened_and_that_within_bounds(person, monkeypatch) -> None:
-    one, other = neighbours(person)
-    (said_one, shared_one, terms), (said_other, shared_other, _) = (record(t, monkeypatch) for t in (one, other))
+def require_same_view(said_one: list, said_other: list, shape_of: Callable[[bytes], tuple]) -> None:
+    """Sizes, order and control flow are the same, round by round, as far as a reply's shape shows them."""
     assert len(said_one) == len(said_other)
     for (asked_one, replies_one), (asked_other, replies_other) in zip(said_one, said_other, strict=True):
         assert [len(data) for data in asked_one.values()] == [len(data) for data in asked_other.values()]
         assert {name: shape_of(data) for name, data in replies_one.items()} == {
             name: shape_of(data) for name, data in replies_other.items()
         }
+
+
+@pytest.mark.parametrize("person", [0, 57])
+def test_a_person_removed_changes_nothing_but_what_is_opened_and_that_within_bounds(person, monkeypatch) -> None:
+    one, other = neighbours(person)
+    (said_one, shared_one, terms), (said_other, shared_other, _) = (record(t, monkeypatch) for t in (one, other))
+    require_same_view(said_one, said_other, shape_of)
     moved = [_difference(terms, shared_one, shared_other, position) for position in range(STEPS)]
     assert all(distance <= terms.noise.moved() for distance in moved)
     assert any(moved)

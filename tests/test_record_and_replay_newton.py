@@ -21,6 +21,7 @@ from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import federation
 from tests.test_record_and_replay import neighbours
+from tests.test_record_and_replay_gradient import require_same_view
 
 STEPS = 3
 
@@ -100,12 +101,7 @@ def shape_of(data: bytes) -> tuple:
 def test_a_person_removed_changes_nothing_but_what_is_opened_and_that_within_bounds(person, monkeypatch) -> None:
     one, other = neighbours(person)
     (said_one, shared_one, terms), (said_other, shared_other, _) = (record(t, monkeypatch) for t in (one, other))
-    assert len(said_one) == len(said_other)
-    for (asked_one, replies_one), (asked_other, replies_other) in zip(said_one, said_other, strict=True):
-        assert [len(data) for data in asked_one.values()] == [len(data) for data in asked_other.values()]
-        assert {name: shape_of(data) for name, data in replies_one.items()} == {
-            name: shape_of(data) for name, data in replies_other.items()
-        }
+    require_same_view(said_one, said_other, shape_of)
     assert shared_one.noise.keys() == {(owner, number) for owner in terms.owners for number in range(terms.rounds)}
     assert all(np.array_equal(drawn, shared_other.noise[key]) for key, drawn in shared_one.noise.items())
     for number in range(terms.rounds):

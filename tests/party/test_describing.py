@@ -10,12 +10,12 @@ from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.party.steps.describing import PrivateColumnCounts, PrivateQuantilePositions
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.quantile_search import LARGEST_CELLS
 from colonnade.schema import Category, Date, Numeric, Schema
 from colonnade.steps.describing import Cells
 from tests import kit
+from tests.party.test_statistics import a_plan
 
 SCHEMA = Schema(
     age=Numeric(18, 95, integer=True),
@@ -47,26 +47,7 @@ def without(rows, person):
 
 def made(kind, columns=EVERY, people=3, price=None, schema=SCHEMA, **parameters):
     given = {"bins": (8,) * len(columns), "groups": (4,) * len(columns)} if kind is PrivateColumnCounts else {}
-    step = Step(
-        name="s",
-        party="bank",
-        kind=kind.name,
-        columns=columns,
-        parameters={**given, **parameters},
-        price=price or Price.of(0.5),
-    )
-    plan = Plan(
-        task="description",
-        method="local",
-        parameters={},
-        unit="person",
-        price=step.price,
-        federation="0" * 64,
-        alignment="0" * 64,
-        people=people,
-        parties=("bank",),
-        steps=(step,),
-    )
+    plan, step, _ = a_plan(people, kind.name, columns, price, **{**given, **parameters})
     return kind(plan, step, schema)
 
 

@@ -14,7 +14,6 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LogisticFit, numeric_place
 from colonnade.estimation.shape_belief import AdditiveFit, AdditiveLeastSquares
 from colonnade.estimation.shapes import ShapePrior
-from colonnade.estimators.answers import require_matching
 from colonnade.estimators.methods.additive import AdditiveNewton
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.methods.moments import Secure
@@ -172,10 +171,6 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
             "_tables": opened,
         }
 
-    def _check_learned(self) -> None:
-        super()._check_learned()
-        require_matching(self, self._people, (len(self.feature_names_in_),))
-
 
 class AdditiveRegressor(ShapeStudy, LinearRegression):
     """An additive model of a number: one effect per bin of every column, added up.
@@ -308,7 +303,3 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
             "_inference": [inference],
             "_people": found.people[1:].copy(),
         }
-
-    def _check_learned(self) -> None:
-        super()._check_learned()
-        require_matching(self, self._people, (len(self.feature_names_in_),))

@@ -17,7 +17,7 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import places_by_column
-from colonnade.estimators.answers import require_fitted
+from colonnade.estimators.answers import require_fitted, require_matching
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
@@ -187,6 +187,10 @@ class ShapeStudy(RegressionStudy):
 
     def _bins(self) -> list[str]:
         return [feature.name.removeprefix(f"{feature.column}=") for feature in self._coded]
+
+    def _check_learned(self) -> None:
+        super()._check_learned()
+        require_matching(self, self._people, (len(self.feature_names_in_),))
 
     def _table(self) -> pd.DataFrame:
         """Return the shapes, the most important column first."""
