@@ -151,7 +151,7 @@ class SteppedRun(Conversation):
     @property
     def point(self) -> int | None:
         """Our point, or ``None`` if we hold data and do not compute."""
-        return self.terms.nodes.index(self._me) + 1 if self._me in self.terms.nodes else None
+        return self.terms.point(self._me)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
@@ -196,7 +196,8 @@ def share_of(arithmetic: Arithmetic, parcel: Blob, *, seeded: bool, shape: tuple
 
 def parcel_of(arithmetic: Arithmetic, dealing: Dealing, shares: Sequence[Elements], point: int) -> Blob:
     """Return what travels to one point of a dealing: see `share_of`."""
-    return Blob(dealing.seeds[point] if point <= dealing.degree else arithmetic.to_bytes(shares[point - 1]))
+    seed = dealing.seeds.get(point)
+    return Blob(arithmetic.to_bytes(shares[point - 1]) if seed is None else seed)
 
 
 class Meeting:
