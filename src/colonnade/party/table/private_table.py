@@ -30,7 +30,7 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.schema import Category, Column, Number, Schema
 
-__all__ = ["PrivateTable", "require_schema"]
+__all__ = ["PrivateTable", "fewer_rows", "places_of_rows", "require_schema"]
 
 MEMORY = 1 << 29
 LARGEST_JOINT_DOMAIN = 2**31 - 1
@@ -68,7 +68,7 @@ class PrivateTable:
     ) -> None:
         require_schema(source, schema)
         self._source = source
-        self._place = None if order is None else _places(np.asarray(order), source.rows)
+        self._place = None if order is None else places_of_rows(np.asarray(order), source.rows)
         self.people = source.count() if order is None else len(order)
         self._memory = memory
         self._read_through(schema)
@@ -334,13 +334,18 @@ class PrivateTable:
 
     def _require_rows(self, rows: int) -> None:
         if rows < (self.people if self._place is None else len(self._place)):
-            raise SchemaMismatch(
-                "The data source has fewer rows than when it was aligned.",
-                remedy="Make the party again from the present data and align again.",
-            )
+            raise fewer_rows()
 
 
-def _places(order: NDArray[Any], rows: int | None) -> NDArray[Any]:
+def fewer_rows() -> SchemaMismatch:
+    """Return what is wrong with a source that has become shorter."""
+    return SchemaMismatch(
+        "The data source has fewer rows than when it was aligned.",
+        remedy="Make the party again from the present data and align again.",
+    )
+
+
+def places_of_rows(order: NDArray[Any], rows: int | None) -> NDArray[Any]:
     """Invert an order: for each row of the source its place among the people, −1 where it takes no part."""
     if order.ndim != 1 or order.dtype.kind != "i":
         raise BadInput("An order is a vector of row numbers.")
