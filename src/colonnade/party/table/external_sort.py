@@ -5,9 +5,6 @@ folder that only this user can enter, and goes when the stream ends. Whatever it
 failure becomes an error of ours.
 """
 
-import importlib
-import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -17,56 +14,19 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from colonnade.errors import BadInput, ColonnadeError
+from colonnade.party.table.databases import connect_duckdb, limit_memory
 from colonnade.party.table.sources import BLOCK
 
-__all__ = ["SMALLEST_MEMORY", "connect_duckdb", "memory_limit", "sorted_batches", "working_folder"]
+__all__ = ["sorted_batches"]
 
-SMALLEST_MEMORY = 64 << 20
-UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 SORTING_SHARE = 0.45
 """The part of a party's memory that DuckDB may fill: the rest is for the process itself and for blocks of rows."""
 
 Result = TypeVar("Result")
 
 
-def memory_limit(given: str | int | None) -> int | None:
-    """Return a limit on memory in bytes.
-
-    Parameters
-    ----------
-    given
-        Such as ``"2GB"``, or a number of bytes; ``None`` for no limit.
-
-    Examples
-    --------
-    >>> memory_limit("2GB"), memory_limit("512MiB"), memory_limit(None)
-    (2000000000, 536870912, None)
-    """
-    if given is None:
-        return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?B)\s*", str(given), re.IGNORECASE)
-    size = int(float(found[1]) * UNITS[found[2].upper()]) if found else given
-    if not isinstance(size, int) or isinstance(size, bool) or size < SMALLEST_MEMORY:
-        raise BadInput(
-            f"A limit on memory is a size of at least {SMALLEST_MEMORY >> 20} MiB.", remedy='For example memory="2GB".'
-        )
-    return size
-
-
-def connect_duckdb(database: str = ":memory:", *, read_only: bool = False) -> Any:
-    """Return a connection to DuckDB, which reaches nothing outside this machine; say which extra is missing without it."""
-    try:
-        duckdb: Any = importlib.import_module("duckdb")
-    except ImportError:
-        raise BadInput(
-            "A table that is larger than memory, or lies in a database, is read through DuckDB, which is not installed.",
-            remedy='pip install "colonnade[large]"',
-        ) from None
-    return duckdb.connect(database, read_only=read_only, config={"autoinstall_known_extensions": "false"})
-
-
 @contextmanager
-def working_folder() -> Iterator[str]:
+def _working_folder() -> Iterator[str]:
     """Make a folder for temporary files that only this user can enter, and remove it with what is in it."""
     folder = tempfile.mkdtemp(prefix="colonnade-")
     try:
@@ -96,15 +56,17 @@ def sorted_batches(
 
     Examples
     --------
+    >>> from colonnade.party.table.databases import SMALLEST_MEMORY
     >>> numbers = pa.record_batch({"n": [3, 1, 2]})
     >>> with sorted_batches(numbers.schema, [numbers], "n", memory=SMALLEST_MEMORY) as ordered:
     ...     [one for batch in ordered for one in batch.column("n").to_pylist()]
     [1, 2, 3]
     """
-    with working_folder() as folder:
+    with _working_folder() as folder:
         connection = connect_duckdb()
         try:
-            _quietly(lambda: _limit(connection, memory, folder))
+            _quietly(lambda: limit_memory(connection, int(memory * SORTING_SHARE), folder))
+            connection.execute("SET preserve_insertion_order = false")
             failed: list[ColonnadeError] = []
             reader = pa.RecordBatchReader.from_batches(schema, _remembering(batches, failed))
             connection.register("unsorted", reader)
@@ -114,15 +76,6 @@ def sorted_batches(
             yield _steps(ordered, failed)
         finally:
             connection.close()
-
-
-def _limit(connection: Any, memory: int, folder: str) -> None:
-    status = os.statvfs(folder)
-    room = status.f_bavail * status.f_frsize
-    connection.execute(f"SET memory_limit = '{int(memory * SORTING_SHARE)}B'")
-    connection.execute(f"SET temp_directory = '{folder.replace(chr(39), chr(39) * 2)}'")
-    connection.execute(f"SET max_temp_directory_size = '{max(room - (1 << 28), 1 << 28)}B'")
-    connection.execute("SET preserve_insertion_order = false")
 
 
 def _remembering(batches: Iterable[Any], failed: list[ColonnadeError]) -> Iterator[Any]:

@@ -46,6 +46,7 @@ __all__ = [
     "nobody_in_common",
     "normal_ids",
     "normal_text",
+    "order_identity",
     "read_ids",
     "require_capacity",
     "require_id_column",
@@ -353,7 +354,7 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> R
         wanted, own = _normal_text(common, "the list"), _normal_text(ids, party)
     rows = _numpy(pc.index_in(wanted, value_set=own).fill_null(-1)).astype(np.int64)
     require_nobody_lacking(int(np.count_nonzero(rows < 0)), len(rows), party=party, mode=mode)
-    return RowOrder(_identity(common, mode), len(rows), rows, common)
+    return RowOrder(order_identity(common, mode), len(rows), rows, common)
 
 
 def require_nobody_lacking(lacking: int, people: int, *, party: str, mode: str) -> None:
@@ -391,7 +392,7 @@ def _ascending(ids: Any) -> bool:
     return ids.null_count == 0 and pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py() is not False
 
 
-def _identity(common: Any, mode: str) -> str:
+def order_identity(common: Any, mode: str) -> str:
     """Hash mode, kind, number and ids: 64-bit little-endian, or all lengths and then all text, so that no two agree."""
     if is_text(common.type):
         lengths = _numpy(pc.binary_length(common).cast(pa.int64()))

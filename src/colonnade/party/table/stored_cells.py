@@ -10,6 +10,7 @@ number of people alone.
 
 import os
 import tempfile
+import weakref
 from typing import Any
 
 import msgspec
@@ -48,7 +49,8 @@ class CellFile:
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it goes with this object
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it is closed with this object
+        weakref.finalize(self, self._file.close)
         self._length = 0
 
     def __len__(self) -> int:

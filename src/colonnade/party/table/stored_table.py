@@ -25,6 +25,8 @@ from colonnade.party.table.row_order import (
     RowOrder,
     align,
     common_ids,
+    order_identity,
+    read_ids,
     require_nobody_lacking,
     unaligned,
 )
@@ -32,7 +34,7 @@ from colonnade.party.table.sources import BLOCK, Source
 from colonnade.party.table.stored_cells import StoredCells, form_of
 from colonnade.schema import Column, Indicator, Schema
 
-__all__ = ["StoredTable", "common_list", "ordered_table"]
+__all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "party_ids"]
 
 KEY, ROW = "key", "row"
 
@@ -98,6 +100,9 @@ class StoredTable(PrivateTable):
         """Whether the rows come from several sources: here they are one table on disk."""
         return False
 
+    def _column(self, name: str) -> NDArray[Any]:
+        return self._some(name, 0, None)
+
     def _some(self, name: str, start: int, stop: int | None) -> NDArray[Any]:
         stop = self.people if stop is None else stop
         if stop - start <= BLOCK:
@@ -114,6 +119,13 @@ class StoredTable(PrivateTable):
         encoded: NDArray[Any] = encoder(cells)
         encoded[~held] = encoder.null
         return encoded
+
+
+def party_ids(source: Source, column: str, *, party: str, memory: int | None) -> Any:
+    """Read a party's ids, and refuse any that is missing or occurs twice: in memory, or `LargeIds` under a limit on memory."""
+    if memory is None:
+        return read_ids(source, column, party=party)
+    return LargeIds(source, column, party=party, memory=memory)
 
 
 def ordered_table(
@@ -133,7 +145,7 @@ def ordered_table(
     source, schema
         The rows, and what is public about their columns.
     ids
-        This party's ids: in memory, or `LargeIds` where there is a limit on memory.
+        This party's ids (`party_ids`).
     common
         The ids that take part (`common_list`); ``None`` while rows have no order.
     party, mode
@@ -157,6 +169,11 @@ def common_list(ids_by_party: Mapping[str, Any]) -> Any:
         return common_ids(ids_by_party)
     as_text = any(ids.is_text if isinstance(ids, LargeIds) else is_text(ids.type) for ids in ids_by_party.values())
     return common_sorted([_sorted(ids, party, as_text=as_text) for party, ids in ids_by_party.items()])
+
+
+def list_identity(common: Any, mode: str) -> str:
+    """Return the name of the alignment that a list of ids is (`RowOrder.identity`)."""
+    return common.identity(mode) if isinstance(common, SortedIds) else order_identity(common, mode)
 
 
 def _sorted(ids: Any, party: str, *, as_text: bool) -> SortedIds:
