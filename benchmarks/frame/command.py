@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ from benchmarks.frame.benchmark import Benchmark
 from benchmarks.frame.circumstances import ROOT, changed, folder_hash, source_hash
 from benchmarks.frame.pages import page
 from benchmarks.frame.records import latest
+from colonnade import TemporaryLedgers
 
 WORKERS = 2
 """How many benchmarks that do not measure time are recorded at once."""
@@ -31,6 +33,7 @@ def in_frame(name: str) -> bool:
 
 def load(name: str) -> Benchmark | None:
     """Return a benchmark by the name of its folder; ``None`` for one that is a script of its own."""
+    warnings.simplefilter("ignore", TemporaryLedgers)  # a benchmark's budget need not outlive it
     return importlib.import_module(f"benchmarks.{name}.run").BENCHMARK if in_frame(name) else None
 
 
