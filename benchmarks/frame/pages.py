@@ -39,8 +39,10 @@ class Table:
         Larger values are better; ``None`` where that is not said.
     costs
         It shows time or bytes beside peers; the results page has it among those.
-    format
-        How a cell is written, if not as a mean with half of its interval.
+    filled
+        Only rows that have this value.
+    formats
+        How cells of a value are written, if not as a mean with half of its interval.
     """
 
     part: str
@@ -53,11 +55,12 @@ class Table:
     roles: Mapping[str, str] = field(default_factory=dict)
     higher: bool | None = None
     costs: bool = False
-    format: Callable[[Sample], str] | None = None
+    filled: str = ""
+    formats: Mapping[str, Callable[[Sample], str]] = field(default_factory=dict)
 
     def lines(self, results: Results) -> list[str]:
         """Return it in Markdown, with the number of runs; nothing where nothing was measured."""
-        held = list(results.rows(self.part, **self.where))
+        held = [row for row in results.rows(self.part, **self.where) if not self.filled or self.filled in row[1]]
         if not held:
             return []
         body = self._pivoted(held) if self.across else self._plain(held)
@@ -81,21 +84,21 @@ class Table:
         cells: dict[Any, dict[Label, str]] = {}
         for labels, samples in held:
             if value in samples and self.across in labels:
-                cells.setdefault(self._key(labels), {})[labels[self.across]] = self._cell(samples[value])
+                cells.setdefault(self._key(labels), {})[labels[self.across]] = self._cell(value, samples[value])
         rows = [[*map(_label, key), *(found.get(column, "–") for column in columns)] for key, found in cells.items()]
         return markdown([*self.rows.values(), *map(_label, columns)], rows)
 
     def _plain(self, held: list[Any]) -> str:
         rows = [
-            [*map(_label, self._key(labels)), *(self._cell(samples.get(name)) for name in self.values)]
+            [*map(_label, self._key(labels)), *(self._cell(name, samples.get(name)) for name in self.values)]
             for labels, samples in held
         ]
         return markdown([*self.rows.values(), *self.values.values()], rows)
 
-    def _cell(self, sample: Sample | None) -> str:
+    def _cell(self, value: str, sample: Sample | None) -> str:
         if sample is None:
             return "–"
-        return self.format(sample) if self.format else shown(sample, self.digits)
+        return self.formats[value](sample) if value in self.formats else shown(sample, self.digits)
 
 
 @dataclass(frozen=True)

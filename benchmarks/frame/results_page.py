@@ -58,16 +58,22 @@ def compared(name: str, table: Table, results: Results) -> Iterator[Compared]:
         return
     value = next(iter(table.values))
     rows: dict[str, dict[str, dict[str, Sample]]] = {}
+    plain: dict[str, dict[str, Sample]] = {}
+    sets: dict[str, str] = {}
     for labels, samples in results.rows(table.part, **table.where):
         role = table.roles.get(str(labels.get(table.across)))
         if role is None or value not in samples:
             continue
-        what = ", ".join(f"{head} {labels[key]}" for key, head in table.rows.items() if key in labels)
-        rows.setdefault(what, {}).setdefault(role, {})[str(labels[table.across])] = samples[value]
-    plain = next((one[PLAIN] for one in rows.values() if PLAIN in one), None)
+        shown_labels = {key: f"{head} {labels[key]}" for key, head in table.rows.items() if key in labels}
+        what, column = ", ".join(shown_labels.values()), {str(labels[table.across]): samples[value]}
+        sets[what] = ", ".join(one for key, one in shown_labels.items() if key != "epsilon")
+        if role == PLAIN:  # without privacy there is no ε: it stands beside every ε of its set
+            plain.setdefault(sets[what], {}).update(column)
+        else:
+            rows.setdefault(what, {}).setdefault(role, {}).update(column)
     for what, held in rows.items():
         if OURS in held:
-            yield Compared(name, table, what, {**({PLAIN: plain} if plain else {}), **held})
+            yield Compared(name, table, what, {**({PLAIN: plain[sets[what]]} if sets[what] in plain else {}), **held})
 
 
 def write() -> None:
