@@ -212,7 +212,7 @@ def claims(part: str, **labels: str) -> Iterator[Claim]:
     def worst(found: Results) -> Iterator[Test]:
         rows = [samples for _, samples in found.rows(part, **labels)]
         tests = sum(sum(one["tests"].values) for one in rows)
-            if rows:
+        if rows:
             yield above(Sample((min(min(one["worst"].values) for one in rows),), exact=True), FAMILY / max(tests, 1))
 
     yield Claim(f"{part}: intervals cover, all together", "93 to 98 %", covered, "the issue")

@@ -44,7 +44,13 @@ class Test:
 
     def words(self) -> str:
         low, high = self.interval(LEVEL)
-        ends = "" if low == high else " (one run)" if math.isinf(low) else f" ({low:.4g} to {high:.4g})"
+        ends = (
+            ""
+            if low == high
+            else " (one run)"
+            if math.isinf(low) or math.isinf(high)
+            else f" ({low:.4g} to {high:.4g})"
+        )
         return f"{self.value:.4g}{self.unit}{ends}"
 
 
