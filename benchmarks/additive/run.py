@@ -7,10 +7,10 @@ COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` bes
 has interpret-core, diffprivlib and pyarrow (``peer_models.py``); without it these two are left out. Versions that agree:
 interpret-core 0.7.8, diffprivlib 0.6.6, scikit-learn 1.6.1.
 
-Each seed is a split of the people (four fifths to fit on) and a draw of the noise. All models see the same splits. δ = 10⁻⁶,
-c = 1, four parties, sixteen bins of equal width between the declared bounds. *Ahead* is the mean of the paired differences of the area
-under the curve to that of private boosting on pooled data, with the lower end of its interval of 95 %. The bars are those of the
-issue that asked for these models.
+Each seed is a split of the people (four fifths to fit on) and a draw of the noise. All models see the same splits. δ =
+10⁻⁶, c = 1, four parties, sixteen bins of equal width between the declared bounds. *Ahead* is the mean of the paired
+differences of the area under the curve to that of private boosting on pooled data, with the lower end of its interval
+of 95 %. The bars are those of the issue that asked for these models.
 
 ``additive`` and ``LogisticRegression`` run through the whole channel, ``additive, centrally`` is the same plan on plain numbers
 with the channel's noise, for many draws in little time. Every fit is a line of ``results/runs.jsonl``, written at once. What is there
