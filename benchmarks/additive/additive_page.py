@@ -29,10 +29,11 @@ HEAD = """\
 Written by `run.py --page` from `results/runs.jsonl`, `results/coverage.json` and `results/notes.md`. The docstrings of
 `run.py` and `coverage.py` say what is measured.
 
-δ = 10⁻⁶, c = 1, four parties, sixteen bins of equal width between declared bounds. Means over splits into four fifths and one
-fifth, in brackets how many. *Channel* is the whole protocol between parties. *Central* is the same plan with the channel's noise on
-plain numbers. DP-EBM is the explainable boosting machine with differential privacy of `interpret-core`, which gets the same public
-bounds and all data in one place; so does diffprivlib's logistic regression.
+δ = 10⁻⁶, c = 1, four parties, sixteen bins of equal width between declared bounds. Means over splits into four fifths
+and one fifth, in brackets how many. *Channel* is the whole protocol between parties. *Central* is the same plan with
+the channel's noise on plain numbers. DP-EBM is the explainable boosting machine with differential privacy of
+`interpret-core`, which gets the same public bounds and all data in one place; so does diffprivlib's logistic
+regression.
 """
 
 

@@ -4,9 +4,10 @@ Not run by hand: ``run.py`` starts it with a Python that has interpret-core, dif
 
     python peer_models.py FOLDER MODEL EPSILON SEED [EPSILON SEED ...]
 
-The folder holds ``frame.parquet`` (names as the parties have them), ``rows.npy`` (coded as `cn.LogisticRegression` codes them,
-the constant left out), ``labels.npy`` and ``public.json``: the bounds of numbers and the largest length of a coded row. Both models
-get what the parties declare, so that none of their price goes to finding it. Prints one JSON object per fit.
+The folder holds ``frame.parquet`` (names as the parties have them), ``rows.npy`` (coded as `cn.LogisticRegression`
+codes them, the constant left out), ``labels.npy`` and ``public.json``: the bounds of numbers and the largest length
+of a coded row. Both models get what the parties declare, so that none of their price goes to finding it. Prints one
+JSON object per fit.
 """
 
 import json

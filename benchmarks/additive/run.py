@@ -12,9 +12,10 @@ Each seed is a split of the people (four fifths to fit on) and a draw of the noi
 differences of the area under the curve to that of private boosting on pooled data, with the lower end of its interval
 of 95 %. The bars are those of the issue that asked for these models.
 
-``additive`` and ``LogisticRegression`` run through the whole channel, ``additive, centrally`` is the same plan on plain numbers
-with the channel's noise, for many draws in little time. Every fit is a line of ``results/runs.jsonl``, written at once. What is there
-already is not run again: delete lines to have them measured anew. ``--page`` writes ``README.md`` from it.
+``additive`` and ``LogisticRegression`` run through the whole channel, ``additive, centrally`` is the same plan on
+plain numbers with the channel's noise, for many draws in little time. Every fit is a line of ``results/runs.jsonl``,
+written at once. What is there already is not run again: delete lines to have them measured anew. ``--page`` writes
+``README.md`` from it.
 """
 
 import argparse
