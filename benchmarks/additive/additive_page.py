@@ -9,6 +9,8 @@ from scipy.stats import t as student
 __all__ = ["written"]
 
 SETS = {"adult": "Adult", "bank": "bank marketing", "credit": "credit card default"}
+FURTHER = {"flights": "flights", "diamonds": "diamonds", "bank_additional": "bank marketing, additional"}
+ALL = {**SETS, **FURTHER}
 EPSILONS = (0.1, 1.0, 10.0)
 OURS, CENTRAL, PEER = "additive", "additive, centrally", "DP-EBM"
 MODELS = {
@@ -102,13 +104,17 @@ def _paired(found: dict) -> str:
     return "\n".join(lines)
 
 
-def _coverage(report: dict) -> str:
-    lines = ["| data | ε | covered | determined | draws |", "|---|---|---|---|---|"]
+def _coverage(report: dict[str, dict]) -> str:
+    lines = ["| data | ε | covered | determined bins | draws |", "|---|---|---|---|---|"]
     for key, cell in report.items():
-        if key != "pooled":
-            name, epsilon = key.rsplit(" ", 1)
-            words, draws = SETS.get(name, name), cell.get("draws", "")
-            lines.append(f"| {words} | {epsilon} | {cell['covered']:.1%} | {cell['determined']:.0%} | {draws} |")
-    for words, share in report["pooled"].items():
-        lines.append(f"| {words} | | {share:.1%} | | |")
+        name, epsilon = key.rsplit(" ", 1)
+        share = cell["called"] / cell["draws"] / cell["bins"]
+        lines.append(
+            f"| {ALL[name]} | {epsilon} | {cell['inside'] / max(cell['called'], 1):.1%} | {share:.0%} | {cell['draws']} |"
+        )
+    for words, names in {"all sets of the bars": SETS, "the further sets": FURTHER, "all": ALL}.items():
+        cells = [cell for key, cell in report.items() if key.rsplit(" ", 1)[0] in names]
+        if cells:
+            share = sum(cell["inside"] for cell in cells) / sum(cell["called"] for cell in cells)
+            lines.append(f"| **{words}** | | **{share:.1%}** | | |")
     return "\n".join(lines)
