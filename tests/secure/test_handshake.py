@@ -143,7 +143,9 @@ def test_no_field_of_a_hello_can_be_altered_under_its_signature() -> None:
     true = runs.hellos(terms)["bo"]
     others = [runs.terms(**{change: runs.seed("x")}) for change in ("federation", "run", "plan")] + [runs.terms(4)]
     forged = [msgspec.structs.replace(true, terms=other.digest) for other in others]
-    forged += [msgspec.structs.replace(true, **{name: value}) for name, value in (("head", b"x"), ("nonces", bytes(32)))]
+    forged += [
+        msgspec.structs.replace(true, **{name: value}) for name, value in (("head", b"x"), ("nonces", bytes(32)))
+    ]
     forged += [msgspec.structs.replace(true, signature=bytes(64))]
     for hello in forged:
         with pytest.raises(ProtocolError, match="signature"):

@@ -90,6 +90,8 @@ def nano_epsilon(epsilon: object, *, what: str = "epsilon") -> int:
 
 def valid_delta(delta: object, *, what: str = "delta") -> float:
     """Return δ as a float in [0, 1); refuse anything else."""
+    if type(delta) is float and (delta == 0 or 1e-100 <= delta < 1):
+        return delta  # what plans hold, and a plan of many parties holds many of them
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
         raise BadInput(
             f"{what} must be a number of at least 0 and below 1.",

@@ -44,7 +44,17 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame, require_seed
 
-__all__ = ["LARGEST_LETTER", "NONCE_BYTES", "OVERHEAD", "Handshake", "Hello", "Payload", "RunTerms", "Session", "nonces_digest"]
+__all__ = [
+    "LARGEST_LETTER",
+    "NONCE_BYTES",
+    "OVERHEAD",
+    "Handshake",
+    "Hello",
+    "Payload",
+    "RunTerms",
+    "Session",
+    "nonces_digest",
+]
 
 
 Payload = bytes | bytearray | memoryview | np.ndarray
@@ -399,9 +409,7 @@ class Handshake:
             self._check(name, hellos[name], pinned[name] if name in partners else None)
         transcript = _transcript(self.terms, hellos, pinned)
         shared = {
-            name: self._shared(hellos[name])
-            for name in self.terms.parties
-            if name != self.party and name in partners
+            name: self._shared(hellos[name]) for name in self.terms.parties if name != self.party and name in partners
         }
         return Session(
             party=self.party,
@@ -444,8 +452,12 @@ class Handshake:
 
 
 def _transcript(terms: RunTerms, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]) -> bytes:
-    entries = ((pinned[name].key, hellos[name].signed(), hellos[name].signature) for name in terms.parties)
-    return digest("colonnade transcript v1", *entries)
+    """Return the hash of everything that all hellos say. The terms name the parties in order, so the fields need no names."""
+    fields: list[bytes] = []
+    for name in terms.parties:
+        hello = hellos[name]
+        fields += (pinned[name].key, hello.terms, hello.ephemeral, hello.signature, hello.head, hello.nonces)
+    return digest("colonnade transcript v2", terms.digest, *fields)
 
 
 def _letter_key(shared: Secret, transcript: bytes, sender: str, receiver: str) -> Secret:
