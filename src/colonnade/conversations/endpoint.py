@@ -10,6 +10,7 @@ from typing import Any
 from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, union
 from colonnade.conversations.conversation import Conversation, Member
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
+from colonnade.freed_memory import keep_freed_memory
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused
@@ -104,6 +105,7 @@ class Runs:
         at_once: int = AT_ONCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        keep_freed_memory()
         self.member = member
         self._fresh = fresh
         self._at_once = at_once
