@@ -2,11 +2,11 @@
 
     python benchmarks/scale/run.py [--quick] [--rows N ...] [--data FOLDER] [--check]
 
-Two parties with an id and six columns each (five numbers, one category of four levels), as generated parquet files of 5·10⁶ rows in
-an order of each party's own, a public list of nine tenths of the people, and a compute node without data. Every member is a
-process of its own; parties have ``memory="2GB"``. Each opens its folder: reads the ids and the list, checks every value against the
-schema, sorts its rows into the order of the list, and writes them to temporary files. Then one coordinator asks for a PCA
-on shares (all twelve columns, eighteen coded ones), and for a table of both categories with the means of a number by cell.
+Two parties with an id and six columns each (five numbers, one category of four levels), as generated parquet files of 5·10⁶
+rows in an order of each party's own, a public list of nine tenths of the people, and a compute node without data. Every member
+is a process of its own; parties have ``memory="2GB"``. Each opens its folder: it reads the ids and the list, checks every value
+against the schema, sorts its rows into the order of the list, and writes them to temporary files. Then one coordinator asks for
+a PCA on shares (all twelve columns, eighteen coded ones), and for a table of both categories with the means of a number by cell.
 
 Seconds per million rows are wall-clock on a machine that other work shares; processor seconds are those of all members and the
 coordinator together. Peak memory is the largest resident set of a party's process since it started, from the kernel.
@@ -31,7 +31,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parent))
-import scale_member
 from scale_member import NODE, PARTIES, SCHEMA, peak_bytes
 
 import colonnade as cn
@@ -204,10 +203,10 @@ def as_markdown(result: dict) -> str:
     lines = ["| rows | stage | seconds | processor seconds per 10⁶ rows |", "|---:|---|---:|---:|"]
     stages = ["opening", *studies()]
     for case in cases:
-        for stage in stages:
-            lines.append(
-                f"| {case['rows']:,} | {stage} | {case[stage]['seconds']:.1f} | {per_million(case, stage):.2f} |"
-            )
+        lines += [
+            f"| {case['rows']:,} | {stage} | {case[stage]['seconds']:.1f} | {per_million(case, stage):.2f} |"
+            for stage in stages
+        ]
     lines += [
         "",
         "| rows | peak of a party when open | peak of a party after all studies | node |",
