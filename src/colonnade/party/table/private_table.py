@@ -28,7 +28,7 @@ from colonnade.coding.cells import flatten
 from colonnade.coding.encoders import MISSING, Encoder, encoder_for, require_type
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.schema import Category, Column, Number, Schema
+from colonnade.schema import Category, Column, Crossed, Number, Schema
 
 __all__ = ["PrivateTable", "fewer_rows", "places_of_rows", "require_schema"]
 
@@ -288,7 +288,8 @@ class PrivateTable:
         for batch in self._source.batches(self._stored(names)):
             where, which = self._destination(start, len(batch))
             for name in names:
-                columns[name][where] = self._encoders[name](batch.column(self.schema.stored(name)))[which]
+                read = [batch.column(stored) for stored in self.schema.stored(name)]
+                columns[name][where] = self._encoders[name](*read)[which]
             start += len(batch)
         self._require_rows(start)
         for column in columns.values():
@@ -302,7 +303,8 @@ class PrivateTable:
             where, which = self._destination(start, len(batch))
             found = np.zeros(len(batch), dtype=np.bool_)
             for name in names:
-                found |= self._encoders[name].present(flatten(batch.column(self.schema.stored(name))))
+                read = [flatten(batch.column(stored)) for stored in self.schema.stored(name)]
+                found |= self._encoders[name].present(*read)
             present[where] = found[which]
             start += len(batch)
         self._require_rows(start)
@@ -310,7 +312,7 @@ class PrivateTable:
         return present
 
     def _stored(self, names: list[str]) -> list[str]:
-        return list(dict.fromkeys(self.schema.stored(name) for name in names))
+        return list(dict.fromkeys(stored for name in names for stored in self.schema.stored(name)))
 
     def _allocate(self, names: list[str]) -> dict[str, NDArray[Any]]:
         room, columns = self._memory - self._held(), {}
@@ -386,12 +388,14 @@ def _reserve(descriptor: int, size: int) -> None:
 def require_schema(source: Source, schema: Schema) -> None:
     """Refuse a source that lacks a column of the schema, or stores it as another type."""
     present = set(source.columns)
-    absent = [name for name in schema if schema.stored(name) == name and name not in present]
+    absent = [name for name in schema if schema.stored(name) == (name,) and name not in present]
     if absent:
         raise SchemaMismatch(
             "The schema names columns that the data source does not have: " + ", ".join(map(repr, absent)) + ".",
             remedy=" ".join([*source.doubts(), "Correct the names in cn.Schema, or the data source."]),
         )
     for name, column in schema.items():
-        for kind in source.kinds(schema.stored(name)):
-            require_type(name, column, kind)
+        parts = column.of if isinstance(column, Crossed) else (column,)
+        for stored, part in zip(schema.stored(name), parts, strict=True):
+            for kind in source.kinds(stored):
+                require_type(name, part, kind)

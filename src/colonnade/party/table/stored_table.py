@@ -76,7 +76,7 @@ class StoredTable(PrivateTable):
     def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
         """Return codes or values of some people by their places, which may be in any order."""
         self._require(name, Column)
-        cells = self._cells.cells_of(self.schema.stored(name), people)
+        cells = [self._cells.cells_of(stored, people) for stored in self.schema.stored(name)]
         return self._encoded(name, cells, self._cells.held_of(people))
 
     def held(self, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
@@ -91,7 +91,7 @@ class StoredTable(PrivateTable):
             last = min(first + BLOCK, stop)
             found = np.zeros(last - first, dtype=np.bool_)
             for name in names:
-                found |= self._encoders[name].present(self._cells.cells(self.schema.stored(name), first, last))
+                found |= self._encoders[name].present(*self._stored_cells(name, first, last))
             present[first - start : last - start] = found & self.held(first, last)
         return present
 
@@ -106,17 +106,20 @@ class StoredTable(PrivateTable):
     def _some(self, name: str, start: int, stop: int | None) -> NDArray[Any]:
         stop = self.people if stop is None else stop
         if stop - start <= BLOCK:
-            cells = self._cells.cells(self.schema.stored(name), start, stop)
-            return self._encoded(name, cells, self.held(start, stop))
+            return self._encoded(name, self._stored_cells(name, start, stop), self.held(start, stop))
         found = np.empty(stop - start, dtype=self._encoders[name].dtype)
         for first in range(start, stop, BLOCK):
             last = min(first + BLOCK, stop)
             found[first - start : last - start] = self._some(name, first, last)
         return found
 
-    def _encoded(self, name: str, cells: Any, held: NDArray[np.bool_]) -> NDArray[Any]:
+    def _stored_cells(self, name: str, start: int, stop: int) -> list[Any]:
+        """Return the cells of each column of the source that a column is read from."""
+        return [self._cells.cells(stored, start, stop) for stored in self.schema.stored(name)]
+
+    def _encoded(self, name: str, cells: list[Any], held: NDArray[np.bool_]) -> NDArray[Any]:
         encoder = self._encoders[name]
-        encoded: NDArray[Any] = encoder(cells)
+        encoded: NDArray[Any] = encoder(*cells)
         encoded[~held] = encoder.null
         return encoded
 
