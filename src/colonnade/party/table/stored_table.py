@@ -33,6 +33,7 @@ from colonnade.party.table.row_order import (
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.party.table.stored_cells import StoredCells, form_of
 from colonnade.schema import Column, Indicator, Schema
+from colonnade.spilled_rows import SpilledRows
 
 __all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "party_ids"]
 
@@ -72,6 +73,10 @@ class StoredTable(PrivateTable):
         """Require that these columns are there; they are read where they are used."""
         for name in names:
             self._require(name, Column)
+
+    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+        """Return room for one row per person: on disk, where it would take an eighth of the memory."""
+        return SpilledRows(self.people, width, dtype, memory=self._memory // 8)
 
     def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
         """Return codes or values of some people by their places, which may be in any order."""
