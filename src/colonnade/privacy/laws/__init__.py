@@ -9,6 +9,7 @@ know a law, its loss and its variance without being able to draw from it. The on
 """
 
 import builtins
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -29,6 +30,7 @@ __all__ = [
     "Law",
     "Mechanism",
     "NoiseFamily",
+    "RowBlocks",
     "Sampler",
     "Size",
 ]
@@ -82,6 +84,20 @@ class Sampler(Protocol):
 
     def keyed(self, key: builtins.bytes) -> KeyedStream:
         """Return the stream of a 32-byte key, for coins that several parties share or that are public."""
+
+
+class RowBlocks(Protocol):
+    """Rows of numbers that need not be in memory together: a pass yields some at a time, in the same order each time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are, and how many numbers each has."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+
+    def __iter__(self) -> Iterator[NDArray[Any]]: ...
 
 
 NoiseFamily = Literal["gaussian", "laplace", "skellam"]
