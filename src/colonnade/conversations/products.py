@@ -369,9 +369,11 @@ class Dealt:
         return self._noise.shares(tile, self._dealer.noise(tile))
 
     def keep(self, number: int, share: residues.Elements) -> None:
+        """Keep our own share of a chunk, where we compute."""
         self._kept[number] = share.copy()
 
     def kept_by(self, point: int) -> "Received":
+        """Return what we keep for ourselves."""
         noise = self._noise_shares[point - 1] if self._noise_shares else None
         return Received(self._joint, point, None, noise, self._mask_shares[point - 1], self._kept)
 
@@ -415,6 +417,7 @@ class Received:
 
     @classmethod
     def of(cls, letter: ProductLetter, joint: Joint, point: int) -> "Received":
+        """Read a data party's first letter."""
         t = joint.threshold
         seed = _seed(letter.table) if point <= t else None
         noise = None if len(joint.tiles) > 1 else noise_share(letter.noise, joint, point, tile=0)
@@ -422,6 +425,7 @@ class Received:
         return cls(joint, point, seed, noise, mask)
 
     def chunk(self, number: int, parcel: Blob | None, shape: tuple[int, int]) -> residues.Elements:
+        """Return our share of a chunk: kept, expanded from its seed, or as it came."""
         if self._kept is not None:
             return self._kept.pop(number)
         if self._table_seed is not None:

@@ -101,7 +101,8 @@ class TiledRun(ProductRun):
         super().__init__(member, plan, step, run, part=part, secret=secret)
         self.tile = member.openings.count(codec.digest(plan), step) if part is None else 0
         self._begun = len(self.chunks) + 3
-        self._deciding: int | None = None
+        self.last_tile = len(self.joint.tiles) - 1
+        self._deciding = -1
         self._kept_noise: Elements | None = None
         self._answer: Opened | None = None
 
@@ -114,12 +115,7 @@ class TiledRun(ProductRun):
         return self._begun + BEATS * len(self.joint.tiles)  # never reached by `ProductRun.turn`: tiles are opened here
 
     @property
-    def last_tile(self) -> int:
-        """The tile after which nothing is opened any more."""
-        return len(self.joint.tiles) - 1
-
-    @property
-    def deciding_turn(self) -> int | None:
+    def deciding_turn(self) -> int:
         """The latest turn that decided: a node's with its share, that of a data party which only deals with its noise."""
         return self._deciding
 

@@ -309,7 +309,9 @@ def entry_pairs(widths: Sequence[int], *, within: bool = False) -> tuple[Indices
     """
     pairs = [_pairs(one, within=within) for one in rectangles(widths, within=within)]
     none = np.empty(0, dtype=np.int64)
-    return np.concatenate([none, *(first for first, _ in pairs)]), np.concatenate([none, *(second for _, second in pairs)])
+    return np.concatenate([none, *(first for first, _ in pairs)]), np.concatenate(
+        [none, *(second for _, second in pairs)]
+    )
 
 
 def _pairs(one: Rectangle, *, within: bool) -> tuple[Indices, Indices]:

@@ -58,7 +58,9 @@ def _forecast_tiles(joint: "Joint", forecast: Forecast, *, kept: bool) -> None:
     for tile in joint.tiles:
         if not kept:
             sent, received = _noise_letters(joint, tile)
-            forecast.round(arriving or dict.fromkeys(members, SMALL), {name: size + SMALL for name, size in sent.items()})
+            forecast.round(
+                arriving or dict.fromkeys(members, SMALL), {name: size + SMALL for name, size in sent.items()}
+            )
             forecast.round(received, dict.fromkeys(members, SMALL // 2))
             arriving = {}
         forecast.round(dict.fromkeys(members, SMALL), _opened(joint, tile))

@@ -333,7 +333,8 @@ class OpensJointly(JointStep):
 
     def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
         """Yield that noise tile by tile; a kind that has more than one tile says how."""
-        yield self.cross_noise(*sizes, sampler)
+        (entries,) = sizes
+        yield self.cross_noise(entries, sampler)
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64] | None:  # noqa: ARG002
         """Return nothing: no part of the release concerns this party alone."""
