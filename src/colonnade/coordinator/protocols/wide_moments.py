@@ -1,5 +1,6 @@
 """Second moments of thousands of columns: the opening of `GramRelease`, written into one matrix tile by tile."""
 
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -42,6 +43,14 @@ class WideRelease(GramRelease):
         return MatrixNoise.of(self.features[1:], noise.opened_variance / unit, float(noise.own_variance) / unit)
 
 
+def _square(size: int) -> NDArray[np.float64]:
+    """Return a square of zeros whose pages take memory once they are written, and are small: half of it is never written."""
+    memory = mmap.mmap(-1, 8 * size * size)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory).reshape(size, size)
+
+
 class _Reader:
     """Writes what is opened into the upper triangle of a matrix, and the columns' sums beside it."""
 
@@ -50,7 +59,7 @@ class _Reader:
         self._unit = unit
         ends = list(accumulate(joint.widths))
         self._places = dict(zip(joint.owners, zip([0, *ends], ends, strict=False), strict=True))
-        self.matrix = np.zeros((ends[-1], ends[-1]))  # a page that is never written takes no memory
+        self.matrix = _square(ends[-1])
         self.sums = np.zeros(ends[-1])
 
     def take(self, number: int, cross: Integers, own: Mapping[str, Integers]) -> None:
@@ -60,7 +69,7 @@ class _Reader:
             block = cross[start : start + one.entries].reshape(one.bottom - one.top, one.right - one.left)
             np.divide(block, self._unit, out=self.matrix[one.top : one.bottom, one.left : one.right])
             start += one.entries
-        for party, part in own.items():
+        for party, part in ((party, part) for party, part in own.items() if len(part)):
             self._take_own(party, 1 + (tile.own.start or 0), part / self._unit)
 
     def _take_own(self, party: str, place: int, part: NDArray[np.float64]) -> None:
