@@ -59,7 +59,9 @@ def test_sums_over_variances_are_those_of_the_matrix_of_variances():
     weights, direction = rng.random(len(variance) - 1), rng.standard_normal(len(variance))
     np.testing.assert_allclose(moments.noise.times(weights), variance[1:, 1:] @ weights)
     assert moments.noise.mean == pytest.approx(variance[1:, 1:].mean())
-    assert moments.noise.quadratic(direction[1:], direction[0]) == pytest.approx(quadratic_variance(variance, direction))
+    assert moments.noise.quadratic(direction[1:], direction[0]) == pytest.approx(
+        quadratic_variance(variance, direction)
+    )
     widest = moments.noise.times(np.ones(len(weights))).max()
     assert 2 * np.sqrt(widest) == pytest.approx(operator_norm(variance[1:, 1:]))
 

@@ -189,6 +189,11 @@ class Joint:
         return tuple(sorted({*self.data_parties, *self.nodes}))
 
     @cached_property
+    def hub(self) -> frozenset[str]:
+        """The members of whom every letter is from or to one: the nodes, and owners that givers write to."""
+        return frozenset((*self.nodes, *(self.owners if self.givers else ())))
+
+    @cached_property
     def bound(self) -> int:
         """No opened integer exceeds this (`colonnade.secure.residues.gram_bound`)."""
         reached = self.people * self.largest * self.largest_other

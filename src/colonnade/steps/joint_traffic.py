@@ -88,6 +88,12 @@ def _letters(joint: "Joint", turn: int) -> tuple[dict[str, int], dict[str, int]]
             if node != sender and (size := _letter(joint, sender, point, turn)):
                 sent[sender] += size
                 received[node] += size
+    if turn == 1:
+        for member in joint.members:
+            if member not in joint.hub:
+                received[member] += len(joint.nodes) * LETTER
+        for node in joint.nodes:
+            sent[node] += sum(member not in joint.hub for member in joint.members) * LETTER
     return sent, received
 
 

@@ -15,6 +15,7 @@ leaves.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
@@ -26,6 +27,7 @@ from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.handles import tile_key
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
@@ -68,11 +70,11 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
         column = coding.schema[name]
         if isinstance(column, Number):
             middle, half = column.midpoint, column.half_range
-            _code_numbers(table.values(name)[start:stop], middle, half, coding.scale, nonprivate, position)
+            _code_numbers(table.values(name, start, stop), middle, half, coding.scale, nonprivate, position)
         else:
             nonprivate[position : position + width] = 0
             code = _code_signs if name in coding.signed else _code_levels
-            code(table.codes(name)[start:stop], coding.scale, nonprivate, position)
+            code(table.codes(name, start, stop), coding.scale, nonprivate, position)
         position += width
     if coding.clips:
         _clip_rows(nonprivate, coding.row_bound)
@@ -150,10 +152,10 @@ def partial_scores(
         column = scores.schema[name]
         some = weights[:, place : place + width]
         if isinstance(column, Number):
-            coded = to_unit_range(table.values(name)[start:stop], column)  # within [−1, 1] before any weight
+            coded = to_unit_range(table.values(name, start, stop), column)  # within [−1, 1] before any weight
             _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
         else:
-            _add_levels(table.codes(name)[start:stop], np.ascontiguousarray(some), nonprivate)
+            _add_levels(table.codes(name, start, stop), np.ascontiguousarray(some), nonprivate)
         place += width
     return nonprivate if output is None else np.asarray(nonprivate[0])
 
@@ -186,24 +188,54 @@ BLOCK_ROWS = 512
 """Rows multiplied in float64 at a time. With entries up to 2²⁰ a sum stays below 2⁴⁹, so that no order of adding rounds."""
 
 
-def folded_products(
-    rows: Callable[[int, int], NDArray[np.int64]], people: int, width: int, constant: int, block: int = 8_192
-) -> NDArray[np.int64]:
-    """Return all products of one party's columns, a constant one in front, from row blocks short enough for the cache.
+CACHED_ROWS = 8_192
+"""Rows coded at a time: few enough to stay in the processor's cache until they are multiplied."""
 
-    They are the upper triangle, row by row: a wide party has room for one triangle, not for squares (`triangle_places`).
+
+def folded_products(
+    table: PrivateTable,
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    width: int,
+    constant: int,
+    block: int = BLOCK,
+) -> NDArray[np.int64]:
+    """Return all products of one party's columns, a constant one in front: the upper triangle, row by row (`triangle_places`).
+
+    Parameters
+    ----------
+    table
+        The rows.
+    rows
+        Returns some people's integers, a column along each row.
+    width
+        How many columns there are.
+    constant
+        The entries of the constant column.
+    block
+        How many people are folded at a time.
     """
     gram = np.zeros((width + 1) * (width + 2) // 2, dtype=np.int64)
-    plane = np.empty((width + 1, min(BLOCK_ROWS, people)))
-    for start in range(0, people, block):
-        _add_products(rows(start, min(start + block, people)), float(constant), plane, gram)
-    return gram
+    return table.fold(gram, partial(_add_block, rows, constant), block)
 
 
 def triangle_places(first: NDArray[np.int64], second: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Return where pairs of columns stand in the upper triangle of a square of this size."""
     low, high = np.minimum(first, second), np.maximum(first, second)
     return np.asarray(low * size - low * (low - 1) // 2 + high - low)
+
+
+def _add_block(
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    constant: int,
+    gram: NDArray[np.int64],
+    table: PrivateTable,
+    start: int,
+    stop: int,
+) -> None:
+    for first in range(start, stop, CACHED_ROWS):
+        columns = rows(table, first, min(first + CACHED_ROWS, stop))
+        plane = np.empty((len(columns) + 1, min(BLOCK_ROWS, columns.shape[1])))
+        _add_products(columns, float(constant), plane, gram)
 
 
 @njit(cache=True, nogil=True)

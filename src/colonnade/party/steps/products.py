@@ -1,7 +1,6 @@
 """One party's rows in products on shares: Gram matrices, coefficients, moments of a union, pair tables, histograms of scores."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -50,7 +49,7 @@ class PrivateGram(OpensJointly, Gram):
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
-        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
+        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
         nonprivate += self.own_noise.draw_own(self.width + 1, sampler)
         return nonprivate[1:]
 
@@ -77,7 +76,7 @@ class PrivateCoefficients(OpensJointly, Coefficients):
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own coefficients, noised by it alone."""
-        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
+        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
         chosen = nonprivate[triangle_places(self.entries.rows, self.entries.columns, self.width + 1)]
         return chosen + self.own_noise.draw_own(self.party, self.entries.slope, sampler)
 
@@ -87,7 +86,7 @@ class PrivateUnionCross(OpensJointly, UnionCross):
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return the indicator, of height γ, and coded rows."""
-        held = table.held()[start:stop].astype(np.int64) * self.coding.scale
+        held = table.held(start, stop).astype(np.int64) * self.coding.scale
         return np.vstack([held[None, :], coded_rows(self.coding, table, start, stop)])
 
 
@@ -97,7 +96,7 @@ class PrivateUnionOwn(OpensJointly, UnionOwn):
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return products of coded columns, or the indicator."""
         if self.own_noise.part != self.party:
-            return table.held()[None, start:stop].astype(np.int64)
+            return table.held(start, stop)[None].astype(np.int64)
         coded = coded_rows(self.coding, table, start, stop)
         first, second = np.triu_indices(len(coded))
         return coded[first] * coded[second]
@@ -143,7 +142,7 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
             above = (partial_scores(self.scores, table, start, stop, 0) - self.low) / self.bin_width
             counted = np.floor(above + self._coins(table.people)[start:stop])
             nonprivate = np.clip(counted, 0, self.parts - 1).astype(np.int64)
-        return np.where(table.present(self.columns)[start:stop], nonprivate, NOBODY)
+        return np.where(table.present(self.columns, start, stop), nonprivate, NOBODY)
 
     def give(self, table: PrivateTable, sampler: Sampler) -> tuple[bytes, bytes]:
         """Divide everybody's number into two that are uniform each; a person without a record adds the number of bins."""
@@ -204,7 +203,7 @@ def _labels(label: Level | NearestPoint, table: PrivateTable, start: int, stop: 
     The nearest point to x is the point p with the largest x·p − ‖p‖²/2.
     """
     if isinstance(label, Level):
-        return np.asarray(label.places[table.codes(label.column)[start:stop]])
+        return np.asarray(label.places[table.codes(label.column, start, stop)])
     nearness = partial_scores(label.points, table, start, stop)
     nearness -= (label.points.weights**2).sum(axis=1)[:, None] / 2
     return np.asarray(label.places[label.guesses[nearness.argmax(axis=0)]])
