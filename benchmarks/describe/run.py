@@ -194,8 +194,8 @@ BENCHMARK = Benchmark(
     about=__doc__ or "",
     packages=("numpy", "opendp"),
     parts=[
-        Part("quantiles", quantiles, CASES, 20, 13.0, quick=CASES[:3]),
-        Part("tightened", tightening, [{}], 12, 2.0),
+        Part("quantiles", quantiles, CASES, 20, 8.0, quick=CASES[:3]),
+        Part("tightened", tightening, [{}], 12, 1.0),
     ],
     shown=[
         "## Quantiles",

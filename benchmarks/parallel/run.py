@@ -129,9 +129,9 @@ BENCHMARK = Benchmark(
         Part(
             "waves",
             grows,
-            [{"studies": 200, "seconds": 150.0}],
+            [{"studies": 200, "seconds": 80.0}],
             3,
-            9.0,
+            5.0,
             quick=[{"studies": 20, "seconds": 5.0}],
             machine=frozenset({"studies", "seconds", "MB"}),
         )

@@ -179,7 +179,7 @@ BENCHMARK = Benchmark(
             evaluation,
             [{"model": model, "epsilon": epsilon} for model in CASES for epsilon in EPSILONS],
             20,
-            8.0,
+            5.0,
         ),
     ],
     shown=[

@@ -168,7 +168,7 @@ BENCHMARK = Benchmark(
     title="Synthetic tables",
     about=__doc__ or "",
     packages=("numpy", "scikit-learn", "mbi"),
-    parts=[Part("rows", drawn_rows, [{"set": name} for name in SETS], 5, 30.0, machine=frozenset({"seconds"}))],
+    parts=[Part("rows", drawn_rows, [{"set": name} for name in SETS], 5, 15.0, machine=frozenset({"seconds"}))],
     shown=[
         Plot("auc", "rows", "auc", "epsilon", "method", "Synthetic tables: AUC on real rows", "AUC", panel="set"),
         Table("rows", {"auc": "AUC"}, WHERE, across="method", words="AUC on real rows.", roles=ROLES, higher=True),
