@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 
 import colonnade as cn
 from colonnade.estimation.clustering import fitted_grid
-from colonnade.estimation.clustering_budget import clustering_prices
+from colonnade.estimation.clustering_budget import RULES, clustering_prices
 from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.tables import consistent_tables
 from colonnade.privacy.accounting import Price
@@ -43,7 +43,7 @@ def components(points: Points, owned: list[list[int]], runs: int, summary) -> di
     """Figure 8: only the weights private, only the centres, and both; at ε = 0.5 and 2, half for each part."""
     people, found = len(points.values), {}
     for epsilon in (0.5, 2.0):
-        price = clustering_prices(Price.of(epsilon, 1 / people), len(owned), "person", "sketch").weights
+        price = clustering_prices(Price.of(epsilon, 1 / people), len(owned), "person", RULES["sketch"]).weights
         sketched, exact, both = [], [], []
         with a_federation(points, owned) as federation:
             for run in range(1, runs + 1):
