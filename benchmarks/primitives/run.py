@@ -21,7 +21,7 @@ eight bytes, ids among them.
 import math
 from collections.abc import Callable, Iterator
 
-from benchmarks.frame import Benchmark, Claim, Part, Plot, Results, Row, Sample, Table, below, intervals, near
+from benchmarks.frame import Benchmark, Claim, Part, Plot, Results, Row, Sample, Table, below, exponent, near
 from benchmarks.frame.claims import Test
 from benchmarks.primitives import measures
 from benchmarks.primitives.measures import EPSILON
@@ -43,17 +43,6 @@ def rates(run: int, people: int, parties: int, epsilon: float) -> Iterator[Row]:
 
 def _root(sample: Sample) -> str:
     return f"{math.sqrt(sample.mean):.3%}"
-
-
-def exponent(one: Sample, other: Sample, factor: float, low: float, high: float, power: float = 2.0) -> Test:
-    """Test the exponent by which errors grow when something grows by ``factor``; ``power`` 2 for squared errors."""
-    unit = power * math.log(factor)
-
-    def interval(level: float) -> tuple[float, float]:
-        ends = intervals.ratio(*(Sample(tuple(max(v, 1e-30) for v in s.values)) for s in (other, one)), level)
-        return tuple(math.log(max(end, 1e-300)) / unit if end < math.inf else math.inf for end in ends)
-
-    return Test(math.log(other.mean / one.mean) / unit, interval, low, high, min(one.runs, other.runs))
 
 
 def of_people(found: Results) -> Iterator[Test]:

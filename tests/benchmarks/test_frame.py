@@ -22,6 +22,7 @@ from benchmarks.frame import (
     better,
     circumstances,
     command,
+    exponent,
     faster,
     marker,
     near,
@@ -73,6 +74,13 @@ def verdict(*tests: Test) -> str:
 )
 def test_a_verdict_follows_from_the_interval_and_the_margin(test: Test, expected: str) -> None:
     assert verdict(test) == expected
+
+
+def test_an_exponent_is_told_from_errors_at_two_sizes() -> None:
+    rng = np.random.default_rng(5)
+    few, many = (Sample(tuple(rng.normal(0, size**0.5, 200) ** 2)) for size in (100, 10_000))
+    assert verdict(exponent(few, many, 100.0, 0.4, 0.6)) == AGREES
+    assert verdict(exponent(few, many, 100.0, 0.9, 1.1)) == DOES_NOT
 
 
 def test_one_run_of_something_random_can_never_agree() -> None:
@@ -301,6 +309,7 @@ def test_the_page_of_a_part_that_was_not_measured_is_still_a_page(benchmark: Ben
 RECORDED = [name for name in command.names() if command.in_frame(name)]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_benchmark_is_well_formed(name: str) -> None:
     found = command.load(name)
@@ -317,6 +326,7 @@ def test_every_benchmark_is_well_formed(name: str) -> None:
         assert isinstance(one, str) or one.part in parts
 
 
+@pytest.mark.full
 def test_a_whole_recording_fits_into_the_planned_time() -> None:
     planned = [found for name in RECORDED if (found := command.load(name)) is not None]
     alone = sum(found.minutes for found in planned if found.alone)
@@ -331,6 +341,4 @@ def test_recordings_for_the_release_are_of_the_present_code() -> None:
         pytest.skip("recordings of this release are not made yet: benchmarks/recorded.toml")
     assert sorted(names) == sorted(RECORDED)
     for name in names:
-        found = command.load(name)
-        assert found is not None
-        assert command.stale(name, found) is None
+        assert command.stale(name) is None, name
