@@ -116,6 +116,9 @@ def _unit(part: Part, case: Case, run: int) -> dict[str, Any]:
 
 
 def _plain(values: Any) -> dict[str, float]:
+    for name, value in values.items():
+        if not math.isfinite(value):  # said at once, and not after hours
+            raise ValueError(f"A benchmark measured something that is not a number: {name}.")
     return {name: float(value) for name, value in values.items()}
 
 

@@ -258,11 +258,10 @@ def test_a_file_of_before_this_form_counts_as_none(tmp_path: Path) -> None:
     assert Results.read(tmp_path / "other.json") is None
 
 
-def test_what_is_not_a_number_is_not_kept(tmp_path: Path) -> None:
-    held = Measured()
-    held.add([Row({"a": 1}, {"value": math.nan})])
-    with pytest.raises(ValueError, match="not a number"):
-        Results({}, {"part": held}).write(tmp_path / "latest.json")
+def test_what_is_not_a_number_is_noticed_at_once(benchmark: Benchmark, measure: Counting) -> None:
+    measure.shift = math.nan
+    with pytest.raises(ValueError, match="not a number: error"):
+        running.short(benchmark)
 
 
 def test_the_results_page_has_losses_first(
