@@ -35,7 +35,7 @@ from benchmarks.frame import (
 from benchmarks.frame.claims import AGREES, CANNOT_TELL, DOES_NOT, NOT_MEASURED, Test
 from benchmarks.frame.intervals import difference, proportion
 from benchmarks.frame.pages import page
-from benchmarks.frame.records import Measured, Results
+from benchmarks.frame.records import Results
 
 from colonnade.errors import BadInput
 
