@@ -15,7 +15,7 @@ distance of their plane from that of the exact table, between 0 and 1. So what c
 half the error without.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -71,21 +71,26 @@ def ours(values: np.ndarray, column: cn.Numeric, asked: list[tuple[list[float], 
 
 
 def opendp(values: np.ndarray, column: cn.Numeric, asked: list[tuple[list[float], float]]) -> list[list[float] | None]:
+    given = [float(value) for value in values]
+    number = min(int(column.high - column.low) + 1, CANDIDATES) if column.integer else CANDIDATES
+    bounds = float(column.low), float(column.high), number
+    return [
+        [float(_opendp_quantile(bounds, share, epsilon / len(shares))(given)) for share in shares]
+        for shares, epsilon in asked
+    ]
+
+
+@cache
+def _opendp_quantile(bounds: tuple[float, float, int], share: float, epsilon: float) -> Callable[[list[float]], float]:
     try:
         import opendp.prelude as dp
     except ModuleNotFoundError as missing:
         raise Unavailable("OpenDP is not installed: pip install colonnade[bench]") from missing
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
-    number = int(column.high - column.low) + 1 if column.integer else CANDIDATES
-    candidates = np.linspace(column.low, column.high, min(number, CANDIDATES)).tolist()
-    given = [float(value) for value in values]
-
-    def one(share: float, epsilon: float) -> float:
-        make = lambda scale: dp.m.make_private_quantile(*space, dp.max_divergence(), candidates, share, scale)  # noqa: E731
-        return float(dp.binary_search_chain(make, d_in=1, d_out=epsilon)(given))
-
-    return [[one(share, epsilon / len(shares)) for share in shares] for shares, epsilon in asked]
+    candidates = np.linspace(*bounds).tolist()
+    make = lambda scale: dp.m.make_private_quantile(*space, dp.max_divergence(), candidates, share, scale)  # noqa: E731
+    return dp.binary_search_chain(make, d_in=1, d_out=epsilon)
 
 
 def diffprivlib(

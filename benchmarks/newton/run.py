@@ -76,7 +76,7 @@ def through_channel(data: Joined, epsilon: float, method: str, run: int) -> np.n
     return np.append(intercepts, weights[0])
 
 
-def accuracy(run: int, set: str) -> Iterator[Row]:  # the page's label  # noqa: A002  # the label on the page
+def accuracy(run: int, set: str) -> Iterator[Row]:  # noqa: A002  # the label on the page
     train, test = loaded(set).split(run)
 
     def row(method: str, epsilon: float | str, weights: np.ndarray, **more: float) -> Row:

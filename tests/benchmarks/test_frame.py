@@ -2,7 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,14 +138,8 @@ class Counting:
             yield Row({"case": case, "epsilon": epsilon, "method": "theirs"}, {"error": value / epsilon / 2})
 
 
-@pytest.fixture
-def measure() -> Counting:
-    return Counting()
-
-
-@pytest.fixture
-def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
-    """A benchmark in a folder of its own, on committed code."""
+def toy(measure: Counting, folder: Path, patch: pytest.MonkeyPatch) -> Benchmark:
+    """Return a benchmark in a folder of its own, on committed code."""
     cases = [{"case": "one"}, {"case": "three"}, {"case": "absent"}]
     table = Table(
         "part",
@@ -167,13 +163,22 @@ def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ],
         [table, Plot("errors", "part", "error", "epsilon", "method", "Errors", "error", panel="case", log=True)],
     )
-    folder = tmp_path / "toy"
-    monkeypatch.setattr(Benchmark, "folder", property(lambda _: folder))
-    monkeypatch.setattr(marker, "FILE", tmp_path / "recorded.toml")
-    monkeypatch.setattr(running, "changed", lambda _: [])
+    patch.setattr(Benchmark, "folder", property(lambda _: folder / "toy"))
+    patch.setattr(marker, "FILE", folder / "recorded.toml")
+    patch.setattr(running, "changed", lambda _: [])
     code = {"src": "a", "benchmark": "b", "commit": "c" * 40, "machine": circumstances.machine()}
-    monkeypatch.setattr(running, "circumstances", lambda *_: dict(code))
+    patch.setattr(running, "circumstances", lambda *_: dict(code))
     return made
+
+
+@pytest.fixture
+def measure() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
+    return toy(measure, tmp_path, monkeypatch)
 
 
 def test_a_recording_keeps_every_run_and_says_what_is_missing(benchmark: Benchmark) -> None:
@@ -301,6 +306,52 @@ def test_a_peer_without_a_package_index_is_said(tmp_path: Path, monkeypatch: pyt
 
 def test_the_page_of_a_part_that_was_not_measured_is_still_a_page(benchmark: Benchmark) -> None:
     assert "not measured" in page(benchmark, Results({"commit": "c"}, {}), pictures=False)
+
+
+# Hashes -----------------------------------------------------------------------------------------------------------------------
+
+
+def repository(folder: Path, patch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Make a repository with a library and a benchmark; return what writes a file and commits it."""
+    patch.setattr(circumstances, "ROOT", folder)
+    patch.setenv("GIT_CONFIG_GLOBAL", str(folder / "none"))
+
+    def commit(path: str, text: str) -> None:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+        name = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        for words in (["add", "-A"], [*name, "commit", "-q", "-m", "a change"]):
+            subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True, capture_output=True)
+    commit("src/library.py", "one")
+    commit("benchmarks/toy/run.py", "one")
+    commit("benchmarks/other/run.py", "one")
+    return commit
+
+
+def test_a_hash_is_of_the_benchmark_and_not_of_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        commit = repository(Path(folder), monkeypatch)
+        before = circumstances.source_hash(), circumstances.folder_hash("toy")
+        for written in ("toy/results/latest.json", "toy/results/plot.svg", "toy/README.md", "other/run.py"):
+            commit(f"benchmarks/{written}", "two")
+        assert (circumstances.source_hash(), circumstances.folder_hash("toy")) == before
+        commit("benchmarks/toy/sets.py", "two")
+        assert circumstances.folder_hash("toy") != before[1]
+        assert circumstances.source_hash() == before[0]
+        commit("src/library.py", "two")
+        assert circumstances.source_hash() != before[0]
+
+
+def test_what_is_not_committed_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path, monkeypatch)
+    (tmp_path / "benchmarks" / "toy" / "README.md").write_text("a page")
+    (tmp_path / "benchmarks" / "other" / "new.py").write_text("not this one")
+    assert circumstances.changed("toy") == []
+    (tmp_path / "benchmarks" / "toy" / "new.py").write_text("two")
+    (tmp_path / "src" / "library.py").write_text("two")
+    assert sorted(circumstances.changed("toy")) == ["benchmarks/toy/new.py", "src/library.py"]
 
 
 # This repository --------------------------------------------------------------------------------------------------------------
