@@ -1,10 +1,6 @@
-"""The peer: diffprivlib's quantiles of the same values, in a Python of their own.
+"""The peer: diffprivlib's quantiles of the same values. ``run.py`` starts it with a Python that has diffprivlib.
 
-Not run by hand: ``run.py`` starts it with a Python that has diffprivlib,
-
-    python diffprivlib_quantiles.py values.npz 20 0.1 1
-
-The file holds ``values``, ``shares``, ``low`` and ``high``. Prints a JSON object by epsilon: one list of quantiles per run.
+Standard input is JSON with ``values``, ``shares``, ``bounds`` and ``epsilon``. Prints one quantile per share.
 """
 
 import json
@@ -16,22 +12,10 @@ from diffprivlib.tools import quantile
 
 
 def main() -> None:
-    path, runs, *epsilons = sys.argv[1:]
-    data = np.load(path)
+    asked = json.load(sys.stdin)
     warnings.simplefilter("ignore")
-    bounds = float(data["low"]), float(data["high"])
-    shares = data["shares"].tolist()
-    found = {
-        epsilon: [
-            [
-                float(quantile(data["values"], share, epsilon=float(epsilon) / len(shares), bounds=bounds))
-                for share in shares
-            ]
-            for _ in range(int(runs))
-        ]
-        for epsilon in epsilons
-    }
-    print(json.dumps(found))
+    values, bounds, each = np.array(asked["values"]), tuple(asked["bounds"]), asked["epsilon"] / len(asked["shares"])
+    print(json.dumps([float(quantile(values, share, epsilon=each, bounds=bounds)) for share in asked["shares"]]))
 
 
 if __name__ == "__main__":

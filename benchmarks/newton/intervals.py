@@ -44,9 +44,10 @@ class Truth:
 
     def __init__(self, data: Joined) -> None:
         self.features, columns = data.features, list(data.features[1:])
-        best = maximum_likelihood(data.rows, data.labels)
-        chance = sigmoid(data.rows @ best)
-        bend = (data.rows * (chance * (1 - chance))[:, None]).T @ data.rows
+        rows = data.exact_rows
+        best = maximum_likelihood(rows, data.labels)
+        chance = sigmoid(rows @ best)
+        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows
         self.order = np.append(np.arange(1, len(self.features)), 0)
         self.free = free_coefficients(columns)
         names, self.into = coefficients_to_own_units(columns)

@@ -10,11 +10,12 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.coding.columns import Feature, features_of
+from colonnade.coordinator.protocols import newton_steps
 from colonnade.datasets.public import DATA_VARIABLE
 from colonnade.estimators.export import design_matrix
 
 PARTIES = ("north", "east", "south", "west")
-GAMMA = 1024
+GAMMA = newton_steps.SCALE
 
 
 def data_folder() -> Path:
@@ -65,10 +66,15 @@ class Joined:
         return features_of(self.explaining)
 
     @cached_property
-    def rows(self) -> np.ndarray:
-        """Coded rows as the run has them: rounded to 1/γ, the constant first."""
+    def exact_rows(self) -> np.ndarray:
+        """Coded rows, the constant first."""
         coded = design_matrix(self.frame[list(self.explaining)], self.features[1:], self.explaining, coded=True)
-        return np.column_stack([np.ones(len(coded)), np.rint(coded * GAMMA) / GAMMA])
+        return np.column_stack([np.ones(len(coded)), coded])
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Coded rows as the run has them: rounded to 1/γ."""
+        return np.rint(self.exact_rows * GAMMA) / GAMMA
 
     @cached_property
     def labels(self) -> np.ndarray:

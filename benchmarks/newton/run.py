@@ -72,9 +72,9 @@ class Nearness:
 
     def __init__(self, data: Joined) -> None:
         self._map = contrasts(data)
-        self.best = maximum_likelihood(data.rows, data.labels)
-        chance = sigmoid(data.rows @ self.best)
-        rows = data.rows @ np.linalg.pinv(self._map)
+        self.best = maximum_likelihood(data.exact_rows, data.labels)
+        chance = sigmoid(data.exact_rows @ self.best)
+        rows = data.exact_rows @ np.linalg.pinv(self._map)
         bend = (rows * (chance * (1 - chance))[:, None]).T @ rows + 1e-9 * np.eye(rows.shape[1])
         self._errors = np.sqrt(np.diag(np.linalg.inv(bend)))
 

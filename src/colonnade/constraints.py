@@ -22,6 +22,7 @@ from colonnade.errors import BadInput
 __all__ = [
     "Boolean",
     "ColumnList",
+    "ColumnPairs",
     "Constraint",
     "Either",
     "Numbers",
@@ -334,6 +335,28 @@ class PerColumn(PerParty):
     def example(self) -> str:
         """A mapping of one column."""
         return f"{{'bank.age': {self.each.example}}}"
+
+
+@dataclass(frozen=True)
+class ColumnPairs(Constraint):
+    """A list of pairs of columns, possibly empty."""
+
+    words = "a list of pairs of columns"
+    example = "[('bank.age', 'bank.income')]"
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is such a list."""
+        listed = isinstance(value, Sequence) and not isinstance(value, str)
+        return listed and all(_is_pair(one) for one in value)
+
+    def plain(self, value: Any) -> list[tuple[str, str]]:
+        """Return the value as a list of pairs of plain text."""
+        return [(str(first), str(second)) for first, second in value]
+
+
+def _is_pair(value: Any) -> bool:
+    listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
+    return listed and all(isinstance(name, str) for name in value)
 
 
 @dataclass(frozen=True)

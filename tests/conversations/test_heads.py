@@ -14,7 +14,7 @@ from colonnade.errors import LedgerCorrupt, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import Hello
+from colonnade.secure.mail import Hello, nonces_digest
 from tests.conversations.stage import FEDERATION, NAMES, RUN, STEP, a_plan
 
 STUDY = b"s" * 32
@@ -267,7 +267,7 @@ def test_nonces_of_a_hello_are_under_its_signature(table):
     meetings, nonces = table.meetings(), table.nonces()
     hellos = {name: meeting.greet(nonces).hello for name, meeting in meetings.items()}
     hello = codec.decode(hellos[ANA], Hello)
-    changed = msgspec.structs.replace(hello, nonces={**hello.nonces, CY: bytes(nonces[BO].view)})
+    changed = msgspec.structs.replace(hello, nonces=nonces_digest({CY: bytes(nonces[BO].view)}))
     blobs = {name: Blob(data) for name, data in {**hellos, ANA: codec.encode(changed)}.items()}
     with pytest.raises(ProtocolError):
         meetings[BO].meet(blobs)

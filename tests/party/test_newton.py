@@ -165,6 +165,33 @@ def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
         changed(sigma=1)()
 
 
+def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category() -> None:
+    """Two numbers are not 0 together, and their squares are not γ times themselves: products that are opened would be others."""
+    step, block = PLAN.step("bank", STEP), (2, 3)  # after the constant and the age, the three segments
+    assert PLAN.step("insurer", STEP).parameters["levels"] == (0, 4)  # the longest: four products
+
+    def half(**parameters: object) -> PrivateNewtonSteps:
+        def changed(one):
+            changes = {"levels": block, **parameters} if one.party == "bank" else {"levels": ()}
+            fields = {name: getattr(one, name) for name in one.__struct_fields__}
+            return type(one)(**fields | {"parameters": {**one.parameters, **changes}}) if one.name == STEP else one
+
+        steps = tuple(map(changed, PLAN.steps))
+        plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
+        return PrivateNewtonSteps(plan, plan.step("bank", STEP), SCHEMAS["bank"])
+
+    rows, _ = half().coded(_table("bank", {"age": 40, "segment": "gold", "default": "yes"}))
+    levels = rows[block[0] : sum(block)].astype(int)
+    gamma = half().terms.scale
+    assert set(np.unique(levels)) <= {0, gamma}
+    assert (levels @ levels.T == gamma * np.diag(levels.sum(axis=1))).all()
+    for other in ((1, 1), (1, 4), (2, 2), (3, 2)):
+        with pytest.raises(PlanMismatch, match="not those of a category"):
+            half(levels=other)
+    with pytest.raises(PlanMismatch, match="not those of a category"):
+        half(row_bound=step.parameters["row_bound"] - 1)  # rows would be scaled down, and levels with them
+
+
 @pytest.mark.parametrize("number", [CURVATURE, 5])
 def test_a_partys_noise_has_the_declared_law_in_every_round(number: int) -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""

@@ -4,7 +4,6 @@ The reference is arithmetic on Python integers. A row of the results is a column
 """
 
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -245,9 +244,7 @@ def weighted_squared_difference(one, other):
 
 def own_block(statistic, one, block=8_192):
     """Products of a party's own columns without noise, a constant column in front."""
-    return folded_products(
-        partial(statistic.rows, one), statistic.people, statistic.width, statistic.coding.scale, block
-    )
+    return folded_products(one, statistic.rows, statistic.width, statistic.coding.scale, block)
 
 
 @given(ROWS, SCALES, st.sampled_from([Fraction(1), Fraction(1, 3), Fraction(1, 1000)]))

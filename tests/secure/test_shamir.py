@@ -172,6 +172,22 @@ def test_exactly_degree_many_shares_are_32_bytes(arithmetic, nodes, threshold):
         assert (expand(arithmetic, own, 4, (2, 300)) == shares[point - 1]).all()
 
 
+@every_size
+@every_arithmetic
+def test_a_dealer_that_computes_gives_seeds_to_others_and_deals_polynomials_all_the_same(arithmetic, nodes, threshold):
+    secrets = kit.generator("own").integers(-100, 101, (300, 2))
+    for degree in {threshold, nodes - 1}:
+        for own in range(1, nodes + 1):
+            dealing = Dealing(arithmetic, nodes=nodes, degree=degree, seed=seed("own"), own=own)
+            shares = dealing.shares(1, secrets)
+            assert len(dealing.seeds) == degree
+            assert own not in dealing.seeds
+            for point, one in dealing.seeds.items():
+                assert (expand(arithmetic, one, 1, (2, 300)) == shares[point - 1]).all()
+            opened = reconstruct(arithmetic, dict(enumerate(shares, start=1)), degree=degree)
+            assert (secrets == opened.T).all()
+
+
 @every_arithmetic
 def test_a_restart_deals_the_same_bytes_in_any_order_of_chunks(arithmetic):
     secrets = kit.generator("restart").integers(-100, 101, (1000, 3))

@@ -5,11 +5,14 @@ from functools import partial
 import numpy as np
 
 from colonnade.coordinator.protocols import additive_steps
+from colonnade.estimation import shapes
 from colonnade.estimation.additive import TABLES, AdditiveSearch
-from colonnade.estimation.shapes import OpenedTables
+from colonnade.estimation.shapes import OpenedTables, Overlap
+from colonnade.estimators import scorecard_sql
 from colonnade.estimators import shape_study as estimator
 from colonnade.estimators.scorecard import Scorecard
 from tests.estimators import test_additive as models
+from tests.estimators import test_additive_pairs as pairs
 from tests.seeded.bug import Bug, replaced
 
 
@@ -29,6 +32,16 @@ def _with_a_card(test):
     def run() -> None:
         with models._federation() as federation:
             test(models._card(federation))
+
+    return run
+
+
+def _with_a_federation_of_pairs(test):
+    """Run a test that needs parties whose columns have codes."""
+
+    def run() -> None:
+        with pairs._federation() as federation:
+            test(federation)
 
     return run
 
@@ -63,5 +76,20 @@ BUGS = [
         "points are cut off instead of rounded",
         replaced(Scorecard, "_points", lambda self: np.floor(-self._factor * self.coef_[0] - 1).astype(np.int64)),
         _with_a_card(models.test_points_are_the_model_up_to_the_rounding_that_is_stated),
+    ),
+    Bug(
+        "a pair and its own columns are taken to be independent",
+        replaced(Overlap, "products", lambda self, people: np.outer(people[self.places], people[self.own]) / people[0]),
+        pairs.test_what_a_pair_has_in_common_with_its_own_columns_is_known,
+    ),
+    Bug(
+        "what a pair adds is not told apart from what its columns add",
+        replaced(shapes, "_together", lambda places, column: shapes._components(places, 0, None)[0]),
+        pairs.test_what_a_pair_adds_has_mean_zero_along_either_column,
+    ),
+    Bug(
+        "a code in a table is scored in SQL like a quantity",
+        replaced(scorecard_sql, "na_numbers", lambda column: ()),
+        _with_a_federation_of_pairs(pairs.test_a_code_that_is_not_a_bin_of_its_own_is_missing_in_sql_too),
     ),
 ]

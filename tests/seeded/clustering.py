@@ -97,7 +97,9 @@ BUGS = [
     Bug(
         "a number at the midpoint that passes for a missing one",
         wrapped(
-            PrivateTable, "present", lambda honest, self, names: honest(self, names) & (self.values(names[0]) != 0)
+            PrivateTable,
+            "present",
+            lambda honest, self, names, *some: honest(self, names, *some) & (self.values(names[0], *some) != 0),
         ),
         memberships.test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_any,
     ),

@@ -54,9 +54,7 @@ def _only_the_first_party_adds_noise(honest, self, entries, sampler):
 
 
 def _own_part_without_noise(self, table, sampler):
-    nonprivate = folded_products(
-        lambda start, stop: self.rows(table, start, stop), self.people, self.width, self.coding.scale
-    )
+    nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
     return nonprivate[self.entries.rows, self.entries.columns]
 
 

@@ -3,7 +3,8 @@
 ::
 
     turn 0          out: hello
-    turn 1          in: everyone's hello                          out: first chunk's shares, noise, masks; end of my chain
+    turn 1          in: everyone's hello                          out: first chunk's shares, noise, masks; end of my chain;
+                                                                  to data parties that do not compute: that I checked all hellos
     turn j (2 … C)  in: chunk j-1, links j-2                      out: chunk j, my link j-1; in turn 2, all chains' ends
     turn C+1        in: chunk C, links C-1                        out: my link C
     turn C+2        in: links C                                   out: my part of every degree check
@@ -122,7 +123,7 @@ class ProductRun(Conversation):
         self._dealer = part
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
-        self._meeting = Meeting(member, plan, step, run, self.joint.members, secret)
+        self._meeting = Meeting(member, plan, step, run, self.joint.members, secret, self.joint.hub)
         self._session: mail.Session | None = None
         self._chain = ChallengeChain(keys.subseed(secret, "colonnade chain"), len(self.chunks))
         self._dealing: _Dealt | None = None
@@ -184,9 +185,9 @@ class ProductRun(Conversation):
             self._dealing = _Dealt(self.joint, self._dealer, self._secret)
 
     def _senders(self, turn: int) -> set[str]:
-        """Who writes to us in a turn: data parties while there are chunks, nodes always."""
+        """Who writes to us in a turn: data parties while there are chunks, nodes always; to others nodes, once."""
         if self.point is None:
-            return set()
+            return set(self.joint.nodes) if turn == 1 and self._me.name not in self.joint.hub else set()
         dealers = set(self.joint.owners) if turn <= len(self.chunks) else set()
         return (dealers | set(self.joint.nodes)) - {self._me.name}
 
@@ -200,6 +201,8 @@ class ProductRun(Conversation):
 
     def _take(self, turn: int, letters: Mapping[str, ProductLetter]) -> None:
         if self.point is None:
+            if letters:
+                self._meeting.vouched()
             return
         if turn == 1:
             self._take_first(letters)
@@ -266,7 +269,14 @@ class ProductRun(Conversation):
                 continue
             letter = self._letter(turn, number + 1, shares, self._checks)
             sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
-        return sealed
+        return sealed | (self._word_to_others() if turn == 1 and self.point is not None else {})
+
+    def _word_to_others(self) -> dict[str, Blob]:
+        """Write an empty letter to whoever has not checked all hellos: that it opens is our word that we did, and on which."""
+        assert self._session is not None
+        empty = codec.encode(self.letter_kind())
+        others = [name for name in self.joint.members if name not in self.joint.hub]
+        return {name: Blob(self._session.seal(name, 1, 0, empty)) for name in others}
 
     def _writes(self, turn: int) -> bool:
         return self.point is not None or (self._dealing is not None and turn <= len(self.chunks))

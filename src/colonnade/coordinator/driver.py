@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
@@ -126,12 +126,12 @@ class ComputeMembers:
     parties: Mapping[str, messages.Described]
     allowed: frozenset[str] | None = None
 
-    def choose(self, asked: Sequence[str], threshold: int) -> tuple[str, ...]:
+    def choose(self, asked: Sequence[str], threshold: int, dealing: Collection[str] = ()) -> tuple[str, ...]:
         """Choose who computes in a study, so that its threshold is at least the given one.
 
         These are the study's parties and the nodes without data. Until the threshold is reached, parties without a part in the
         study join them, and at last the coordinator. An even number of nodes learns no less together than one fewer, and costs
-        more, so the last one stays out.
+        more, so the last one stays out that does not deal in every round: what a node deals costs least.
         """
         idle = [party for party, one in self.parties.items() if party not in asked and one.compute_for_others]
         chosen: list[str] = []
@@ -150,7 +150,9 @@ class ComputeMembers:
                 "cards of compute nodes in the papers), have other parties compute for others, lower collusion, "
                 "or choose a method of the local channel.",
             )
-        return tuple(chosen[: len(chosen) - 1 + len(chosen) % 2])
+        if len(chosen) % 2 == 0:
+            chosen.remove(([member for member in chosen if member not in dealing] or chosen)[-1])
+        return tuple(chosen)
 
     def _accepted(self, member: str, asked: Sequence[str], chosen: Sequence[str]) -> bool:
         """Return whether a member may compute, and every party of the study accepts it, itself and those chosen included."""

@@ -96,7 +96,7 @@ class ShapeBelief(ABC):
         """Return a noisy curvature times effects against the base, and the variance of that noise per entry."""
 
     def _forget(self) -> None:
-        self._variances = np.full(len(self._prior.components), FIRST_VARIANCE)
+        self._variances = np.array([component.variance or FIRST_VARIANCE for component in self._prior.components])
 
     def _fit(self, tables: OpenedTables | None) -> AdditiveFit:
         """Return what it came to."""
@@ -127,6 +127,10 @@ class ShapeBelief(ABC):
         """Return the Gram matrix of independent columns, moved to the opened one as far as they differ by more than noise."""
         independent = np.outer(people, people) / self._moments.count
         independent[self._single] = 0.0
+        for overlap in self._prior.overlaps:
+            common = overlap.products(people)
+            independent[np.ix_(overlap.places, overlap.own)] = common
+            independent[np.ix_(overlap.own, overlap.places)] = common.T
         np.fill_diagonal(independent, people)
         independent[0, 0] = self._moments.count
         apart = np.where(self._cross, self._gram - independent, 0.0)
@@ -238,7 +242,9 @@ class AdditiveLeastSquares(ShapeBelief):
 
 
 def _likelier(component: Component, variance: float, pulled: Array, known: Array) -> float:
-    """Return the variance of a part after one round of expectation and maximisation."""
+    """Return the variance of a part after one round of expectation and maximisation; one that is given stays."""
+    if component.variance is not None:
+        return component.variance
     own = pulled[component.places]
     found = variance**2 * float(own @ component.basis @ own)
     inside = known[np.ix_(component.places, component.places)]

@@ -48,6 +48,16 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
         column's bounds included. Columns that it does not name have 16.
     monotone
         Columns whose effect may only rise or only fall: ``{"bank.income": "decreasing"}``. It holds exactly.
+    pairs
+        Pairs of columns of one party that also have an effect together: ``[("bank.age", "bank.income")]``. It comes on top of
+        each column's own, and its mean along either column is 0. Numbers have at most six bins there. A pair counts as one more
+        column.
+    smooth
+        How smooth shapes of numbers are. ``"auto"`` finds it from the release. A number is one over the variance of what is not
+        straight in them: 1 hardly binds, 100 keeps shapes nearly straight.
+    special_codes
+        Numbers that stand for something else than a quantity: ``{"bank.income": [-999]}``. Each is a bin of its own. Their
+        owner has declared them among the column's ``na_values``.
     method
         ``"newton"``: tables of every column with the target, then Newton steps on secret shares. It needs three compute nodes
         besides the coordinator. Options: `cn.methods.AdditiveNewton`.
@@ -114,6 +124,9 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
         columns: Sequence[str] | None = None,
         bins: int | Mapping[str, int | Sequence[float]] = BINS,
         monotone: Mapping[str, str] | None = None,
+        pairs: Sequence[tuple[str, str]] = (),
+        smooth: float | str = "auto",
+        special_codes: Mapping[str, Sequence[float]] | None = None,
         method: GivenMethod = "newton",
         epsilon: float | None = None,
         delta: float = 0.0,
@@ -123,6 +136,9 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
         self.columns = columns
         self.bins = bins
         self.monotone = monotone
+        self.pairs = pairs
+        self.smooth = smooth
+        self.special_codes = special_codes
         self.method = method
         self.epsilon = epsilon
         self.delta = delta
@@ -189,6 +205,16 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
         column's bounds included. Columns that it does not name have 16.
     monotone
         Columns whose effect may only rise or only fall: ``{"bank.income": "increasing"}``. It holds exactly.
+    pairs
+        Pairs of columns of one party that also have an effect together: ``[("bank.age", "bank.income")]``. It comes on top of
+        each column's own, and its mean along either column is 0. Numbers have at most six bins there. A pair counts as one more
+        column.
+    smooth
+        How smooth shapes of numbers are. ``"auto"`` finds it from the release. A number is one over the variance of what is not
+        straight in them: 1 hardly binds, 100 keeps shapes nearly straight.
+    special_codes
+        Numbers that stand for something else than a quantity: ``{"bank.income": [-999]}``. Each is a bin of its own. Their
+        owner has declared them among the column's ``na_values``.
     method
         ``"secure"``: one noisy Gram matrix of bins and target, computed on secret shares. Options: `cn.methods.Secure`.
     epsilon, delta
@@ -250,6 +276,9 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
         columns: Sequence[str] | None = None,
         bins: int | Mapping[str, int | Sequence[float]] = BINS,
         monotone: Mapping[str, str] | None = None,
+        pairs: Sequence[tuple[str, str]] = (),
+        smooth: float | str = "auto",
+        special_codes: Mapping[str, Sequence[float]] | None = None,
         method: GivenMethod = "secure",
         epsilon: float | None = None,
         delta: float = 0.0,
@@ -259,6 +288,9 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
         self.columns = columns
         self.bins = bins
         self.monotone = monotone
+        self.pairs = pairs
+        self.smooth = smooth
+        self.special_codes = special_codes
         self.method = method
         self.epsilon = epsilon
         self.delta = delta
@@ -281,7 +313,9 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
         assert isinstance(target, Number)  # as `_check` has it
         place = numeric_place(moments, self.target)
         features = (moments.features[0], *(moments.features[one] for one in moments.places(list(explaining))))
-        found = AdditiveLeastSquares(ShapePrior.of(features, explaining), features, moments, place).result()
+        found = AdditiveLeastSquares(
+            ShapePrior.of(features, explaining, self._smoothness), features, moments, place
+        ).result()
         unit = float(np.sqrt(max(float(np.diag(moments.matrix)[place]) / moments.count, 0.0)))
         coded = self._effects(found, features, columns, widened=LEAST_WIDENED, unit=unit)
         half, last = target.half_range, np.zeros(len(coded.estimates))

@@ -9,25 +9,40 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from colonnade.coding.columns import Feature
-from colonnade.coding.encoders import encoded
-from colonnade.constraints import ColumnList, Constraint, Either, Numbers, OneColumn, OneOf, Optional, PerColumn, Whole
+from colonnade.coding.columns import ColumnName, Feature
+from colonnade.constraints import (
+    ColumnList,
+    ColumnPairs,
+    Constraint,
+    Either,
+    Numbers,
+    OneColumn,
+    OneOf,
+    Optional,
+    PerColumn,
+    Real,
+    Whole,
+)
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import places_by_column
 from colonnade.estimators.answers import require_fitted, require_matching
+from colonnade.estimators.export import cells_of, stored_names
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
-from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric
+from colonnade.readings import AND
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric
 
 __all__ = ["ADDITIVE", "BINS", "ShapeStudy", "centring"]
 
 Array = NDArray[np.float64]
 BINS = 16
 MOST_BINS = 256
+PAIR_BINS = 6
+"""How many bins a number has at most where it is read together with another column: neighbours are put together."""
 DETERMINED, SMALL_ERROR = 0.5, 0.5
 """An effect is determined if the release leaves less than this part of the variance that it was believed to have, or if its
 error is below such a part of the unit of effects."""
@@ -38,6 +53,9 @@ ADDITIVE: Mapping[str, Constraint] = {
     "columns": Optional(ColumnList()),
     "bins": Either(Whole(2, MOST_BINS), PerColumn(Either(Whole(2, MOST_BINS), Numbers(3)))),
     "monotone": Optional(PerColumn(OneOf(DIRECTIONS))),
+    "pairs": ColumnPairs(),
+    "smooth": Either(OneOf(("auto",)), Real(0, closed="neither")),
+    "special_codes": Optional(PerColumn(Numbers(1))),
 }
 """Constraints on the parameters that additive models have."""
 
@@ -47,6 +65,9 @@ class ShapeStudy(RegressionStudy):
 
     bins: Any
     monotone: Any
+    pairs: Any
+    smooth: Any
+    special_codes: Any
     _coded: Sequence[Feature]
     _columns: Mapping[str, Column]
     _people: Array
@@ -95,13 +116,14 @@ class ShapeStudy(RegressionStudy):
         """
         require_fitted(self)
         frame = _one_row(row)
-        missing = [name for name in self._columns if name not in frame.columns]
+        read = [own for name, column in self._columns.items() for own in stored_names(name, column)]
+        missing = [name for name in read if name not in frame.columns]
         if missing:
             raise SchemaMismatch(f"The record lacks the column {missing[0]!r}.", remedy="Columns are 'party.column'.")
         found = []
         bins = np.array(self._bins(), dtype=object)
         for name, places in self._places().items():
-            code = int(encoded(frame[name], name, self._columns[name])[0])
+            code = int(cells_of(frame, name, self._columns[name])[0])
             effect = float(np.ravel(self.coef_)[places[code]]) if code >= 0 else 0.0
             found.append((name, str(bins[places[code]]) if code >= 0 else "none", effect))
         found.sort(key=lambda one: -abs(one[2]))
@@ -111,26 +133,42 @@ class ShapeStudy(RegressionStudy):
     # Columns as they are read ----------------------------------------------------------------------------------------------
 
     def _as_read(self, federation: Federation) -> Federation:
-        """Return the federation with numbers in bins, and missing values as bins or levels of their own."""
+        """Return the federation with numbers in bins, missing values as bins or levels of their own, and pairs together."""
         described = federation.describe()
         chosen = self._chosen(described)
         self._check_names(chosen)
         read = {name: self._reading(name, column) for name, column in chosen.items() if name != self.target}
-        return federation.read_as({name: column for name, column in read.items() if column != described[name]})
+        read |= self._together(read)
+        return federation.read_as({name: column for name, column in read.items() if column != described.get(name)})
 
     def _reading(self, name: str, column: Column) -> Column:
         if isinstance(column, Numeric | Date):
             wanted = self.bins.get(name, BINS) if isinstance(self.bins, Mapping) else self.bins
-            own = column.fill is not None
-            if isinstance(wanted, int):
-                return Bins.equal(column, wanted, missing=own)
-            return Bins(edges=wanted, of=column, missing="level" if own else None)
+            edges = Bins.equal(column, wanted).edges if isinstance(wanted, int) else wanted
+            codes = (self.special_codes or {}).get(name, ())
+            return Bins(edges=edges, of=column, missing=None if column.fill is None else "level", codes=codes)
         if isinstance(column, Category) and column.excludes:
             return msgspec.structs.replace(column, missing="level")
         return column
 
+    def _together(self, read: Mapping[str, Column]) -> dict[str, Crossed]:
+        """Return the pairs of columns that are read together, each under a name of its own."""
+        found = {}
+        for pair in self.pairs:
+            names = [ColumnName.of(name) for name in pair]
+            first, second = (_coarse(read[name]) for name in pair)
+            assert isinstance(first, Category)  # as every column is read here
+            assert isinstance(second, Category)
+            both = Crossed(names=(names[0].column, names[1].column), of=(first, second))
+            found[str(ColumnName(names[0].party, both.name))] = both
+        return found
+
     def _check_names(self, chosen: Mapping[str, Column]) -> None:
-        named = {"bins": self.bins if isinstance(self.bins, Mapping) else {}, "monotone": self.monotone or {}}
+        named = {
+            "bins": self.bins if isinstance(self.bins, Mapping) else {},
+            "monotone": self.monotone or {},
+            "special_codes": self.special_codes or {},
+        }
         for parameter, columns in named.items():
             for name in columns:
                 if name not in chosen or not isinstance(chosen[name], Numeric | Date | Bins):
@@ -138,11 +176,39 @@ class ShapeStudy(RegressionStudy):
                         f"{parameter} names {name!r}, which is no number or date among the columns.",
                         remedy="Name columns of numbers or dates that enter the model.",
                     )
+        for pair in self.pairs:
+            self._check_pair(pair, chosen)
+
+    def _check_pair(self, pair: Sequence[str], chosen: Mapping[str, Column]) -> None:
+        outside = [name for name in pair if name not in chosen or name == self.target]
+        if outside:
+            raise BadInput(
+                f"pairs names {outside[0]!r}, which is not among the columns that explain.",
+                remedy="Name columns that enter the model.",
+            )
+        if len({frozenset(one) for one in self.pairs}) != len(self.pairs) or pair[0] == pair[1]:
+            raise BadInput("A pair is two different columns, and is named once.", remedy="Name each pair once.")
+        if ColumnName.of(pair[0]).party != ColumnName.of(pair[1]).party:
+            raise BadInput(
+                f"{pair[0]!r} and {pair[1]!r} belong to two parties. A pair is read from one row of one party: nobody holds both "
+                "values, and to multiply them for every person on shares would cost a round per combination.",
+                remedy="Pair columns of one party; columns of different parties add up.",
+            )
+        bound = [name for name in pair if name in (self.monotone or {})]
+        if bound:
+            raise BadInput(
+                f"{bound[0]!r} is monotone, and what it adds together with another column would not be.",
+                remedy="Leave it out of pairs=, or out of monotone=.",
+            )
 
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns. A missing value is a bin of its column, so indicators are left out."""
-        chosen = MomentStudy._chosen(self, available)
-        return {name: column for name, column in chosen.items() if not isinstance(column, Indicator)}
+        names = {*MomentStudy._chosen(self, available), *map(_name_of_pair, self.pairs)}
+        return {n: one for n, one in available.items() if n in names and not isinstance(one, Indicator)}
+
+    @property
+    def _smoothness(self) -> float | None:
+        return None if self.smooth == "auto" else float(self.smooth)
 
     # Effects -------------------------------------------------------------------------------------------------------------------
 
@@ -221,6 +287,20 @@ def _monotone(effects: Array, places: NDArray[np.intp], people: Array, column: C
     found[places] -= moved
     found[0] += moved
     return found
+
+
+def _name_of_pair(pair: Sequence[str]) -> str:
+    """Return what two columns are called where they are read together."""
+    first, second = map(ColumnName.of, pair)
+    return str(ColumnName(first.party, AND.join((first.column, second.column))))
+
+
+def _coarse(column: Column) -> Column:
+    """Return a column in fewer bins, each several neighbours of its own; what the caller has read in bins stays."""
+    if not isinstance(column, Bins) or len(column.middles) <= PAIR_BINS:
+        return column
+    kept = np.linspace(0, len(column.middles), PAIR_BINS + 1).round().astype(int)
+    return msgspec.structs.replace(column, edges=[column.edges[place] for place in kept], levels=())
 
 
 def _one_row(row: Mapping[str, Any] | pd.Series | pd.DataFrame) -> pd.DataFrame:

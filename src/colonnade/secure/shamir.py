@@ -2,7 +2,8 @@
 
 *Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the
 first *degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
-expands. Columns of a table are dealt with degree t; noise with degree 2t, the degree of a product of two shares.
+expands. A dealer who is a node itself sends its own share to nobody, so it may pass itself over (`seeded_points`). Columns of a
+table are dealt with degree t; noise with degree 2t, the degree of a product of two shares.
 
 *Chunks.* Shares of a table are arrays of columns by rows (a table is read, and multiplied, by columns), in chunks of rows.
 The stream behind chunk k is at position k of the seed, so a restart regenerates the same bytes in any order of chunks.
@@ -37,6 +38,7 @@ __all__ = [
     "lagrange_weights",
     "reconstruct",
     "require_threshold",
+    "seeded_points",
     "verify_degree",
 ]
 
@@ -64,6 +66,17 @@ def require_threshold(nodes: int, threshold: int) -> None:
         raise NotEnoughComputeNodes("The threshold is at least one and below half of the compute nodes.")
 
 
+def seeded_points(degree: int, own: int | None = None) -> tuple[int, ...]:
+    """Return the points whose shares of a dealing travel as seeds: the first ones, but for the dealer's own.
+
+    Examples
+    --------
+    >>> seeded_points(2), seeded_points(2, own=1), seeded_points(2, own=5)
+    ((1, 2), (2, 3), (1, 2))
+    """
+    return tuple(point for point in range(1, degree + 2) if point != own)[:degree]
+
+
 class Dealing:
     """One party's dealing of a table, a vector of noise or a mask: everything follows from a seed.
 
@@ -77,6 +90,8 @@ class Dealing:
         32 secret bytes, fresh for every dealing; kept so that a restart deals the same bytes.
     bound
         Largest magnitude of a secret; larger ones are refused. By default whatever decodes.
+    own
+        The dealer's own point, if it is to be passed over when seeds are given out.
 
     Privacy
     -------
@@ -101,22 +116,30 @@ class Dealing:
     [[5], [-7]]
     """
 
-    __slots__ = ("_seed", "arithmetic", "bound", "degree", "nodes")
+    __slots__ = ("_seed", "arithmetic", "bound", "degree", "nodes", "own")
 
     def __init__(
-        self, arithmetic: Arithmetic, *, nodes: int, degree: int, seed: bytes, bound: int | None = None
+        self,
+        arithmetic: Arithmetic,
+        *,
+        nodes: int,
+        degree: int,
+        seed: bytes,
+        bound: int | None = None,
+        own: int | None = None,
     ) -> None:
         arithmetic.require_nodes(nodes)
         if type(degree) is not int or not 1 <= degree < nodes:
             raise NotEnoughComputeNodes("The degree of a dealing is at least one and below the number of nodes.")
         self.arithmetic = arithmetic
-        self.nodes, self.degree, self.bound = nodes, degree, bound
+        self.nodes, self.degree, self.bound, self.own = nodes, degree, bound, own
         self._seed = require_seed(seed)
 
     @property
     def seeds(self) -> dict[int, bytes]:
         """The shares that travel as a seed: point → 32 bytes for that node alone. Other nodes get their elements."""
-        return {point: subseed(self._seed, "colonnade share", point) for point in range(1, self.degree + 1)}
+        points = seeded_points(self.degree, self.own)
+        return {point: subseed(self._seed, "colonnade share", point) for point in points}
 
     def shares(self, position: int, secrets: NDArray[np.int64], out: Elements | None = None) -> tuple[Elements, ...]:
         """Deal one chunk.
@@ -140,8 +163,18 @@ class Dealing:
             raise BadInput("The memory to reuse has another shape.")
         for point, seed in self.seeds.items():
             self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
-        _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
+        if self.degree + 1 not in self.seeds:
+            _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
+        else:
+            self._interpolate(hidden, shares)
         return tuple(shares)
+
+    def _interpolate(self, hidden: Elements, shares: Elements) -> None:
+        """Write the shares that have no seed, where one of the first points has none."""
+        known = {0: hidden, **{point: shares[point - 1] for point in self.seeds}}
+        for point in range(1, self.nodes + 1):
+            if point not in known:
+                shares[point - 1] = _evaluate(self.arithmetic, known, list(known), point)
 
     def __repr__(self) -> str:
         return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"

@@ -149,6 +149,11 @@ class Joint:
         return tuple(sorted({*self.data_parties, *self.nodes}))
 
     @cached_property
+    def hub(self) -> frozenset[str]:
+        """The members of whom every letter is from or to one: the nodes, and owners that givers write to."""
+        return frozenset((*self.nodes, *(self.owners if self.givers else ())))
+
+    @cached_property
     def bound(self) -> int:
         """No opened integer exceeds this (`colonnade.secure.residues.gram_bound`)."""
         reached = self.people * self.largest * self.largest_other
@@ -421,6 +426,12 @@ def _letters(joint: Joint, turn: int) -> tuple[dict[str, int], dict[str, int]]:
             if node != sender and (size := _letter(joint, sender, point, turn)):
                 sent[sender] += size
                 received[node] += size
+    if turn == 1:
+        for member in joint.members:
+            if member not in joint.hub:
+                received[member] += len(joint.nodes) * LETTER
+        for node in joint.nodes:
+            sent[node] += sum(member not in joint.hub for member in joint.members) * LETTER
     return sent, received
 
 

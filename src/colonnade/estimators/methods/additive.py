@@ -14,7 +14,7 @@ from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.newton import NewtonTerms
+from colonnade.steps.newton_terms import NewtonTerms
 
 if TYPE_CHECKING:
     from colonnade.estimators.additive import AdditiveClassifier
@@ -58,7 +58,7 @@ class AdditiveNewton(MomentMethod):
         return {}
 
     def protocol(
-        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+        self, study: "AdditiveClassifier", federation: Federation, price: Price, repeat: int
     ) -> additive_steps.AdditiveStudy:
         """Return a study by tables and steps on shares."""
         if federation.union:
@@ -72,7 +72,9 @@ class AdditiveNewton(MomentMethod):
         division = {"tables": TABLES, "steps": STEPS}.get(self.plan) or additive_steps.chosen_division(
             bounds, price, federation.people, study.unit, min(federation.collusion, len(bounds) - 1)
         )
-        return additive_steps.AdditiveStudy(columns, target, price, federation.people, division, self.window)
+        return additive_steps.AdditiveStudy(
+            columns, target, price, federation.people, division, self.window, smooth=study._smoothness
+        )
 
     def learn(self, study: "AdditiveClassifier", federation: Federation, value: Any) -> dict[str, Any]:
         """Return shapes, tables and what noise leaves them uncertain by."""

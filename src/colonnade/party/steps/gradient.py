@@ -30,7 +30,6 @@ __all__ = ["DescentPart", "PrivateGradient"]
 Integers = NDArray[np.int64]
 
 LEASES = 25
-BLOCK = 65_536
 
 
 class PrivateGradient(Gradient):
@@ -48,10 +47,9 @@ class PrivateGradient(Gradient):
             codes = table.codes(self.target)
             labels = np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8)
             nonprivate[:, 0] = np.abs(labels) * np.int16(self.terms.scale)
-        for start in range(0, self.people if self.coding is not None else 0, BLOCK):
-            assert self.coding is not None  # or there were nothing to do
-            stop = min(start + BLOCK, self.people)
-            nonprivate[start:stop, self.constant :] = coded_rows(self.coding, table, start, stop).T
+        if self.coding is not None:
+            for start, stop in table.ranges():
+                nonprivate[start:stop, self.constant :] = coded_rows(self.coding, table, start, stop).T
         return nonprivate, labels
 
     def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:

@@ -25,8 +25,6 @@ __all__ = ["NewtonPart", "PrivateNewtonSteps"]
 
 Integers = NDArray[np.int64]
 
-BLOCK = 65_536
-
 
 class PrivateNewtonSteps(NewtonSteps):
     """One party's rows and labels."""
@@ -43,10 +41,9 @@ class PrivateNewtonSteps(NewtonSteps):
             codes = table.codes(self.target)
             labels = np.where(codes < 0, -1, codes == self.level).astype(np.int8)
             nonprivate[0] = (labels >= 0) * np.int16(self.terms.scale)
-        for start in range(0, self.people if self.coding is not None else 0, BLOCK):
-            assert self.coding is not None  # or there were nothing to do
-            stop = min(start + BLOCK, self.people)
-            nonprivate[self.constant :, start:stop] = coded_rows(self.coding, table, start, stop)
+        if self.coding is not None:
+            for start, stop in table.ranges():
+                nonprivate[self.constant :, start:stop] = coded_rows(self.coding, table, start, stop)
         if max(-int(nonprivate.min(initial=0)), int(nonprivate.max(initial=0))) > self.terms.scale:
             raise ValueError("A coded row exceeds the bound of its step.")
         return nonprivate, labels

@@ -15,6 +15,7 @@ leaves.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
@@ -66,11 +68,11 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
         column = coding.schema[name]
         if isinstance(column, Number):
             middle, half = column.midpoint, column.half_range
-            _code_numbers(table.values(name)[start:stop], middle, half, coding.scale, nonprivate, position)
+            _code_numbers(table.values(name, start, stop), middle, half, coding.scale, nonprivate, position)
         else:
             nonprivate[position : position + width] = 0
             code = _code_signs if name in coding.signed else _code_levels
-            code(table.codes(name)[start:stop], coding.scale, nonprivate, position)
+            code(table.codes(name, start, stop), coding.scale, nonprivate, position)
         position += width
     if coding.clips:
         _clip_rows(nonprivate, coding.row_bound)
@@ -148,10 +150,10 @@ def partial_scores(
         column = scores.schema[name]
         some = weights[:, place : place + width]
         if isinstance(column, Number):
-            coded = to_unit_range(table.values(name)[start:stop], column)  # within [−1, 1] before any weight
+            coded = to_unit_range(table.values(name, start, stop), column)  # within [−1, 1] before any weight
             _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
         else:
-            _add_levels(table.codes(name)[start:stop], np.ascontiguousarray(some), nonprivate)
+            _add_levels(table.codes(name, start, stop), np.ascontiguousarray(some), nonprivate)
         place += width
     return nonprivate if output is None else np.asarray(nonprivate[0])
 
@@ -184,19 +186,51 @@ BLOCK_ROWS = 512
 """Rows multiplied in float64 at a time. With entries up to 2²⁰ a sum stays below 2⁴⁹, so that no order of adding rounds."""
 
 
+CACHED_ROWS = 8_192
+"""Rows coded at a time: few enough to stay in the processor's cache until they are multiplied."""
+
+
 def add_products(columns: NDArray[np.int64], constant: int, gram: NDArray[np.int64]) -> None:
     """Add XᵀX to the upper triangle of ``gram``, X being a constant column and the given columns, each along a row."""
     _add_products(columns, float(constant), np.empty((len(gram), BLOCK_ROWS)), gram)
 
 
 def folded_products(
-    rows: Callable[[int, int], NDArray[np.int64]], people: int, width: int, constant: int, block: int = 8_192
+    table: PrivateTable,
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    width: int,
+    constant: int,
+    block: int = BLOCK,
 ) -> NDArray[np.int64]:
-    """Return all products of one party's columns, a constant one in front, from row blocks short enough for the cache."""
-    gram = np.zeros((width + 1, width + 1), dtype=np.int64)
-    for start in range(0, people, block):
-        add_products(rows(start, min(start + block, people)), constant, gram)
+    """Return all products of one party's columns, a constant one in front.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    rows
+        Returns some people's integers, a column along each row.
+    width
+        How many columns there are.
+    constant
+        The entries of the constant column.
+    block
+        How many people are folded at a time.
+    """
+    gram = table.fold(np.zeros((width + 1, width + 1), dtype=np.int64), partial(_add_block, rows, constant), block)
     return np.triu(gram) + np.triu(gram, 1).T
+
+
+def _add_block(
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    constant: int,
+    gram: NDArray[np.int64],
+    table: PrivateTable,
+    start: int,
+    stop: int,
+) -> None:
+    for first in range(start, stop, CACHED_ROWS):
+        add_products(rows(table, first, min(first + CACHED_ROWS, stop)), constant, gram)
 
 
 @njit(cache=True, nogil=True)

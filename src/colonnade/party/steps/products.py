@@ -1,6 +1,5 @@
 """One party's rows in products on shares: Gram matrices, coefficients, moments of a union, pair tables, histograms of scores."""
 
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -48,7 +47,7 @@ class PrivateGram(OpensJointly, Gram):
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
-        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
+        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
         upper = np.triu_indices(len(nonprivate))
         return (nonprivate[upper] + self.own_noise.draw_own(len(nonprivate), sampler))[1:]
 
@@ -71,7 +70,7 @@ class PrivateCoefficients(OpensJointly, Coefficients):
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own coefficients, noised by it alone."""
-        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
+        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
         chosen = nonprivate[self.entries.rows, self.entries.columns]
         return chosen + self.own_noise.draw_own(self.party, self.entries.slope, sampler)
 
@@ -81,7 +80,7 @@ class PrivateUnionCross(OpensJointly, UnionCross):
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return the indicator, of height γ, and coded rows."""
-        held = table.held()[start:stop].astype(np.int64) * self.coding.scale
+        held = table.held(start, stop).astype(np.int64) * self.coding.scale
         return np.vstack([held[None, :], coded_rows(self.coding, table, start, stop)])
 
 
@@ -91,7 +90,7 @@ class PrivateUnionOwn(OpensJointly, UnionOwn):
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return products of coded columns, or the indicator."""
         if self.own_noise.part != self.party:
-            return table.held()[None, start:stop].astype(np.int64)
+            return table.held(start, stop)[None].astype(np.int64)
         coded = coded_rows(self.coding, table, start, stop)
         first, second = np.triu_indices(len(coded))
         return coded[first] * coded[second]
@@ -137,7 +136,7 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
             above = (partial_scores(self.scores, table, start, stop, 0) - self.low) / self.bin_width
             counted = np.floor(above + self._coins(table.people)[start:stop])
             nonprivate = np.clip(counted, 0, self.parts - 1).astype(np.int64)
-        return np.where(table.present(self.columns)[start:stop], nonprivate, NOBODY)
+        return np.where(table.present(self.columns, start, stop), nonprivate, NOBODY)
 
     def give(self, table: PrivateTable, sampler: Sampler) -> tuple[bytes, bytes]:
         """Divide everybody's number into two that are uniform each; a person without a record adds the number of bins."""
@@ -198,7 +197,7 @@ def _labels(label: Level | NearestPoint, table: PrivateTable, start: int, stop: 
     The nearest point to x is the point p with the largest x·p − ‖p‖²/2.
     """
     if isinstance(label, Level):
-        return np.asarray(label.places[table.codes(label.column)[start:stop]])
+        return np.asarray(label.places[table.codes(label.column, start, stop)])
     nearness = partial_scores(label.points, table, start, stop)
     nearness -= (label.points.weights**2).sum(axis=1)[:, None] / 2
     return np.asarray(label.places[label.guesses[nearness.argmax(axis=0)]])
