@@ -1,6 +1,8 @@
 """Do 95 % intervals of Newton steps cover, how wide are they, and what is called determined?
 
-    python benchmarks/newton/intervals.py [--draws 200] [--sets bank demo ...]
+    python benchmarks/newton/intervals.py [--draws 200] [--sets bank demo ...] [--epsilons 1 ...] [--piece FILE]
+
+``--piece`` writes the rows of some sets and ε to a file of their own; ``--pieces FILES`` puts such files together.
 
 The plan is run centrally with the channel's noise (`central.py`); the inference is the library's own. *Without sampling*: does
 ``conf_int(total=False)`` cover the maximum-likelihood estimate on the same people? *With sampling*: does ``conf_int()`` cover
@@ -16,6 +18,7 @@ coefficient was called determined; it is to be above 10⁻³ divided by the numb
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ from colonnade.estimation.newton_inference import newton_inference  # noqa: E402
 EPSILONS = (0.5, 1.0, 4.0)
 LEVEL, FAMILY = 0.95, 1e-3
 SAMPLE = 20_000
+SAMPLED = {"demo-samples": lambda: demo(100_000), "bank-samples": SETS["bank"]}
 
 
 class Truth:
@@ -104,10 +108,10 @@ def measured(truth: Truth, found: list[tuple[NewtonClass, Inference]], share: fl
     }
 
 
-def without_sampling(data: Joined, draws: int) -> list[dict[str, Any]]:
+def without_sampling(data: Joined, draws: int, epsilons: Sequence[float]) -> list[dict[str, Any]]:
     """Return coverage of the estimate on the same people, for every ε."""
     truth, central, rows = Truth(data), Central(data), []
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
         runs = [central.rounds(epsilon, np.random.default_rng(seed)) for seed in range(draws)]
         found = [(run, truth.inference(run)) for run in runs]
         rows.append({"data": data.name, "epsilon": epsilon, **measured(truth, found, 1.0, total=False)})
@@ -115,10 +119,10 @@ def without_sampling(data: Joined, draws: int) -> list[dict[str, Any]]:
     return rows
 
 
-def with_sampling(data: Joined, draws: int) -> list[dict[str, Any]]:
+def with_sampling(data: Joined, draws: int, epsilons: Sequence[float]) -> list[dict[str, Any]]:
     """Return coverage of the population's estimate, for samples with replacement."""
     truth, rows = Truth(data), []
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
         found = []
         for seed in range(draws):
             generator = np.random.default_rng(seed)
@@ -157,12 +161,23 @@ def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--sets", nargs="*", default=list(SETS))
+    parser.add_argument("--sets", nargs="*", default=[*SETS, *SAMPLED])
+    parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
+    parser.add_argument("--piece", type=Path)
+    parser.add_argument("--pieces", nargs="*", type=Path)
     options = parser.parse_args()
-    same = [row for name in options.sets for row in without_sampling(SETS[name](), options.draws)]
-    sampled = [row for data in (demo(100_000), SETS["bank"]()) for row in with_sampling(data, options.draws)]
-    results = {"without_sampling": same, "with_sampling": sampled}
-    results["pooled"] = {kind: pooled(rows) for kind, rows in list(results.items())}
+    if options.pieces:
+        found = [json.loads(path.read_text()) for path in options.pieces]
+    else:
+        given = options.draws, options.epsilons
+        same = [row for name in options.sets if name in SETS for row in without_sampling(SETS[name](), *given)]
+        sampled = [row for name in options.sets if name in SAMPLED for row in with_sampling(SAMPLED[name](), *given)]
+        found = [{"without_sampling": same, "with_sampling": sampled}]
+    results: dict[str, Any] = {kind: [row for one in found for row in one[kind]] for kind in found[0]}
+    if options.piece:
+        options.piece.write_text(json.dumps(results) + "\n")
+        return
+    results["pooled"] = {kind: pooled(rows) for kind, rows in results.items()}
     print(json.dumps(results["pooled"], indent=1))
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "intervals.json").write_text(json.dumps(results, indent=1) + "\n")
