@@ -3,9 +3,9 @@
 A gradient g was opened at known weights b₀, with noise of a known variance. With the information A there, the
 maximum-likelihood estimate b solves A·b = A·b₀ − g but for what the slope changes on the way, which is of second order in
 b − b₀. All gradients of a run say this with the same A, so their weighted mean does (`newton_information.pooled_gradient`).
-Noise in A counts as far as b lies from b₀ (`colonnade.estimation.inference.OpenedScore`). A number whose slope may
-have changed too much for that since A was opened is not determined (`newton_information.bent_columns`). Levels that add up to the constant
-column make both A and g more precise (`colonnade.estimation.level_sums`).
+Noise in A counts as far as b lies from b₀ (`colonnade.estimation.inference.OpenedScore`). A number whose slope may have changed
+too much since A was opened is not determined (`newton_information.bent_columns`). Levels that add up to the constant column
+make both A and g more precise (`colonnade.estimation.level_sums`).
 
 Coefficients are taken to be moderately far from the start, by `AWAY` or more in log-odds, not from 0: the start is an estimate
 from another release. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance
