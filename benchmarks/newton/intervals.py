@@ -12,7 +12,9 @@ The *oracle* knows the true information matrix and the law of the noise, and has
 determined by the rule of `colonnade.estimation.inference`, on the true matrix, and its width is the first-order one.
 Coefficients whose sampling error is above 3 in log-odds, against the first level of each category, are left out: they are
 separated or aliased. *Worst* is the smallest p-value, over coefficients, of a binomial test of 95 % among the draws in which a
-coefficient was called determined; it is to be above 10⁻³ divided by the number of tests.
+coefficient was called determined; it is to be above 10⁻³ divided by the number of tests. *Bias* is the largest mean error of a
+coefficient that is determined in most draws, in units of its stated total error: of what ``summary()`` shows, and of the weights
+that predict.
 """
 
 import argparse
@@ -75,6 +77,10 @@ class Truth:
         information = np.einsum("ij,ji->i", self.combinations[:-1], responses)
         return errors, self.identified & (information >= RESOLVED * np.sqrt(noise))
 
+    def written(self, weights: np.ndarray) -> np.ndarray:
+        """Return weights as coefficients against the first level of each category, in own units."""
+        return written_levels(list(self.features[1:]), "reference") @ self.into @ weights[self.order]
+
     def inference(self, found: NewtonClass) -> Inference:
         """Return the library's inference."""
         fitted = (self.into @ found.weights[self.order])[:-1]
@@ -94,7 +100,19 @@ def measured(truth: Truth, found: list[tuple[NewtonClass, Inference]], share: fl
     stated = np.array([one.errors(total=False)[:-1] for _, one in found])
     widths = [np.median(stated[called[:, k], k]) / errors[k] for _, k in tests]
     worst = min(tests, default=(1.0, 0))
+    mostly = called.mean(axis=0) > 0.5
+    errors_stated = np.array([one.errors()[:-1] for _, one in found])[:, mostly]
+    shown = np.array([one.estimates[:-1] for _, one in found])[:, mostly]
+    predicting = np.array([truth.written(run.weights)[:-1] for run, _ in found])[:, mostly]
+    kept = np.isfinite(errors_stated)
+
+    def bias(values: np.ndarray) -> float:
+        away = np.where(kept, (values - truth.estimates[mostly]) / errors_stated, np.nan)
+        return float(np.max(np.abs(np.nanmean(away, axis=0)), initial=0.0))
+
     return {
+        "bias": bias(shown),
+        "bias_predicting": bias(predicting),
         "coefficients": int(truth.identified.sum()),
         "oracle": int(oracle.sum()),
         "called_oracle": int(called[:, oracle].sum()),
