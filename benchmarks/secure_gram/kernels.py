@@ -124,7 +124,7 @@ def measure(
         "cross_to_numpy": cross / numpy_time,
         "check_ms": 1e3 * best_time(lambda: check(arithmetic, widths[0], held), repetitions),
         "open_ms": 1e3 * best_time(opening(arithmetic, nodes, widths), repetitions),
-        "bytes_a_value_a_recipient": arithmetic.element_bytes,
+        "bytes_a_value_a_recipient": arithmetic.element_bits / 8,
         "seeded_recipients": default_threshold(nodes),
         "bar": BAR,
         "within_bar": full / numpy_time <= BAR,

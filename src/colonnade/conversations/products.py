@@ -52,8 +52,8 @@ class ProductLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ----------
     table, noise, mask
         First letter of a data party: this node's share of its table (only where the share travels as a seed), of its noise and
-        of the masks of the degree check. A share travels as a 32-byte seed or as elements; which of them the receiver's
-        point decides.
+        of the masks of the degree check. A share travels as a 32-byte seed or as elements; which of them follows from the
+        sender's point and the receiver's.
     share
         This node's share of the next chunk of rows, where it does not come from a seed.
     head
@@ -113,6 +113,7 @@ class ProductRun(Conversation):
 
     name: ClassVar[str] = "products"
     letter_kind: ClassVar[type[ProductLetter]] = ProductLetter
+    _product: CheckedProduct
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
@@ -131,7 +132,8 @@ class ProductRun(Conversation):
         self._links: dict[str, bytes] = {}
         self._heads = b""
         self._pending: dict[int, list[residues.Elements]] = {}
-        self._product = self._new_product()
+        if self.point is not None:
+            self._product = self._new_product()
         self._checks: dict[str, residues.Elements] = {}
         self._final_challenge = b""
         self._verified = False
@@ -182,7 +184,7 @@ class ProductRun(Conversation):
     def _deal_first(self) -> None:
         """Pay and get ready to deal, if we hold data."""
         if self._dealer is not None:
-            self._dealing = _Dealt(self.joint, self._dealer, self._secret)
+            self._dealing = _Dealt(self.joint, self._dealer, self._secret, self.point)
 
     def _senders(self, turn: int) -> set[str]:
         """Who writes to us in a turn: data parties while there are chunks, nodes always; to others nodes, once."""
@@ -222,7 +224,7 @@ class ProductRun(Conversation):
                 assert self._dealing is not None
                 self._received[owner] = self._dealing.kept_by(self.point)
             else:
-                self._received[owner] = _Received.of(letters[owner], self.joint, self.point)
+                self._received[owner] = _Received.of(letters[owner], self.joint, self.point, owner)
         self._links = {name: letters[name].head for name in self._other_nodes()}
         self._heads = commitments({**self._links, self._me.name: self._chain.head})
 
@@ -296,7 +298,7 @@ class ProductRun(Conversation):
         parts: dict[str, object] = {}
         if self._dealing is not None and first:
             parts = self._dealing.first_parts(point)
-        if shares and point > self.joint.threshold:
+        if shares and point not in self.joint.seeded(self._me.name):
             parts["share"] = Blob(arithmetic.to_bytes(shares[point - 1]))
         if self.point is not None:
             parts["head"] = self._chain.head if first else b""
@@ -336,7 +338,7 @@ class _Dealt:
     other: noise and randomisation would cancel, and what is left tells a combination of raw rows.
     """
 
-    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes) -> None:
+    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes, own: int | None) -> None:
         seed = digest("colonnade dealing v1", dealer.begin(), run_secret)
         arithmetic, nodes = joint.arithmetic, len(joint.nodes)
         self._joint = joint
@@ -347,6 +349,7 @@ class _Dealt:
             degree=joint.threshold,
             seed=keys.subseed(seed, "colonnade table"),
             bound=joint.largest,
+            own=own,
         )
         self._noise = Dealing(
             arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=keys.subseed(seed, "colonnade noise shares")
@@ -380,9 +383,9 @@ class _Dealt:
 
     def first_parts(self, point: int) -> dict[str, object]:
         """Shares at the first points of a dealing travel as seeds, the others as elements."""
-        t = self._joint.threshold
+        t, seeds = self._joint.threshold, self._table.seeds
         return {
-            "table": Blob(self._table.seeds[point]) if point <= t else None,
+            "table": Blob(seeds[point]) if point in seeds else None,
             "noise": self._parcel(self._noise, self._noise_shares, point, 2 * t),
             "mask": self._parcel(self._mask, self._mask_shares, point, t),
         }
@@ -413,9 +416,9 @@ class _Received:
         self.mask = mask
 
     @classmethod
-    def of(cls, letter: ProductLetter, joint: Joint, point: int) -> "_Received":
+    def of(cls, letter: ProductLetter, joint: Joint, point: int, owner: str) -> "_Received":
         t = joint.threshold
-        seed = _seed(letter.table) if point <= t else None
+        seed = _seed(letter.table) if point in joint.seeded(owner) else None
         noise = _from_parcel(letter.noise, joint, seeded=point <= 2 * t, count=joint.entries)
         mask = _from_parcel(letter.mask, joint, seeded=point <= t, count=check_repetitions(joint.arithmetic))
         return cls(joint, point, seed, noise, mask)

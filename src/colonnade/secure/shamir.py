@@ -1,8 +1,10 @@
 """Shamir sharing over an exact arithmetic: deal, regenerate from seeds, multiply shares, check degrees, open.
 
-*Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the
-first *degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
-expands. Columns of a table are dealt with degree t; noise with degree 2t, the degree of a product of two shares.
+*Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of as many
+points as the *degree* are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
+expands. These are the first points (`seeded_points`). A dealer that is itself a node leaves its own point out of them: its own
+share does not travel, so that one share more is a seed. Columns of a table are dealt with degree t; noise with degree 2t, the
+degree of a product of two shares.
 
 *Chunks.* Shares of a table are arrays of columns by rows (a table is read, and multiplied, by columns), in chunks of rows.
 The stream behind chunk k is at position k of the seed, so a restart regenerates the same bytes in any order of chunks.
@@ -37,6 +39,7 @@ __all__ = [
     "lagrange_weights",
     "reconstruct",
     "require_threshold",
+    "seeded_points",
     "verify_degree",
 ]
 
@@ -77,6 +80,8 @@ class Dealing:
         32 secret bytes, fresh for every dealing; kept so that a restart deals the same bytes.
     bound
         Largest magnitude of a secret; larger ones are refused. By default whatever decodes.
+    own
+        The dealer's own point, where it is a node and its share does not travel.
 
     Privacy
     -------
@@ -101,22 +106,29 @@ class Dealing:
     [[5], [-7]]
     """
 
-    __slots__ = ("_seed", "arithmetic", "bound", "degree", "nodes")
+    __slots__ = ("_seed", "arithmetic", "bound", "degree", "nodes", "own")
 
     def __init__(
-        self, arithmetic: Arithmetic, *, nodes: int, degree: int, seed: bytes, bound: int | None = None
+        self,
+        arithmetic: Arithmetic,
+        *,
+        nodes: int,
+        degree: int,
+        seed: bytes,
+        bound: int | None = None,
+        own: int | None = None,
     ) -> None:
         arithmetic.require_nodes(nodes)
         if type(degree) is not int or not 1 <= degree < nodes:
             raise NotEnoughComputeNodes("The degree of a dealing is at least one and below the number of nodes.")
         self.arithmetic = arithmetic
-        self.nodes, self.degree, self.bound = nodes, degree, bound
+        self.nodes, self.degree, self.bound, self.own = nodes, degree, bound, own
         self._seed = require_seed(seed)
 
     @property
     def seeds(self) -> dict[int, bytes]:
         """The shares that travel as a seed: point → 32 bytes for that node alone. Other nodes get their elements."""
-        return {point: subseed(self._seed, "colonnade share", point) for point in range(1, self.degree + 1)}
+        return {point: subseed(self._seed, "colonnade share", point) for point in seeded_points(self.degree, self.own)}
 
     def shares(self, position: int, secrets: NDArray[np.int64], out: Elements | None = None) -> tuple[Elements, ...]:
         """Deal one chunk.
@@ -140,11 +152,34 @@ class Dealing:
             raise BadInput("The memory to reuse has another shape.")
         for point, seed in self.seeds.items():
             self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
+        if self.own is not None and self.own <= self.degree:
+            self._complete(hidden, shares, self.own)
         _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
         return tuple(shares)
 
+    def _complete(self, hidden: Elements, shares: Elements, own: int) -> None:
+        """Write the dealer's own share, at one of the first points, from the secret and the shares that are drawn."""
+        if self.degree == 1:
+            flat = shares.reshape(self.nodes, -1)
+            _kernels.halved_sum(hidden.reshape(-1), flat[1], self.arithmetic.modulus, flat[0])
+        else:
+            drawn = seeded_points(self.degree, own)
+            known = np.stack([hidden, *(shares[point - 1] for point in drawn)])
+            shares[own - 1] = self.arithmetic.weighted(known, lagrange_weights(self.arithmetic, (0, *drawn), own))
+
     def __repr__(self) -> str:
         return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"
+
+
+def seeded_points(degree: int, own: int | None = None) -> tuple[int, ...]:
+    """Return the points whose shares travel as seeds: the first ones, without the dealer's own.
+
+    Examples
+    --------
+    >>> seeded_points(2), seeded_points(2, own=1), seeded_points(2, own=3)
+    ((1, 2), (2, 3), (1, 2))
+    """
+    return tuple(point for point in range(1, degree + 2) if point != own)[:degree]
 
 
 def expand(arithmetic: Arithmetic, seed: bytes, position: int, shape: tuple[int, ...]) -> Elements:

@@ -25,7 +25,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
 from colonnade.secure.residues import Arithmetic, gram_bound
-from colonnade.secure.shamir import check_repetitions, entry_pairs, require_threshold
+from colonnade.secure.shamir import check_repetitions, entry_pairs, require_threshold, seeded_points
 from colonnade.steps.kind import (
     HELLO,
     LETTER,
@@ -152,6 +152,10 @@ class Joint:
     def hub(self) -> frozenset[str]:
         """The members of whom every letter is from or to one: the nodes, and owners that givers write to."""
         return frozenset((*self.nodes, *(self.owners if self.givers else ())))
+
+    def seeded(self, owner: str) -> tuple[int, ...]:
+        """Return the points to which an owner's rows travel as seeds."""
+        return seeded_points(self.threshold, self.nodes.index(owner) + 1 if owner in self.nodes else None)
 
     @cached_property
     def bound(self) -> int:
@@ -439,18 +443,18 @@ def _letter(joint: Joint, sender: str, point: int, turn: int) -> int:
     deals, computes = sender in joint.owners and turn <= len(joint.chunks), sender in joint.nodes
     if not (deals or computes):
         return 0
-    element, t = joint.arithmetic.element_bytes, joint.threshold
+    packed, t = joint.arithmetic.packed_size, joint.threshold
     repetitions, size = check_repetitions(joint.arithmetic), LETTER
     if deals and turn == 1:
-        size += 2 * SEED + (SEED if point <= 2 * t else joint.entries * element)
-    if deals and point > t:
+        size += 2 * SEED + (SEED if point <= 2 * t else packed(joint.entries))
+    if deals and point not in joint.seeded(sender):
         start, stop = joint.chunks[turn - 1]
-        size += (stop - start) * joint.widths[joint.owners.index(sender)] * element
+        size += packed((stop - start) * joint.widths[joint.owners.index(sender)])
     if computes:
         size += 2 * SEED if turn == 2 else SEED
     if computes and joint.redealt and 2 <= turn <= len(joint.chunks) + 1:
         start, stop = joint.chunks[turn - 2]
-        size += SEED if point <= t else (stop - start) * joint.redealt * element
+        size += SEED if point <= t else packed((stop - start) * joint.redealt)
     if computes and turn == len(joint.chunks) + 2:
-        size += len(joint.owners) * (repetitions * element + 12)
+        size += len(joint.owners) * (packed(repetitions) + 12)
     return size

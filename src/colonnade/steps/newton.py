@@ -441,4 +441,4 @@ def _dealt(terms: NewtonTerms, beat: Beat) -> dict[str, int]:
 
 def _share(terms: NewtonTerms, node: str, values: int, degree: int) -> int:
     point = terms.nodes.index(node) + 1
-    return SEED if point <= degree else values * terms.arithmetic.element_bytes
+    return SEED if point <= degree else terms.arithmetic.packed_size(values)
