@@ -1,6 +1,10 @@
-"""Pages that are written from the code itself, so that they cannot fall behind it: commands, error codes, keys of study files."""
+"""Pages that are made from something else, so that they cannot fall behind it: commands, errors, study files, notebooks."""
 
+import base64
 import inspect
+import json
+import re
+from pathlib import Path
 
 import typer
 from mkdocs.structure.files import File
@@ -20,7 +24,47 @@ def on_files(files, config):
     }
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
+    for notebook in sorted(Path(config["docs_dir"], "notebooks").glob("*.ipynb")):
+        text, pictures = notebook_page(notebook)
+        files.append(
+            File.generated(config, f"notebooks/{notebook.stem}.md", content=text)
+        )
+        for name, picture in pictures.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=picture))
     return files
+
+
+def notebook_page(notebook: Path) -> tuple[str, dict[str, bytes]]:
+    """Return a notebook as a page, outputs under the code, and the pictures that it shows by file name."""
+    parts, pictures = [], {}
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(
+            source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```"
+        )
+        for output in cell.get("outputs", []):
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            if "image/png" in data:
+                name = f"{notebook.stem}-{len(pictures) + 1}.png"
+                pictures[name] = base64.b64decode("".join(data["image/png"]))
+                parts.append(f"![A picture that this cell draws]({name})")
+            elif "text/html" in data:
+                table = re.sub(
+                    r"<style.*?</style>",
+                    "",
+                    "".join(data["text/html"]),
+                    flags=re.DOTALL,
+                )  # the site has its own
+                lines = (line.strip() for line in table.splitlines())
+                parts.append(
+                    "".join(line for line in lines if line)
+                )  # on one line, Markdown leaves it alone
+            else:
+                parts.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
+    parts.insert(
+        1, f"[This page as a notebook]({notebook.name}){{ .md-button download }}"
+    )
+    return "\n\n".join(parts), pictures
 
 
 def command_line() -> str:
@@ -31,9 +75,14 @@ def command_line() -> str:
     ]
     for words in commands(typer.main.get_command(app)):
         shown = CliRunner().invoke(
-            app, [*words, "--help"], env={"COLUMNS": "100", "TERM": "dumb"}, prog_name="colonnade"
+            app,
+            [*words, "--help"],
+            env={"COLUMNS": "100", "TERM": "dumb"},
+            prog_name="colonnade",
         )
-        parts.append(f"## `colonnade {' '.join(words)}`\n\n```text\n{shown.output.strip()}\n```")
+        parts.append(
+            f"## `colonnade {' '.join(words)}`\n\n```text\n{shown.output.strip()}\n```"
+        )
     return "\n\n".join(parts)
 
 
@@ -54,9 +103,17 @@ def every_error() -> str:
         "No message contains a value from a table."
     )
     parts = ["# Errors", intro]
-    kinds = [kind for kind in (getattr(errors, name) for name in errors.__all__) if inspect.isclass(kind)]
-    kinds.append(NotFittedError)  # which knows scikit-learn, as the tree of errors does not
+    kinds = [
+        kind
+        for kind in (getattr(errors, name) for name in errors.__all__)
+        if inspect.isclass(kind)
+    ]
+    kinds.append(
+        NotFittedError
+    )  # which knows scikit-learn, as the tree of errors does not
     for kind in sorted(kinds, key=lambda one: one.code):
         meaning = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0]
-        parts.append(f"## `{kind.code}`\n\n`cn.{kind.__name__}`. {meaning}\n\n**What to do.** {kind.default_remedy}")
+        parts.append(
+            f"## `{kind.code}`\n\n`cn.{kind.__name__}`. {meaning}\n\n**What to do.** {kind.default_remedy}"
+        )
     return "\n\n".join(parts)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.coding.encoders import encoded
-from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.errors import BadInput, BoundsRequired, PlanMismatch, PolicyRefusal, SchemaMismatch
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -17,7 +17,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
 from colonnade.readings import narrowed, refines
-from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric, Schema
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric, Schema
 from colonnade.steps.products import PairTables
 from colonnade.steps.registry import STUDIES
 from tests.federations import BANK, TEST_KEY, federation, frames
@@ -293,3 +293,92 @@ def test_a_reading_that_is_not_allowed_is_refused_before_anybody_is_asked():
     with federation(50) as f, pytest.raises(BadInput, match="cannot be read") as refused:
         f.read_as({"bank.age": Numeric(0, 200)})
     assert refused.value.remedy
+
+
+# Two columns together, and codes ---------------------------------------------------------------------------------------------
+
+SEGMENT = BANK["segment"]
+TOGETHER = Crossed(names=("age", "segment"), of=(Bins.equal(AGE, 2), SEGMENT))
+
+
+def test_two_columns_that_are_read_together_have_a_level_per_combination_and_none_where_one_has_none():
+    ages, segments = pd.Series([20, 90, 90, None]), pd.Series(["gold", "basic", None, "gold"])
+    declared = Category(["basic", "gold"], missing="excluded")
+    both = Crossed(names=("age", "segment"), of=(Bins.equal(AGE, 2), declared))
+    assert encoded([ages, segments], "age & segment", both).tolist() == [1, 2, -1, -1]
+    assert both.levels[1] == "[18, 56.5) & gold"
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(both), type=Column) == both
+
+
+def test_a_table_reads_two_columns_together_and_leaves_them_as_they_are():
+    frame = pd.DataFrame({"age": [20, 50, 90], "segment": ["gold", "basic", "gold"]})
+    schema = Schema(age=AGE, segment=Category(["basic", "gold"]))
+    table = PrivateTable(Source(frame), schema, order=np.array([2, 0, -1]))
+    both = Crossed(names=("age", "segment"), of=(Bins.equal(AGE, 2), schema["segment"]))
+    read = table.read_as(schema.read_as({both.name: both}))
+    assert read.codes("age & segment").tolist() == [3, 1, -1]
+    assert read.present(["age & segment"]).tolist() == [True, True, False]
+    assert read.values("age").tolist() == [90.0, 20.0, 56.5]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        (Crossed(names=("age", "segment"), of=(Bins.equal(Numeric(0, 120), 2), SEGMENT)), "age & segment"),
+        (Crossed(names=("age", "salary"), of=(Bins.equal(AGE, 2), SEGMENT)), "age & salary"),
+        (Crossed(names=("age", "segment"), of=(Bins.equal(AGE, 2), Category(["a", "b"]))), "age & segment"),
+        (TOGETHER, "segment & age"),
+        (TOGETHER, "age"),
+    ],
+)
+def test_a_party_refuses_two_columns_together_of_which_it_would_refuse_one(wrong, name):
+    plan = a_plan({name: wrong}, columns=(name,), width=wrong.size)
+    with pytest.raises(PlanMismatch, match="read"):
+        Policy().admit(plan, plan.steps[0], TERMS)
+
+
+def test_a_policy_that_names_columns_is_about_both_of_two_that_are_read_together():
+    plan = a_plan({TOGETHER.name: TOGETHER}, columns=(TOGETHER.name,), width=TOGETHER.size)
+    assert Policy(columns=["age", "segment"]).admit(plan, plan.steps[0], TERMS).width == TOGETHER.size
+    with pytest.raises(PolicyRefusal, match="columns"):
+        Policy(columns=["age"]).admit(plan, plan.steps[0], TERMS)
+
+
+def test_an_owner_declares_columns_one_by_one():
+    with pytest.raises(BoundsRequired):
+        Schema({"age": AGE, "segment": SEGMENT, TOGETHER.name: TOGETHER})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"names": ("age", "age"), "of": TOGETHER.of},
+        {"names": ("age", "segment"), "of": (AGE, SEGMENT)},
+        {"names": ("age", "segment"), "of": (TOGETHER, SEGMENT)},
+        {"names": ("age", "segment"), "of": TOGETHER.of, "missing": "level"},
+        {"names": ("age", "segment"), "of": TOGETHER.of, "levels": ["a"]},
+    ],
+)
+def test_columns_that_cannot_be_read_together_are_refused_with_a_remedy(wrong):
+    with pytest.raises(BadInput) as refused:
+        Crossed(**wrong)
+    assert refused.value.remedy
+
+
+CODED = Numeric(0, 100, missing=0, na_values=[-999, "-998", "?"])
+
+
+@pytest.mark.parametrize(("rule", "rest"), [("level", 4), (None, 0)])
+def test_a_declared_code_is_a_bin_of_its_own_and_other_missing_values_stay_where_they_were(rule, rest):
+    bins = Bins(edges=[0, 50, 100], of=CODED, missing=rule, codes=[-999, -998])
+    cells = pd.Series(["-999", "-998", "?", "", "70", "-5", "500"])
+    assert encoded(cells, "x", bins).tolist() == [2, 3, rest, rest, 1, 0, 1]
+    assert encoded(pd.Series([-999.0, None, 20.0]), "x", bins).tolist() == [2, rest, 0]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(bins), type=Column) == bins
+    assert refines(bins, CODED)
+
+
+@pytest.mark.parametrize("codes", [[-1], ["?"], "-999", [float("nan")]])
+def test_a_code_that_its_owner_has_not_declared_is_refused(codes):
+    with pytest.raises(BadInput, match=r"code"):
+        Bins(edges=[0, 50, 100], of=CODED, codes=codes)

@@ -54,12 +54,19 @@ def draw_up(folder: Path, tables: dict[str, pd.DataFrame], bound: float, *, node
 def _party(folder: Path, name: str, table: pd.DataFrame, bound: float) -> PartyFolder:
     table.to_parquet(folder / f"{name}.parquet")
     made = PartyFolder.create(folder / name, name=name, role="data")
-    columns = [f"{column} = {{ lower = {-bound}, upper = {bound} }}" for column in table.columns if column != "id"]
+    columns = [f"{column} = {_described(table[column], bound)}" for column in table.columns if column != "id"]
     (made.path / "schema.toml").write_text(
         "\n".join(['id = "id"', 'cohort = "../cohort.parquet"', "[columns]", *columns])
     )
     (made.path / "policy.toml").write_text("[budget]\nepsilon = 10000.0\ndelta = 1e-5\n")
     return made
+
+
+def _described(values: pd.Series, bound: float) -> str:
+    """A category of texts, or a number between bounds, as schema.toml has it."""
+    if not pd.api.types.is_numeric_dtype(values):
+        return f"{{ levels = {sorted(values.unique())!r} }}"
+    return f"{{ lower = {-bound}, upper = {bound} }}"
 
 
 def serve(folder: Path) -> subprocess.Popen[bytes]:

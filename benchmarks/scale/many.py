@@ -6,8 +6,8 @@
 on this machine. The best of several draws, by the clock and in processor seconds. The bar is on the time per column: at most
 twice that of 8 parties. Other work on the machine disturbs the clock, so both are given.
 
-*The paper's setting* ([Secure PCA](../../docs/references.md#secure-pca)): every coded column of NSL-KDD (117) and of Adult, one-hot
-(105), at a client of its own, all people, a PCA of five components at ε = 1.
+*The paper's setting* ([Secure PCA](../../docs/references.md#secure-pca)): every coded column of NSL-KDD (117) and of Adult,
+one-hot (105), at a client of its own, all people, a PCA of five components at ε = 1.
 """
 
 import argparse

@@ -4,8 +4,8 @@
 
 Every byte that the coordinator sends or receives is counted, so a share that is relayed counts twice. The lower bound is that of
 Shamir sharing among 2t + 1 = 3 nodes through a relay: a value of an owner that computes reaches one other node as elements (one
-share is its own, one a seed), a value of an owner that does not reaches two; an element cannot be shorter than the opened integer's
-bound.
+share is its own, one a seed), a value of an owner that does not reaches two; an element cannot be shorter than the bound of an
+opened integer.
 """
 
 import argparse

@@ -20,8 +20,10 @@ from typing import Any, Literal
 from colonnade.errors import BadInput
 
 __all__ = [
+    "AutoColumns",
     "Boolean",
     "ColumnList",
+    "ColumnPairs",
     "Constraint",
     "Either",
     "Numbers",
@@ -334,6 +336,45 @@ class PerColumn(PerParty):
     def example(self) -> str:
         """A mapping of one column."""
         return f"{{'bank.age': {self.each.example}}}"
+
+
+@dataclass(frozen=True)
+class AutoColumns(Constraint):
+    """How many columns to choose: ``"auto:10"``."""
+
+    words = "'auto:' and how many columns to choose"
+    example = "'auto:10'"
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is such a text."""
+        number = value.removeprefix("auto:") if isinstance(value, str) and value.startswith("auto:") else ""
+        return number.isascii() and number.isdigit() and int(number) > 0
+
+    def plain(self, value: Any) -> str:
+        """Return the value as plain text."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class ColumnPairs(Constraint):
+    """A list of pairs of columns, possibly empty."""
+
+    words = "a list of pairs of columns"
+    example = "[('bank.age', 'bank.income')]"
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is such a list."""
+        listed = isinstance(value, Sequence) and not isinstance(value, str)
+        return listed and all(_is_pair(one) for one in value)
+
+    def plain(self, value: Any) -> list[tuple[str, str]]:
+        """Return the value as a list of pairs of plain text."""
+        return [(str(first), str(second)) for first, second in value]
+
+
+def _is_pair(value: Any) -> bool:
+    listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
+    return listed and all(isinstance(name, str) for name in value)
 
 
 @dataclass(frozen=True)

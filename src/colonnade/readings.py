@@ -6,6 +6,9 @@ Nothing but the step says how a column is read, and every party checks that the 
 (`refines`): bounds inside the declared ones, the same rules for what is no number, bins that cover the bounds. A reading never
 shows what the schema does not already say that there is.
 
+Two columns of one party may also be read together, as one category (`Crossed`). It depends on two cells of one person's row, and
+a person is in one of its levels: it counts as one more column.
+
 Examples
 --------
 >>> age = Numeric(18, 95, integer=True)
@@ -25,9 +28,11 @@ import msgspec
 from colonnade.descriptions import MISSING_LEVEL, Category, Date, Level, Numeric
 from colonnade.errors import BadInput
 
-__all__ = ["Bins", "in_words", "narrowed", "refines"]
+__all__ = ["AND", "Bins", "Crossed", "in_words", "narrowed", "refines"]
 
 _DIGITS = (6, 9, 12, 17)
+AND = " & "
+"""What stands between two columns, or two levels, that are read together."""
 
 
 class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -45,16 +50,22 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
         The column, as it is declared or read.
     missing
         ``"level"`` makes a missing value a bin of its own, the last. By default it is where its declared fill value is.
+    codes
+        Numbers that stand for something else than a quantity, such as -999 for "not asked". Each is a bin of its own. The owner
+        has declared them among the column's ``na_values``.
 
     Examples
     --------
     >>> Bins(edges=[0, 10, 50, 100], of=Numeric(0, 100, missing=0), missing="level").levels
     ('[0, 10)', '[10, 50)', '[50, 100]', 'missing')
+    >>> Bins(edges=[0, 50, 100], of=Numeric(0, 100, missing=0, na_values=[-999]), missing="level", codes=[-999]).levels
+    ('[0, 50)', '[50, 100]', '-999', 'missing')
     """
 
     levels: Sequence[Level] = ()  # follows from the edges
     edges: Sequence[float]  # kept as a tuple of floats
     of: Numeric | Date
+    codes: Sequence[float] = ()  # kept as a tuple of floats
 
     def __post_init__(self) -> None:
         if not isinstance(self.of, Numeric | Date):
@@ -64,7 +75,9 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
                 'missing= of bins is "level", or left out.', remedy="Other rules are those of the column itself."
             )
         msgspec.structs.force_setattr(self, "edges", _checked_edges(self.edges, self.of))
-        found = (*_written_bins(self.edges, self.of), *([MISSING_LEVEL] if self.missing == "level" else []))
+        msgspec.structs.force_setattr(self, "codes", _checked_codes(self.codes, self.of))
+        special = [f"{code:.17g}" for code in self.codes]
+        found = (*_written_bins(self.edges, self.of), *special, *([MISSING_LEVEL] if self.missing == "level" else []))
         if self.levels and tuple(self.levels) != found:
             raise BadInput("The levels of bins follow from their edges.", remedy="Leave levels= out.")
         msgspec.structs.force_setattr(self, "levels", found)
@@ -101,12 +114,68 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
 
     @property
     def middles(self) -> tuple[float, ...]:
-        """The middle of every bin, in the column's own unit; a bin of missing values has none."""
+        """The middle of every bin, in the column's own unit; a code and a bin of missing values have none."""
         return tuple((low + high) / 2 for low, high in pairwise(self.edges))
 
     def __repr__(self) -> str:
         rule = ", missing='level'" if self.missing else ""
-        return f"Bins(edges={list(self.edges)!r}, of={self.of!r}{rule})"
+        special = f", codes={list(self.codes)!r}" if self.codes else ""
+        return f"Bins(edges={list(self.edges)!r}, of={self.of!r}{rule}{special})"
+
+
+class Crossed(Category, frozen=True, tag="crossed", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Two columns of one party, read together: a category with one level per combination, the second column's fastest.
+
+    A person who has no level in one of them has none here.
+
+    Parameters
+    ----------
+    names
+        What the party calls the two columns.
+    of
+        What each is read as: a category or bins.
+
+    Examples
+    --------
+    >>> age, segment = Bins.equal(Numeric(18, 95), 2), Category(["basic", "gold"])
+    >>> crossed = Crossed(names=("age", "segment"), of=(age, segment))
+    >>> crossed.name, crossed.levels[0], crossed.size
+    ('age & segment', '[18, 56.5) & basic', 4)
+    """
+
+    levels: Sequence[Level] = ()  # follows from those of the two
+    names: tuple[str, str]
+    of: tuple[Bins | Category, Bins | Category]
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "names", tuple(map(str, self.names)))
+        msgspec.structs.force_setattr(self, "of", tuple(self.of))
+        both = all(isinstance(one, Category) and not isinstance(one, Crossed) for one in self.of)
+        if not both or len(self.of) != 2 or len(set(self.names)) != 2 or len(self.names) != 2:
+            raise BadInput(
+                "Two columns that are read together are two different categories, or numbers in bins.",
+                remedy='For example Crossed(names=("age", "segment"), of=(Bins.equal(age, 4), segment)).',
+            )
+        if self.missing is not None or self.other is not None or self.na_values:
+            raise BadInput("Columns that are read together have no rules but their own.", remedy="Leave them out.")
+        found = tuple(f"{one}{AND}{other}" for one in self.of[0].levels for other in self.of[1].levels)
+        if self.levels and tuple(self.levels) != found:
+            raise BadInput("The levels of columns that are read together are theirs.", remedy="Leave levels= out.")
+        msgspec.structs.force_setattr(self, "levels", found)
+        super().__post_init__()
+
+    @property
+    def name(self) -> str:
+        """What it is called at the party."""
+        return AND.join(self.names)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many levels each of the two has."""
+        return self.of[0].size, self.of[1].size
+
+    def __repr__(self) -> str:
+        return f"Crossed(names={self.names!r}, of={self.of!r})"
 
 
 def narrowed(column: Numeric | Date, low: float, high: float) -> Numeric | Date:
@@ -148,6 +217,8 @@ def refines(reading: object, declared: object) -> bool:
     >>> refines(Category(["basic", "gold"], missing="level"), segment), refines(Category(["basic"]), segment)
     (True, False)
     """
+    if isinstance(reading, Crossed) or isinstance(declared, Crossed):
+        return False  # it is a column of its own, which a schema checks by its parts (`Schema.allows`)
     if isinstance(reading, Bins):
         return not isinstance(declared, Bins) and (reading.of == declared or refines(reading.of, declared))
     if isinstance(reading, Numeric) and isinstance(declared, Numeric):
@@ -171,6 +242,8 @@ def in_words(reading: object) -> str:
     """
     if isinstance(reading, Bins):
         return f"in {reading.size} bins"
+    if isinstance(reading, Crossed):
+        return f"together in {reading.size} combinations"
     if isinstance(reading, Numeric):
         return f"between {reading.lower:g} and {reading.upper:g}"
     if isinstance(reading, Date):
@@ -192,6 +265,31 @@ def _checked_edges(edges: object, of: Numeric | Date) -> tuple[float, ...]:
     if not rising or not numbers[-2] <= numbers[-1]:
         raise BadInput("The edges of bins rise.", remedy=example)
     return numbers
+
+
+def _checked_codes(codes: object, of: Numeric | Date) -> tuple[float, ...]:
+    example = "Declare it: cn.Numeric(0, 100, missing=0, na_values=[-999])."
+    if isinstance(codes, str) or not isinstance(codes, Sequence):
+        raise BadInput("The codes of bins are a list of numbers.", remedy="For example codes=[-999].")
+    if not codes:
+        return ()
+    try:
+        numbers = tuple(float(code) for code in codes)
+        declared = {float(value) for value in of.na_values if _is_number(value)}
+    except (TypeError, ValueError):
+        raise BadInput("The codes of bins are numbers.", remedy="For example codes=[-999].") from None
+    if isinstance(of, Date) or not set(numbers) <= declared:
+        raise BadInput(
+            "A code of bins is a number that the column's owner has declared among na_values.", remedy=example
+        )
+    return tuple(dict.fromkeys(numbers))
+
+
+def _is_number(value: str | float) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _written_bins(edges: Sequence[float], of: Numeric | Date) -> list[str]:

@@ -14,11 +14,23 @@ from collections.abc import Iterator, Mapping
 
 from colonnade.descriptions import THOUSANDS, Category, Date, Indicator, Level, Number, Numeric
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.readings import Bins, refines
+from colonnade.readings import Bins, Crossed, refines
 
-__all__ = ["THOUSANDS", "Bins", "Category", "Column", "Date", "Indicator", "Level", "Number", "Numeric", "Schema"]
+__all__ = [
+    "THOUSANDS",
+    "Bins",
+    "Category",
+    "Column",
+    "Crossed",
+    "Date",
+    "Indicator",
+    "Level",
+    "Number",
+    "Numeric",
+    "Schema",
+]
 
-Column = Numeric | Category | Bins | Date | Indicator
+Column = Numeric | Category | Bins | Crossed | Date | Indicator
 
 
 class Schema(Mapping[str, Column]):
@@ -51,7 +63,7 @@ class Schema(Mapping[str, Column]):
                     "A column name is a non-empty printable string without '='.",
                     remedy="Rename the column in the data source, and in the schema.",
                 )
-            if not isinstance(column, Numeric | Category | Date | Indicator):
+            if not isinstance(column, Numeric | Category | Date | Indicator) or isinstance(column, Crossed):
                 raise BoundsRequired(
                     f"Column {name!r} is described by {type(column).__name__}, not by cn.Numeric, cn.Category or cn.Date."
                 )
@@ -107,24 +119,43 @@ class Schema(Mapping[str, Column]):
         """
         read: dict[str, Column] = dict(self._columns)
         for name, reading in readings.items():
-            if self._columns.get(name) == reading:
-                continue
-            if name not in self._columns or not refines(reading, self._columns[name]):
+            if not self.allows(name, reading):
                 raise BadInput(
                     f"Column {name!r} cannot be read like that: a reading has narrower bounds, bins between the bounds, or a "
-                    "level for missing values, and nothing else changes.",
+                    "level for missing values, or it is two of these together, and nothing else changes.",
                     remedy="Start from the column's own description: federation.describe().",
                 )
             read[name] = reading
         for name, column in read.items():
             if isinstance(column, Indicator):
                 read[name] = Indicator(column.of, _as_number(read[column.of]) or column.described)
-        return Schema(read)
+        together = {name: column for name, column in read.items() if isinstance(column, Crossed)}
+        found = Schema({name: column for name, column in read.items() if name not in together})
+        found._columns |= together  # only a reading has them: an owner declares columns one by one
+        return found
 
-    def stored(self, name: str) -> str:
-        """Return the column of the data source that a column is read from."""
+    def allows(self, name: str, reading: Column) -> bool:
+        """Return whether a column, or two that are read together, may be read so.
+
+        Examples
+        --------
+        >>> schema, bins = Schema(age=Numeric(0, 120), plan=Category(["a", "b"])), Bins.equal(Numeric(0, 120), 4)
+        >>> both = Crossed(names=("age", "plan"), of=(bins, Category(["a", "b"])))
+        >>> schema.allows("age", bins), schema.allows("age & plan", both), schema.allows("age", both)
+        (True, True, False)
+        """
+        declared = self._columns.get(name)
+        if declared == reading:
+            return True
+        if isinstance(reading, Crossed) and declared is None and name == reading.name:
+            parts = zip(reading.names, reading.of, strict=True)
+            return all(own in self._columns and self.allows(own, one) for own, one in parts)
+        return declared is not None and refines(reading, declared)
+
+    def stored(self, name: str) -> tuple[str, ...]:
+        """Return the columns of the data source that a column is read from."""
         column = self._columns[name]
-        return column.of if isinstance(column, Indicator) else name
+        return column.names if isinstance(column, Crossed) else (column.of if isinstance(column, Indicator) else name,)
 
 
 def _as_number(column: Column | None) -> Numeric | Date | None:

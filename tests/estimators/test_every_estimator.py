@@ -16,6 +16,7 @@ import colonnade as cn
 from colonnade.constraints import (
     Boolean,
     ColumnList,
+    ColumnPairs,
     Constraint,
     Either,
     Numbers,
@@ -238,6 +239,8 @@ def wrong_types(constraint: Constraint) -> list[object]:
             return [None, 3, ["bank.age"], b"bank.age"]
         case ColumnList():
             return [None, 3, "bank.age", {"bank.age"}, [3], [["bank.age"]], ["bank.age", None]]
+        case ColumnPairs():
+            return [None, 3, "bank.age", {("bank.age", "bank.income")}, ["bank.age"], [("bank.age", 3)]]
         case RisingNumbers():
             return [None, 3, "0.5", {0.5}, ["0.5"], [[0.5]], [True]]
         case PerParty():
@@ -264,6 +267,8 @@ def wrong_values(constraint: Constraint) -> list[object]:
             return [[], ["count", "count"], ["another"]]
         case ColumnList():
             return [[], ["bank.age", "bank.age"]]
+        case ColumnPairs():
+            return [[("bank.age",)], [("bank.age", "bank.income", "bank.since")]]
         case RisingNumbers(each):
             beyond = [] if each.low < -1e300 else [[each.low - 1.0]]
             return [[], [0.5, 0.5], [0.7, 0.2], [math.nan], [math.inf], *beyond]

@@ -174,18 +174,18 @@ def test_exactly_degree_many_shares_are_32_bytes(arithmetic, nodes, threshold):
 
 @every_size
 @every_arithmetic
-def test_a_dealer_that_is_a_node_keeps_its_own_share_and_sends_as_many_seeds_to_others(arithmetic, nodes, threshold):
-    secrets = np.array([[5, -7], [0, 1], [2, 3]])
-    for own in range(1, nodes + 1):
-        dealing = Dealing(arithmetic, nodes=nodes, degree=threshold, seed=seed("s"), own=own)
-        shares = dealing.shares(4, secrets)
-        assert len(dealing.seeds) == threshold
-        assert own not in dealing.seeds
-        for point, sent in dealing.seeds.items():
-            assert (expand(arithmetic, sent, 4, (2, 3)) == shares[point - 1]).all()
-        points = dict(enumerate(shares, start=1))
-        verify_degree(arithmetic, points, threshold)
-        assert (reconstruct(arithmetic, points, degree=threshold) == secrets.T).all()
+def test_a_dealer_that_computes_gives_seeds_to_others_and_deals_polynomials_all_the_same(arithmetic, nodes, threshold):
+    secrets = kit.generator("own").integers(-100, 101, (300, 2))
+    for degree in {threshold, nodes - 1}:
+        for own in range(1, nodes + 1):
+            dealing = Dealing(arithmetic, nodes=nodes, degree=degree, seed=seed("own"), own=own)
+            shares = dealing.shares(1, secrets)
+            assert len(dealing.seeds) == degree
+            assert own not in dealing.seeds
+            for point, one in dealing.seeds.items():
+                assert (expand(arithmetic, one, 1, (2, 300)) == shares[point - 1]).all()
+            opened = reconstruct(arithmetic, dict(enumerate(shares, start=1)), degree=degree)
+            assert (secrets == opened.T).all()
 
 
 @every_arithmetic

@@ -14,7 +14,7 @@ from colonnade.privacy.laws.newton import NewtonNoise
 from colonnade.protocol.messages import unpack
 from colonnade.secure.link_shares import WeightedProduct
 from colonnade.secure.sine_link import LinkBounds
-from colonnade.steps import newton as terms
+from colonnade.steps import newton_terms as terms
 from tests.conversations import test_newton_run as runs
 from tests.party import test_newton as parts
 from tests.privacy import test_newton_noise as noises
@@ -125,6 +125,13 @@ BUGS = [
         "a product is sent on without being dealt again",
         replaced(conversation.link_shares, "redealt", lambda dealing, values: (values,) * dealing.nodes),
         partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
+    ),
+    Bug(
+        "numbers are left out of products with weights, as if they were levels",
+        replaced(
+            PrivateNewtonSteps, "_categories", lambda self, schema: [(start, n) for start in range(9) for n in range(9)]
+        ),
+        parts.test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category,
     ),
     Bug(
         "one party's noise is left out of a round",

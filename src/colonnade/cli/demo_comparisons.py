@@ -56,12 +56,15 @@ class Comparison:
         the joined table without noise, by scikit-learn: for a logistic regression the maximum-likelihood estimate.
     summary
         The error over all entries, in words.
+    intervals
+        Columns ``lower`` and ``upper`` for the rows of ``table``, where the estimator has intervals of its own.
     """
 
     charges: dict[str, float]
     estimator: Study
     table: pd.DataFrame
     summary: str
+    intervals: pd.DataFrame | None = None
 
 
 def true_counts(data: Federated, columns: Sequence[str], index: pd.Index) -> pd.Series:
@@ -198,12 +201,15 @@ def model(make: Callable[[], Any], score: str) -> Callable[[Federated, cn.Federa
         study.fit(federation)
         exact, rows = exact_model(data, federation, study)
         own = dict(zip(rows.columns, exact.coef_.ravel(), strict=True))
-        true = [own.get(name, 0.0) for name in study.feature_names_in_]  # a reference level is not among scikit-learn's
-        figures = {"true": true, "estimate": study.coef_.ravel(), "stderr": study.coef_stderr_.ravel()}
-        table = pd.DataFrame(figures, index=pd.Index(study.feature_names_in_)).head(ROWS)
+        figures = {"estimate": study.coef_.ravel(), "stderr": study.coef_stderr_.ravel()}
+        table = pd.DataFrame(figures, index=pd.Index(study.feature_names_in_)).loc[list(own)].head(ROWS)
+        table.insert(0, "true", pd.Series(own))  # a reference level is not among scikit-learn's
+        known = table["stderr"].notna().any()  # the last weights of a descent have no law
+        intervals = study.conf_int(total=False).loc[table.index] if known else None
         people = data.joined()
         ours, best = study.score(people, people[study.target]), exact.score(rows, people[study.target])
-        return Comparison(charges, study, table, f"{score} {ours:.4f}, and {best:.4f} by scikit-learn without noise")
+        summary = f"{score} {ours:.4f}, and {best:.4f} by scikit-learn without noise"
+        return Comparison(charges, study, table, summary, intervals)
 
     return run
 
@@ -227,7 +233,7 @@ def card(target: str, columns: list[str], shown: str) -> Callable[[Federated, cn
             "stderr": rows["event_rate_stderr"],
             "points": rows["points"],
         }
-        area = roc_auc_score(event, study.total_points(people))
+        area = roc_auc_score(~event, study.total_points(people))  # more points, fewer events
         return Comparison(
             charges, study, pd.DataFrame(figures).head(ROWS), f"area under the curve of the points {area:.4f}"
         )

@@ -28,6 +28,9 @@ __all__ = [
 
 coordinator = typer.Typer(help="Run studies over a federation of separate machines.", no_args_is_help=True)
 
+QUICK_PEOPLE = 10_000
+"""People of ``colonnade demo --quick``, at most."""
+
 StudyPath = Annotated[
     Path, typer.Argument(metavar="STUDY", exists=True, dir_okay=False, help="A study file, for example study.toml.")
 ]
@@ -54,11 +57,13 @@ def demo(
         Path | None,
         typer.Option(dir_okay=False, help="Where to write the privacy report; by default a new temporary folder."),
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show the other ways to ask, too.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer people, and without the slower questions.")] = False,
 ) -> None:
-    """Run every study on three invented organisations: the result beside the true answer, its price, a receipt, a report."""
+    """Tell a story in a dozen questions: three invented organisations, the true answers beside private ones, and the price."""
     from colonnade.cli.demo import show_demo
 
-    show_demo(people, report)
+    show_demo(min(people, QUICK_PEOPLE) if quick else people, report, everything=everything, quick=quick)
 
 
 def preview(study: StudyPath, json: AsJson = False) -> None:

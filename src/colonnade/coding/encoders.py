@@ -15,8 +15,10 @@ as 0 everywhere, and no level, so that it contributes nothing to sums and produc
 import datetime as dt
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -26,18 +28,20 @@ from numpy.typing import NDArray
 from colonnade.coding import cells
 from colonnade.coding.cells import flatten, is_text, places_of, texts_of
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Bins, Category, Column, Date, Indicator, Number, Numeric
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
 
 __all__ = [
     "MISSING",
     "BinsEncoder",
     "CategoryEncoder",
     "CategoryReading",
+    "CrossedEncoder",
     "DateEncoder",
     "Encoder",
     "IndicatorEncoder",
     "NumberReading",
     "NumericEncoder",
+    "days_since_epoch",
     "encoded",
     "encoder_for",
     "number_bounds",
@@ -179,7 +183,7 @@ class DateEncoder(NumericEncoder):
         if pa.types.is_timestamp(array.type) and array.type.tz is not None:
             array = pc.local_timestamp(array)  # the day on the wall where it was written
         days = array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())
-        return cast("Floats", days.to_numpy(zero_copy_only=False)) - _since_epoch(self._date)
+        return cast("Floats", days.to_numpy(zero_copy_only=False)) - days_since_epoch(self._date)
 
 
 class IndicatorEncoder:
@@ -200,7 +204,8 @@ class IndicatorEncoder:
         return self._described.present(column)
 
 
-def _since_epoch(column: Date) -> int:
+def days_since_epoch(column: Date) -> int:
+    """Return the first date of a column as a number of days since 1970."""
     return (dt.date.fromisoformat(column.first) - EPOCH).days
 
 
@@ -303,12 +308,18 @@ class BinsEncoder:
         self._inner = np.array(column.inner)
         nowhere = column.of.fill is None or column.missing is not None
         self._missing = column.missing_code if nowhere else None
+        self._special = column.codes
+        self._as_written = _number_encoder(msgspec.structs.replace(column.of, na_values=()))
 
     def __call__(self, column: Any) -> NDArray[np.int32]:
         """Encode one array."""
         codes = np.searchsorted(self._inner, self._numbers(column), side="right").astype(np.int32)
         if self._missing is not None:
             codes[np.isnan(self._numbers.read(column).numbers)] = self._missing
+        if self._special:
+            written = self._as_written.read(column).numbers
+            for place, code in enumerate(self._special, start=len(self._inner) + 1):
+                codes[written == code] = place
         return codes
 
     def present(self, column: Any) -> Flags:
@@ -316,13 +327,37 @@ class BinsEncoder:
         return np.asarray(self(column) != MISSING)
 
 
-Encoder = CategoryEncoder | NumericEncoder | IndicatorEncoder | BinsEncoder
+class CrossedEncoder:
+    """Codes 0, 1, … for combinations of two columns' levels, the second's fastest; −1 where one of them has none."""
+
+    dtype = np.dtype(np.int32)
+    null: float = MISSING
+
+    def __init__(self, column: Crossed) -> None:
+        self._parts = [encoder_for(one) for one in column.of]
+        self._size = np.int32(column.of[1].size)
+
+    def __call__(self, first: Any, second: Any) -> NDArray[np.int32]:
+        """Encode one array of each column."""
+        ones, others = (part(array) for part, array in zip(self._parts, (first, second), strict=True))  # type: ignore[call-arg]  # a part reads one
+        return np.where((ones == MISSING) | (others == MISSING), np.int32(MISSING), ones * self._size + others)
+
+    def present(self, first: Any, second: Any) -> Flags:
+        """Return where one of the two has a value, or a rule for its absence."""
+        ones, others = (part.present(array) for part, array in zip(self._parts, (first, second), strict=True))  # type: ignore[call-arg]
+        return np.asarray(ones | others)
+
+
+Encoder = CategoryEncoder | NumericEncoder | IndicatorEncoder | BinsEncoder | CrossedEncoder
+"""What encodes a column; it takes one array per column of the data source that the column is read from."""
 
 
 def encoder_for(column: Column) -> Encoder:
     """Return what encodes a column of this public description."""
     if isinstance(column, Bins):
         return BinsEncoder(column)
+    if isinstance(column, Crossed):
+        return CrossedEncoder(column)
     if isinstance(column, Category):
         return CategoryEncoder(column)
     if isinstance(column, Indicator):
@@ -366,11 +401,20 @@ def require_type(name: str, column: Column, kind: Any) -> None:
     )
 
 
-def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
+def encoded(values: pd.Series | Sequence[pd.Series], name: str, column: Column) -> NDArray[Any]:
     """Return a column of a caller's frame as codes or numbers, as a party's table would hold it.
 
-    Text is read as it is read from a CSV file. A column of a type that no party could hold is refused.
+    Text is read as it is read from a CSV file. A column of a type that no party could hold is refused. Two columns that are read
+    together take one of each.
     """
+    if not isinstance(column, Crossed):
+        assert isinstance(values, pd.Series)
+        return encoder_for(column)(_array(values, name, column))  # type: ignore[call-arg]  # what is no `Crossed` reads one
+    parts = zip(values, column.names, column.of, strict=True)
+    return CrossedEncoder(column)(*(_array(one, own, part) for one, own, part in parts))
+
+
+def _array(values: pd.Series, name: str, column: Column) -> Any:
     dense = values.astype(values.dtype.subtype) if isinstance(values.dtype, pd.SparseDtype) else values
     try:
         kind, array = cells.pandas_kind(dense, look=False), cells.pandas_reader(dense)(0, len(dense))
@@ -380,4 +424,4 @@ def encoded(values: pd.Series, name: str, column: Column) -> NDArray[Any]:
             remedy="Give numbers, texts, booleans or dates: no lists and no objects of other kinds.",
         ) from None
     require_type(name, column, kind)
-    return encoder_for(column)(array)
+    return array

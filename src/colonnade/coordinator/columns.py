@@ -9,7 +9,7 @@ import msgspec
 from colonnade.coding.columns import ColumnName, plain_names
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step
-from colonnade.schema import Column, Schema
+from colonnade.schema import Column, Crossed, Schema
 
 __all__ = ["FederationColumns"]
 
@@ -31,17 +31,20 @@ class FederationColumns:
     def column(self, name: str) -> tuple[str, str, Column]:
         """Resolve ``"party.column"`` to its party, its own name and its public description."""
         party, column = ColumnName.of(name)
-        if party not in self.schemas:
-            raise BadInput(
-                f"{str(name)!r} does not name a column of this federation.",
-                remedy=f"Columns are named 'party.column'; the parties are {', '.join(self.parties)}.",
-            )
+        self._require_party(party)
         if column not in self.schemas[party]:
             raise SchemaMismatch(
                 f"Party {party!r} has no column {column!r} in its schema.",
                 remedy=f"Its columns are {', '.join(self.schemas[party])}.",
             )
         return party, column, self.schemas[party][column]
+
+    def _require_party(self, party: str) -> None:
+        if party not in self.schemas:
+            raise BadInput(
+                f"{party!r} is no party of this federation, so it has no columns here.",
+                remedy=f"Columns are named 'party.column'; the parties are {', '.join(self.parties)}.",
+            )
 
     def columns(self) -> list[str]:
         """Return every column of the federation: parties as given, then schema order."""
@@ -74,15 +77,23 @@ class FederationColumns:
         """
         own: dict[str, dict[str, Column]] = {}
         for name, reading in readings.items():
-            party, column, described = self.column(name)
-            if reading != described:
+            together = isinstance(reading, Crossed)  # two columns, known by a name of their own from now on
+            party, column = ColumnName.of(name) if together else self.column(name)[:2]
+            if party not in self.schemas or self.schemas[party].get(column) != reading:
                 own.setdefault(party, {})[column] = reading
+        for party in own:
+            self._require_party(party)
         other = copy.copy(self)
         other.schemas = {party: schema.read_as(own.get(party, {})) for party, schema in self.schemas.items()}
         other.readings = self.readings | {
             str(ColumnName(party, column)): reading for party, read in own.items() for column, reading in read.items()
         }
         return other
+
+    def allows(self, name: str, reading: Column) -> bool:
+        """Return whether a column here may be read as another description; or two columns together, under their common name."""
+        party, column = ColumnName.of(name)
+        return party in self.schemas and self.schemas[party].allows(column, reading)
 
     def as_read(self, steps: Sequence[Step]) -> tuple[Step, ...]:
         """Return steps that say how their columns are read, where that is not as declared."""

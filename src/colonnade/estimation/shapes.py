@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Feature
-from colonnade.schema import Bins, Column
+from colonnade.coding.columns import ColumnName, Feature
+from colonnade.schema import Bins, Category, Column, Crossed
 
-__all__ = ["PROBE", "Component", "OpenedTables", "ShapePrior", "places_by_column"]
+__all__ = ["PROBE", "Component", "OpenedTables", "Overlap", "ShapePrior", "TargetCounts", "places_by_column"]
 
 Array = NDArray[np.float64]
 
@@ -20,6 +20,8 @@ REACH = 0.3
 ROUGHNESS = 0.03
 """How much a single bin may differ from a smooth shape, as a part of its variance."""
 CONSTANT_VARIANCE = 4.0
+SMALLEST_SHARE = 0.005
+"""The share of people with an event is taken to be no nearer to 0 or 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +36,37 @@ class Component:
         The covariance of their effects, relative to that variance.
     rank
         Of the basis.
+    variance
+        The variance, where it is given; it is found otherwise.
     """
 
     places: NDArray[np.intp]
     basis: Array
     rank: int
+    variance: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """Two columns that are read together, and one of them: which combinations are in which of its bins.
+
+    Parameters
+    ----------
+    places, own
+        Where the combinations and the column's bins stand among the features, the constant first.
+    inside
+        Whether a combination (along rows) has people of a bin (along columns).
+    """
+
+    places: NDArray[np.intp]
+    own: NDArray[np.intp]
+    inside: NDArray[np.bool_]
+
+    def products(self, people: Array) -> Array:
+        """Return how many people a combination and a bin have in common, if combinations are alike within a bin's neighbours."""
+        around = self.inside @ people[self.own]
+        part = np.divide(people[self.places], around, out=np.zeros(len(around)), where=around > 0)
+        return np.asarray(part[:, None] * self.inside * people[self.own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +79,8 @@ class ShapePrior:
         How many features there are, the constant included.
     components
         The parts.
+    overlaps
+        Columns that are also read together with others.
 
     Examples
     --------
@@ -64,9 +94,12 @@ class ShapePrior:
 
     size: int
     components: tuple[Component, ...]
+    overlaps: tuple[Overlap, ...] = ()
 
     @classmethod
-    def of(cls, features: Sequence[Feature], columns: Mapping[str, Column]) -> "ShapePrior":
+    def of(
+        cls, features: Sequence[Feature], columns: Mapping[str, Column], smooth: float | None = None
+    ) -> "ShapePrior":
         """Return the belief for binned columns and categories.
 
         Parameters
@@ -75,13 +108,20 @@ class ShapePrior:
             The coded columns, the constant first.
         columns
             What they are read as.
+        smooth
+            One over the variance of the smooth parts of ordered bins; found from what is seen by default.
         """
         found: list[Component] = []
-        for name, places in places_by_column(features).items():
+        overlaps: list[Overlap] = []
+        known = places_by_column(features)
+        for name, places in known.items():
             column = columns[name]
-            ordered = len(column.middles) if isinstance(column, Bins) else 0
-            found.extend(_components(places, ordered))
-        return cls(len(features), tuple(found))
+            if isinstance(column, Crossed):
+                found.append(_together(places, column))
+                overlaps += _overlaps(name, column, known, columns)
+            else:
+                found.extend(_components(places, _ordered(column), smooth))
+        return cls(len(features), tuple(found), tuple(overlaps))
 
     def covariance(self, variances: Array) -> Array:
         """Return the covariance of all effects for given variances of the parts."""
@@ -92,16 +132,62 @@ class ShapePrior:
         return whole
 
 
-def _components(places: NDArray[np.intp], ordered: int) -> list[Component]:
+def _ordered(column: Column) -> int:
+    return len(column.middles) if isinstance(column, Bins) else 0
+
+
+def _components(places: NDArray[np.intp], ordered: int, smooth: float | None) -> list[Component]:
     size = len(places)
     if ordered < 3:
         return [Component(places, np.eye(size), size)]
     where = np.linspace(-1.0, 1.0, ordered)
-    straight, smooth = np.zeros((size, size)), (1 + ROUGHNESS) * np.eye(size)
+    straight = np.zeros((size, size))
     straight[:ordered, :ordered] = np.outer(where, where)
+    given = None if smooth is None else 1 / smooth
+    return [Component(places, straight, 1), Component(places, _resemblance(size, ordered), size, given)]
+
+
+def _resemblance(size: int, ordered: int) -> Array:
+    """Return how far bins resemble each other in the smooth part of a shape; those that are not ordered do not."""
+    found = (1 + ROUGHNESS) * np.eye(size)
+    where = np.linspace(-1.0, 1.0, ordered)
     apart = np.abs(where[:, None] - where)
-    smooth[:ordered, :ordered] = np.exp(-apart / (2 * REACH)) + ROUGHNESS * np.eye(ordered)
-    return [Component(places, straight, 1), Component(places, smooth, size)]
+    found[:ordered, :ordered] = np.exp(-apart / (2 * REACH)) + ROUGHNESS * np.eye(ordered)
+    return found
+
+
+def _together(places: NDArray[np.intp], column: Crossed) -> Component:
+    """Return what two columns add together, beyond each by itself: along either of them its mean over bins is 0."""
+    found: Array = np.ones((1, 1))
+    for part in column.of:
+        centred = np.eye(part.size) - 1 / part.size
+        found = np.asarray(
+            np.kron(found, centred @ _resemblance(part.size, _ordered(part)) @ centred), dtype=np.float64
+        )
+    rank = (column.shape[0] - 1) * (column.shape[1] - 1)
+    return Component(places, found, max(rank, 1))
+
+
+def _overlaps(
+    name: str, column: Crossed, known: Mapping[str, NDArray[np.intp]], columns: Mapping[str, Column]
+) -> list[Overlap]:
+    found, codes = [], np.unravel_index(np.arange(column.size), column.shape)
+    for own, part, code in zip(column.names, column.of, codes, strict=True):
+        alone = str(ColumnName(ColumnName.of(name).party, own))
+        if alone in known:
+            read = columns[alone]
+            assert isinstance(read, Category)  # an additive model has nothing else
+            found.append(Overlap(known[name], known[alone], code[:, None] == _coarser(read, part)))
+    return found
+
+
+def _coarser(fine: Category, coarse: Category) -> NDArray[np.intp]:
+    """Return in which bin of the coarser description each bin of the finer one lies."""
+    if not isinstance(fine, Bins) or not isinstance(coarse, Bins):
+        return np.arange(fine.size)
+    inside = np.searchsorted(coarse.inner, fine.middles, side="right")
+    others = range(fine.size - len(fine.middles))  # codes, and missing values: alike in both, after the bins
+    return np.append(inside, [len(coarse.middles) + place for place in others]).astype(np.intp)
 
 
 def places_by_column(features: Sequence[Feature]) -> dict[str, NDArray[np.intp]]:
@@ -167,3 +253,46 @@ class OpenedTables:
     @property
     def _span(self) -> float:
         return 1 - 2 * self._least
+
+
+@dataclass(frozen=True, eq=False)
+class TargetCounts:
+    """Noisy counts of people, and of people with the event, in every bin of every column; the constant, everybody, first.
+
+    Parameters
+    ----------
+    people, events
+        The counts. Those of everybody are in the first place.
+    variance
+        Of the noise in one cell: people with the event in one bin, or without it.
+
+    Examples
+    --------
+    >>> counts = TargetCounts(np.array([100.0, 60.0, 40.0]), np.array([30.0, 10.0, 20.0]), 2.0)
+    >>> counts.people_variance, counts.events_variance
+    (4.0, 2.0)
+    """
+
+    people: Array
+    events: Array
+    variance: float
+
+    @property
+    def people_variance(self) -> float:
+        """The variance of the noise in `people`: two cells."""
+        return 2 * self.variance
+
+    @property
+    def events_variance(self) -> float:
+        """The variance of the noise in `events`."""
+        return self.variance
+
+    @property
+    def share(self) -> float:
+        """The share of people with the event, away from 0 and 1."""
+        return float(np.clip(self.events[0] / self.people[0], SMALLEST_SHARE, 1 - SMALLEST_SHARE))
+
+    @property
+    def log_odds(self) -> float:
+        """The log-odds of that share."""
+        return float(np.log(self.share) - np.log1p(-self.share))

@@ -35,7 +35,12 @@ def values_of(column: Category, codes: NDArray[np.int64], uniforms: NDArray[np.f
     """
     missing = codes == column.missing_code
     if isinstance(column, Bins):
-        return _numbers(column, np.where(missing, 0, codes), uniforms, missing)
+        special = (codes >= len(column.edges) - 1) & ~missing
+        numbers = _numbers(column, np.where(missing | special, 0, codes), uniforms, missing)
+        if special.any():
+            written = np.asarray(column.codes)[codes[special] - len(column.edges) + 1]
+            numbers[special] = written.astype(np.int64) if column.of.whole else written
+        return numbers
     values = pd.Series(np.array([*column.levels], dtype=object)[codes], dtype=object)
     values[missing] = None
     return values.convert_dtypes() if missing.any() else values.infer_objects()

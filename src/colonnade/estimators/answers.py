@@ -24,7 +24,6 @@ from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Unit
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
-from colonnade.readings import refines
 from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.schema import Column, Indicator
 
@@ -228,7 +227,7 @@ def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | Non
     wanted = study.schema_ if names is None else {name: study.schema_[name] for name in names}
     other = {name: column for name, column in wanted.items() if not _is_same(available.get(name), column)}
     read = study.plan_.read_columns()
-    changed = [name for name, column in other.items() if name not in read or not refines(column, available.get(name))]
+    changed = [name for name, column in other.items() if name not in read or not federation.allows(name, column)]
     if changed:
         raise SchemaMismatch(
             f"The federation describes the column {changed[0]!r} otherwise than the model's schema does.",

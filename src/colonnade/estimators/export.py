@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -28,12 +29,20 @@ from colonnade.coding.cells import (
     spelled_wholes,
     spellings,
 )
-from colonnade.coding.columns import Feature, coded_block, indicated
+from colonnade.coding.columns import ColumnName, Feature, coded_block, indicated
 from colonnade.coding.encoders import encoded, number_bounds
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Bins, Category, Column, Date, Indicator, Number, Numeric
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
 
-__all__ = ["components_pipeline", "design_matrix", "linear_pipeline", "logistic_pipeline", "nearest_pipeline"]
+__all__ = [
+    "cells_of",
+    "components_pipeline",
+    "design_matrix",
+    "linear_pipeline",
+    "logistic_pipeline",
+    "nearest_pipeline",
+    "stored_names",
+]
 
 
 Array = NDArray[np.float64]
@@ -57,28 +66,41 @@ def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping
             "Predictions take a pandas frame, not a value of another type.",
             remedy="Give a frame with columns named 'party.column'; cn.named(bank=frame, telco=frame) makes one.",
         )
-    stored = {name: stored_name(name, column) for name, column in columns.items()}
-    missing = [name for name in stored.values() if name not in X.columns]
+    stored = {name: stored_names(name, column) for name, column in columns.items()}
+    named = list(dict.fromkeys(name for names in stored.values() for name in names))
+    missing = [name for name in named if name not in X.columns]
     if missing:
         raise SchemaMismatch(
             f"The frame lacks the column {missing[0]!r}.",
             remedy="Columns are named 'party.column'; cn.named(bank=frame, telco=frame) names them so.",
         )
-    doubled = [name for name in stored.values() if isinstance(X[name], pd.DataFrame)]
+    doubled = [name for name in named if isinstance(X[name], pd.DataFrame)]
     if doubled:
         raise SchemaMismatch(f"The frame has more than one column {doubled[0]!r}.", remedy="Keep one of them.")
     names = dict.fromkeys(feature.column for feature in features)
-    blocks = [_block(X[stored[name]], name, columns[name], coded=coded) for name in names]
+    blocks = [_block(X, name, columns[name], coded=coded) for name in names]
     return np.ascontiguousarray(np.concatenate(blocks).T)
 
 
-def stored_name(name: str, column: Column) -> str:
-    """Return the column of a frame that a column of the model is read from: for an indicator, the column that it is about."""
-    return indicated(name, column) or name
+def stored_names(name: str, column: Column) -> list[str]:
+    """Return the columns of a frame that a column of the model is read from.
+
+    For an indicator that is the column that it is about, and for two columns that are read together these two.
+    """
+    if isinstance(column, Crossed):
+        party = ColumnName.of(name).party
+        return [str(ColumnName(party, own)) for own in column.names]
+    return [indicated(name, column) or name]
 
 
-def _block(values: pd.Series, name: str, column: Column, *, coded: bool) -> Array:
-    cells = encoded(values, name, column)
+def cells_of(X: pd.DataFrame, name: str, column: Column) -> NDArray[Any]:
+    """Return a column of the model as codes or numbers, from a frame with the federation's column names."""
+    read = [X[own] for own in stored_names(name, column)]
+    return encoded(read if isinstance(column, Crossed) else read[0], name, column)
+
+
+def _block(X: pd.DataFrame, name: str, column: Column, *, coded: bool) -> Array:
+    cells = cells_of(X, name, column)
     return cells[None] if isinstance(column, Number) and not coded else coded_block(cells, column)
 
 
@@ -107,6 +129,8 @@ WHOLES = (
     "ulonglong",
     "Decimal",
 )
+BEYOND = 1e300
+"""More than any number of a column with codes: codes are put beyond it."""
 FLOATS = ("float", "float16", "float32", "float64", "longdouble")
 """The names of the types that a cell may have, by how it is spelled."""
 
@@ -162,12 +186,10 @@ def _coding(columns: Mapping[str, Column], *, coded: bool) -> ColumnTransformer:
     steps = [
         (
             name,
-            _bins(column)
-            if isinstance(column, Bins)
-            else _levels(column)
+            _category(column, stored_names(name, column))
             if isinstance(column, Category)
             else _number(column, coded=coded),
-            [stored_name(name, column)],
+            stored_names(name, column),
         )
         for name, column in columns.items()
     ]
@@ -203,19 +225,58 @@ def _bounded(column: Numeric | Date) -> list[tuple[str, Any]]:
     return [*_reading(column), *rounded, ("clip", _step(np.clip, a_min=low, a_max=high))]
 
 
+def _category(column: Category, stored: Sequence[str]) -> Pipeline:
+    if isinstance(column, Crossed):
+        return _crossed(column, stored)
+    return _bins(column) if isinstance(column, Bins) else _levels(column)
+
+
 def _bins(column: Bins) -> Pipeline:
     """Read cells as numbers, then say in which bin they are. What is missing is beyond all numbers, in a bin of its own."""
     fill = np.inf if column.of.fill is None or column.missing is not None else column.of.fill
     codes = np.arange(column.size)
     encoder = OneHotEncoder(categories=[codes], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
+    beyond = [BEYOND * (2 * place + 1) for place in range(len(column.codes))]
     steps = [
-        *_bounded(column.of),
+        *(_bounded(column.of) if not column.codes else _with_codes(column)),
         ("plain_floats", _step(np.asarray)),
         ("missing", _step(np.nan_to_num, nan=fill, posinf=np.inf)),
-        ("bins", _step(np.digitize, bins=[*column.inner, np.inf])),
+        ("bins", _step(np.digitize, bins=[*column.inner, *beyond, np.inf])),
         ("levels", encoder),
     ]
     return Pipeline(steps)
+
+
+def _with_codes(column: Bins) -> list[tuple[str, Any]]:
+    """Read cells as numbers, with each code as a number beyond all others. Bins need no bounds: a value beyond is in the last."""
+    assert isinstance(column.of, Numeric)  # dates have no codes
+    special = {code: BEYOND * (2 * place + 2) for place, code in enumerate(column.codes)}
+    kept = [value for value in na_numbers(column.of) if value not in special]
+    absent = [("others", _step(pd.DataFrame.replace, to_replace=kept, value=np.nan))] if kept else []
+    return [
+        *_reading(msgspec.structs.replace(column.of, na_values=())),
+        *absent,
+        ("finite", _step(pd.DataFrame.clip, lower=-BEYOND / 2, upper=BEYOND / 2)),
+        ("codes", _step(pd.DataFrame.replace, to_replace=list(special), value=list(special.values()))),
+        *([("round", _step(np.rint))] if column.of.whole else []),
+    ]
+
+
+def _crossed(column: Crossed, stored: Sequence[str]) -> Pipeline:
+    """Code each of the two columns, then say which combination it is. Without a level of one of them it is none."""
+    first, second = column.shape
+    parts = [(name, _category(part, [name]), [name]) for name, part in zip(stored, column.of, strict=True)]
+    enough = column.size  # a sum below twice this lacks one of the two
+    places = np.concatenate([enough + second * np.arange(first), enough + np.arange(second)]).astype(float)
+    combinations = 2.0 * enough + np.arange(column.size)
+    encoder = OneHotEncoder(categories=[combinations], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
+    return Pipeline(
+        [
+            ("parts", ColumnTransformer(parts, sparse_threshold=0.0)),
+            ("places", FunctionTransformer(np.dot, kw_args={"b": places[:, None]})),
+            ("levels", encoder),
+        ]
+    )
 
 
 def _reading(column: Numeric | Date) -> list[tuple[str, Any]]:
@@ -321,12 +382,14 @@ def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
     rows = 2 * max([1, *(column.size for column in columns.values() if isinstance(column, Category))])
     table: dict[str, pd.Series] = {}
     for name, column in columns.items():
-        described = column.described if isinstance(column, Indicator) else column
-        described = described.of if isinstance(described, Bins) else described
-        table[stored_name(name, column)] = pd.Series(
-            [_public_cell(described, row) for row in range(rows)],
-            dtype=float if isinstance(described, Numeric) else object,
-        )
+        parts = column.of if isinstance(column, Crossed) else (column,)
+        for own, part in zip(stored_names(name, column), parts, strict=True):
+            described = part.described if isinstance(part, Indicator) else part
+            described = described.of if isinstance(described, Bins) else described
+            table[own] = pd.Series(
+                [_public_cell(described, row) for row in range(rows)],
+                dtype=float if isinstance(described, Numeric) else object,
+            )
     return pd.DataFrame(table)
 
 

@@ -1,7 +1,9 @@
 """What additive models share: columns read in bins, shapes to read, and effects that are centred and monotone."""
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -9,35 +11,68 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from colonnade.coding.columns import Feature
-from colonnade.coding.encoders import encoded
-from colonnade.constraints import ColumnList, Constraint, Either, Numbers, OneColumn, OneOf, Optional, PerColumn, Whole
+from colonnade.coding.columns import ColumnName, Feature, coded_width
+from colonnade.constraints import (
+    AutoColumns,
+    ColumnList,
+    ColumnPairs,
+    Constraint,
+    Either,
+    Numbers,
+    OneColumn,
+    OneOf,
+    Optional,
+    PerColumn,
+    Real,
+    Whole,
+)
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import Findings, MomentsRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import places_by_column
-from colonnade.estimators.answers import require_fitted, require_matching
+from colonnade.estimators.answers import Preview, require_fitted, require_matching
+from colonnade.estimators.export import cells_of, stored_names
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.second_moments import MomentStudy
+from colonnade.estimators.stages import (
+    CHOICE_SHARE,
+    EVIDENCE_SHARE,
+    FirstStage,
+    Purpose,
+    best_columns,
+    divided,
+    how_many,
+    in_two_stages,
+    together,
+)
 from colonnade.estimators.study import COMMON
-from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric
+from colonnade.plan import Plan
+from colonnade.privacy.accounting import Price
+from colonnade.progress import progress_bar
+from colonnade.readings import AND
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric
 
 __all__ = ["ADDITIVE", "BINS", "ShapeStudy", "centring"]
 
 Array = NDArray[np.float64]
 BINS = 16
 MOST_BINS = 256
-DETERMINED, SMALL_ERROR = 0.5, 0.5
-"""An effect is determined if the release leaves less than this part of the variance that it was believed to have, or if its
-error is below such a part of the unit of effects."""
+PAIR_BINS = 6
+"""How many bins a number has at most where it is read together with another column: neighbours are put together."""
 DIRECTIONS = ("increasing", "decreasing")
 ADDITIVE: Mapping[str, Constraint] = {
     **COMMON,
     "target": OneColumn(),
-    "columns": Optional(ColumnList()),
+    "columns": Optional(Either(ColumnList(), AutoColumns())),
     "bins": Either(Whole(2, MOST_BINS), PerColumn(Either(Whole(2, MOST_BINS), Numbers(3)))),
     "monotone": Optional(PerColumn(OneOf(DIRECTIONS))),
+    "pairs": ColumnPairs(),
+    "smooth": Either(OneOf(("auto",)), Real(0, closed="neither")),
+    "special_codes": Optional(PerColumn(Numbers(1))),
 }
 """Constraints on the parameters that additive models have."""
 
@@ -47,9 +82,14 @@ class ShapeStudy(RegressionStudy):
 
     bins: Any
     monotone: Any
+    pairs: Any
+    smooth: Any
+    special_codes: Any
     _coded: Sequence[Feature]
     _columns: Mapping[str, Column]
     _people: Array
+    _first: FirstStage | None = None
+    """What an earlier stage has released, in a copy that goes on with it."""
     intercept_: Any
     coef_stderr_: Any
 
@@ -95,42 +135,199 @@ class ShapeStudy(RegressionStudy):
         """
         require_fitted(self)
         frame = _one_row(row)
-        missing = [name for name in self._columns if name not in frame.columns]
+        read = [own for name, column in self._columns.items() for own in stored_names(name, column)]
+        missing = [name for name in read if name not in frame.columns]
         if missing:
             raise SchemaMismatch(f"The record lacks the column {missing[0]!r}.", remedy="Columns are 'party.column'.")
         found = []
         bins = np.array(self._bins(), dtype=object)
         for name, places in self._places().items():
-            code = int(encoded(frame[name], name, self._columns[name])[0])
+            code = int(cells_of(frame, name, self._columns[name])[0])
             effect = float(np.ravel(self.coef_)[places[code]]) if code >= 0 else 0.0
             found.append((name, str(bins[places[code]]) if code >= 0 else "none", effect))
         found.sort(key=lambda one: -abs(one[2]))
         found.append(("intercept", "", float(np.ravel(self.intercept_)[0])))
         return pd.DataFrame(found, columns=["column", "bin", "effect"]).set_index("column")
 
+    # In two stages ----------------------------------------------------------------------------------------------------------
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study; in two stages where columns are to be chosen, or a model is made of tables alone.
+
+        Parameters
+        ----------
+        federation
+            The federation on which to run it.
+        repeat
+            Which draw of the study. 1 is the first: asking for it again returns the same release and debits nothing. 2 is a new
+            draw at a new price, and so on.
+
+        Returns
+        -------
+        self
+        """
+        checked, first = self._begun(federation, repeat, *rows)
+        if first is None:
+            return super().fit(federation, *rows, repeat=repeat)
+        assert isinstance(federation, Federation)  # as `_begun` has it
+        title = f"{type(self).__name__}(first stage)"
+        with progress_bar(title) as progress:
+            findings = checked._as_read(federation).study(first.algorithm, first.plan, title=title, progress=progress)
+        second = checked._going_on(first, findings.value).fit(federation, repeat=repeat)
+        both = together(findings, second._findings())
+        self._adopt({name: value for name, value in vars(second).items() if name in self.learned})
+        self.privacy_, self.transcript_, self.receipt_ = both.privacy, both.transcript, both.receipt
+        self.plan_, self.schema_, self._fitted_on = second.plan_, second.schema_, second._fitted_on
+        return self
+
+    def preview(self, federation: Federation, *, repeat: int = 1) -> Preview:
+        """Show the price, the remaining budget, the noise and the expected error. Spends nothing and reads no data.
+
+        Parameters
+        ----------
+        federation
+            The federation on which the study would run.
+        repeat
+            Which draw of the study: 1 for the first, 2 for a new one, and so on.
+
+        Returns
+        -------
+        Preview
+            Prints as a short table. Of a second stage that depends on the first it shows one of the same price.
+        """
+        checked, first = self._begun(federation, repeat)
+        if first is None:
+            return super().preview(federation, repeat=repeat)
+        second = checked._going_on(first, None).preview(federation, repeat=repeat)
+        price = checked.method.price(checked)
+        return in_two_stages(federation, first, second, price, checked._stage_words(first))
+
+    def _prepare(self, federation: Federation, repeat: int) -> tuple[Any, Plan]:
+        _, first = self._begun(federation, repeat)
+        return super()._prepare(federation, repeat) if first is None else (first.algorithm, first.plan)
+
+    def _plan(self, federation: Federation, repeat: int) -> tuple[Any, Plan]:
+        """Return what the coordinator would run, and the plan, which names the first stage that it goes on from."""
+        algorithm, plan = super()._plan(federation, repeat)
+        if self._first is None:
+            return algorithm, plan
+        return algorithm, msgspec.structs.replace(plan, parameters={**plan.parameters, "after": self._first.digest})
+
+    def _begun(self, federation: object, repeat: int, *rows: object) -> tuple[Self, FirstStage | None]:
+        """Return a checked copy, and its first stage if it has one that is not done."""
+        checked = self._checked()
+        if self._first is not None or not isinstance(federation, Federation) or rows:
+            return checked, None
+        return checked, checked._first_stage(checked._as_read(federation), repeat)
+
+    def _first_stage(self, federation: Federation, repeat: int) -> FirstStage | None:
+        """Return what is released before the study itself; nothing where all columns are named and products are opened."""
+        columns = self._chosen(federation.describe())
+        tables = self._made_of_tables(federation, columns)
+        wanted = how_many(self.columns)
+        if not tables and (wanted is None or wanted >= len(self._features(columns))):
+            return None
+        price, rest = divided(self.method.price(self), EVIDENCE_SHARE if tables else CHOICE_SHARE)
+        algorithm = self._tables_of(columns, price, federation.people)
+        purpose: Purpose = "evidence" if tables else "choice"
+        plan = federation.plan(
+            algorithm,
+            task=self.task,
+            method="tables",
+            price=price,
+            unit=self.unit,
+            parameters={"stage": purpose, **({} if wanted is None else {"keep": wanted})},
+            repeat=repeat,
+        )
+        return FirstStage(purpose, algorithm, plan, rest)
+
+    def _made_of_tables(self, federation: Federation, columns: Mapping[str, Column]) -> bool:  # noqa: ARG002
+        """Return whether the tables of the first stage are what the model is made of."""
+        return False
+
+    def _tables_of(self, columns: Mapping[str, Column], price: Price, people: int) -> TargetTables | GramRelease:
+        """Return the release that tells what each column says about the target by itself."""
+        raise NotImplementedError
+
+    def _informative(self, first: FirstStage, found: Any) -> Mapping[str, float]:
+        """Return how much each column tells about the target, from what the first stage released."""
+        raise NotImplementedError
+
+    def _going_on(self, first: FirstStage, found: Any) -> Self:
+        """Return the study of the second stage. Before anything is known, of as many columns: the widest."""
+        wanted = how_many(self.columns)
+        names = [name for name in first.algorithm.columns if name != self.target]
+        if wanted is not None:
+            widths = {name: coded_width(first.algorithm.columns[name]) for name in names}
+            kept = best_columns(widths if found is None else self._informative(first, found), self.target, wanted)
+            names = [name for name in names if name in kept]
+        given = {**self.get_params(deep=False), "epsilon": first.rest.epsilon, "delta": first.rest.delta}
+        if wanted is not None:
+            given["columns"] = names
+            for parameter in ("monotone", "special_codes", "bins"):
+                if isinstance(given[parameter], Mapping):
+                    own = {name: value for name, value in given[parameter].items() if name in names}
+                    given[parameter] = own or (BINS if parameter == "bins" else None)
+            given["pairs"] = [pair for pair in self.pairs if set(pair) <= set(names)]
+        other = type(self)(**given)
+        other._first = replace(first, found=found)
+        return other
+
+    def _stage_words(self, first: FirstStage) -> dict[str, str]:
+        wanted, share = how_many(self.columns), {"choice": CHOICE_SHARE, "evidence": EVIDENCE_SHARE}[first.purpose]
+        words = {"first stage": f"{share} % of the price (ρ) opens the table of every column with the target"}
+        if wanted is not None:
+            among = len(first.algorithm.columns) - 1
+            words["columns"] = f"the {wanted} of {among} that tell most by themselves; here the widest stand for them"
+        return words
+
+    def _checked(self) -> Self:
+        found = super()._checked()
+        found._first = self._first
+        return found
+
+    def _findings(self) -> Findings:
+        return Findings(None, self.plan_, self.privacy_, self.transcript_, self.receipt_)
+
     # Columns as they are read ----------------------------------------------------------------------------------------------
 
     def _as_read(self, federation: Federation) -> Federation:
-        """Return the federation with numbers in bins, and missing values as bins or levels of their own."""
+        """Return the federation with numbers in bins, missing values as bins or levels of their own, and pairs together."""
         described = federation.describe()
         chosen = self._chosen(described)
         self._check_names(chosen)
         read = {name: self._reading(name, column) for name, column in chosen.items() if name != self.target}
-        return federation.read_as({name: column for name, column in read.items() if column != described[name]})
+        read |= self._together(read)
+        return federation.read_as({name: column for name, column in read.items() if column != described.get(name)})
 
     def _reading(self, name: str, column: Column) -> Column:
         if isinstance(column, Numeric | Date):
             wanted = self.bins.get(name, BINS) if isinstance(self.bins, Mapping) else self.bins
-            own = column.fill is not None
-            if isinstance(wanted, int):
-                return Bins.equal(column, wanted, missing=own)
-            return Bins(edges=wanted, of=column, missing="level" if own else None)
+            edges = Bins.equal(column, wanted).edges if isinstance(wanted, int) else wanted
+            codes = (self.special_codes or {}).get(name, ())
+            return Bins(edges=edges, of=column, missing=None if column.fill is None else "level", codes=codes)
         if isinstance(column, Category) and column.excludes:
             return msgspec.structs.replace(column, missing="level")
         return column
 
+    def _together(self, read: Mapping[str, Column]) -> dict[str, Crossed]:
+        """Return the pairs of columns that are read together, each under a name of its own."""
+        found = {}
+        for pair in self.pairs:
+            names = [ColumnName.of(name) for name in pair]
+            first, second = (_coarse(read[name]) for name in pair)
+            assert isinstance(first, Category)  # as every column is read here
+            assert isinstance(second, Category)
+            both = Crossed(names=(names[0].column, names[1].column), of=(first, second))
+            found[str(ColumnName(names[0].party, both.name))] = both
+        return found
+
     def _check_names(self, chosen: Mapping[str, Column]) -> None:
-        named = {"bins": self.bins if isinstance(self.bins, Mapping) else {}, "monotone": self.monotone or {}}
+        named = {
+            "bins": self.bins if isinstance(self.bins, Mapping) else {},
+            "monotone": self.monotone or {},
+            "special_codes": self.special_codes or {},
+        }
         for parameter, columns in named.items():
             for name in columns:
                 if name not in chosen or not isinstance(chosen[name], Numeric | Date | Bins):
@@ -138,11 +335,46 @@ class ShapeStudy(RegressionStudy):
                         f"{parameter} names {name!r}, which is no number or date among the columns.",
                         remedy="Name columns of numbers or dates that enter the model.",
                     )
+        for pair in self.pairs:
+            self._check_pair(pair, chosen)
+
+    def _check_pair(self, pair: Sequence[str], chosen: Mapping[str, Column]) -> None:
+        outside = [name for name in pair if name not in chosen or name == self.target]
+        if outside:
+            raise BadInput(
+                f"pairs names {outside[0]!r}, which is not among the columns that explain.",
+                remedy="Name columns that enter the model.",
+            )
+        if len({frozenset(one) for one in self.pairs}) != len(self.pairs) or pair[0] == pair[1]:
+            raise BadInput("A pair is two different columns, and is named once.", remedy="Name each pair once.")
+        if ColumnName.of(pair[0]).party != ColumnName.of(pair[1]).party:
+            raise BadInput(
+                f"{pair[0]!r} and {pair[1]!r} belong to two parties. A pair is read from one row of one party: nobody holds both "
+                "values, and to multiply them for every person on shares would cost a round per combination.",
+                remedy="Pair columns of one party; columns of different parties add up.",
+            )
+        bound = [name for name in pair if name in (self.monotone or {})]
+        if bound:
+            raise BadInput(
+                f"{bound[0]!r} is monotone, and what it adds together with another column would not be.",
+                remedy="Leave it out of pairs=, or out of monotone=.",
+            )
 
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns. A missing value is a bin of its column, so indicators are left out."""
-        chosen = MomentStudy._chosen(self, available)
-        return {name: column for name, column in chosen.items() if not isinstance(column, Indicator)}
+        named = MomentStudy._chosen(self if how_many(self.columns) is None else self._of_all(), available)
+        names = {*named, *map(_name_of_pair, self.pairs)}
+        return {n: one for n, one in available.items() if n in names and not isinstance(one, Indicator)}
+
+    def _of_all(self) -> Self:
+        """Return the same study of all columns, among which some are yet to be chosen."""
+        other = copy.copy(self)
+        other.columns = None
+        return other
+
+    @property
+    def _smoothness(self) -> float | None:
+        return None if self.smooth == "auto" else float(self.smooth)
 
     # Effects -------------------------------------------------------------------------------------------------------------------
 
@@ -152,7 +384,6 @@ class ShapeStudy(RegressionStudy):
         features: Sequence[Feature],
         columns: Mapping[str, Column],
         *,
-        widened: float,
         unit: float = 1.0,
     ) -> Inference:
         """Return effects against the average person, the intercept last: monotone where they have to be, with their errors.
@@ -161,8 +392,6 @@ class ShapeStudy(RegressionStudy):
         ----------
         found, features, columns
             What was fitted, the constant first.
-        widened
-            A factor on the standard errors of noise.
         unit
             What an error is small against.
         """
@@ -172,12 +401,10 @@ class ShapeStudy(RegressionStudy):
             places = places_by_column(features)[name]
             effects = _monotone(effects, places, found.people, columns[name], direction)
         order = np.append(np.arange(1, len(features)), 0)
-        privacy, sampling, believed = (
-            (centred @ one @ centred.T)[np.ix_(order, order)]
-            for one in (widened**2 * found.covariance, found.sampling, found.believed)
+        privacy, sampling = (
+            (centred @ one @ centred.T)[np.ix_(order, order)] for one in (found.covariance, found.sampling)
         )
-        left, error = np.diag(found.covariance_in(centred))[order], np.sqrt(np.diag(privacy + sampling))
-        determined = (left <= DETERMINED * np.diag(believed)) | (error <= SMALL_ERROR * unit)
+        determined = found.determined_in(centred, unit)[order]
         return Inference(effects[order], privacy, sampling, determined, 1.0)
 
     def _places(self) -> dict[str, NDArray[np.intp]]:
@@ -221,6 +448,20 @@ def _monotone(effects: Array, places: NDArray[np.intp], people: Array, column: C
     found[places] -= moved
     found[0] += moved
     return found
+
+
+def _name_of_pair(pair: Sequence[str]) -> str:
+    """Return what two columns are called where they are read together."""
+    first, second = map(ColumnName.of, pair)
+    return str(ColumnName(first.party, AND.join((first.column, second.column))))
+
+
+def _coarse(column: Column) -> Column:
+    """Return a column in fewer bins, each several neighbours of its own; what the caller has read in bins stays."""
+    if not isinstance(column, Bins) or len(column.middles) <= PAIR_BINS:
+        return column
+    kept = np.linspace(0, len(column.middles), PAIR_BINS + 1).round().astype(int)
+    return msgspec.structs.replace(column, edges=[column.edges[place] for place in kept], levels=())
 
 
 def _one_row(row: Mapping[str, Any] | pd.Series | pd.DataFrame) -> pd.DataFrame:

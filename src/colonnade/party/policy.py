@@ -403,15 +403,15 @@ class Policy:
         self._check_columns(step, terms, optional=recipient == terms.party)
 
     def _check_columns(self, step: Step, terms: Terms, *, optional: bool = False) -> None:
-        unknown = [column for column in step.columns if column not in terms.schema]
+        schema = step.read(terms.schema)
+        unknown = [column for column in step.columns if column not in schema]
         if unknown or not (step.columns or optional):
             raise SchemaMismatch(
                 f"Party {terms.party!r} is asked for columns that are not in its schema.",
                 remedy="Name columns as federation.columns() lists them.",
             )
-        if self.columns is not None and not {terms.schema.stored(column) for column in step.columns} <= set(
-            self.columns
-        ):
+        stored = {own for column in step.columns for own in schema.stored(column)}
+        if self.columns is not None and not stored <= set(self.columns):
             raise PolicyRefusal(f"The policy of party {terms.party!r} does not allow one of the columns (columns).")
 
     def _check_step(self, plan: Plan, kind: type[StepKind], step: Step, terms: Terms) -> None:

@@ -36,7 +36,7 @@ from colonnade.protocol.messages import Accounted
 from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
 from colonnade.report.summary import Reported, is_private, summary_section
-from colonnade.schema import Bins, Category, Column, Indicator, Schema
+from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Schema
 from colonnade.steps.kind import NoiseWords, whole_steps
 
 __all__ = ["STUDY_SECTIONS", "Reported", "is_private", "missing_rule", "noise_words_of", "page", "proof_of", "write"]
@@ -105,6 +105,8 @@ def missing_rule(column: Column) -> str:
     >>> missing_rule(Numeric(0, 120, missing=40)), missing_rule(Category(["no", "yes"], missing="excluded"))
     ('a missing value counts as 40', 'a person without a value is left out of counts')
     """
+    if isinstance(column, Crossed):
+        return "; ".join(dict.fromkeys(filter(None, map(missing_rule, column.of))))
     if isinstance(column, Bins) and column.missing is None:
         return missing_rule(column.of)
     if isinstance(column, Indicator) or (column.missing is None and getattr(column, "other", None) is None):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from colonnade.report.plots import COLOURS, GRID, NORMAL_95, SOFT, headline, shortened, styled_figure
+from colonnade.schema import Crossed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +37,11 @@ def shape_panel(study: Any) -> "Figure":
         every = figure.subplots(rows, min(ACROSS, len(shown)), squeeze=False).ravel()
         largest = _reach(shapes)
         for axes, name in zip(every, shown, strict=False):
-            _shape(axes, shapes[shapes["column"] == name], largest)
+            own = shapes[shapes["column"] == name]
+            if isinstance(study.schema_[name], Crossed):
+                _heat_map(figure, axes, own["effect"].to_numpy(dtype=float), study.schema_[name], largest)
+            else:
+                _shape(axes, own, largest)
             axes.set_title(shortened(name, 28))
         for axes in every[len(shown) :]:
             axes.set_axis_off()
@@ -79,6 +84,22 @@ def _shape(axes: Any, shape: pd.DataFrame, largest: float) -> None:
     named = np.unique(np.linspace(0, len(places) - 1, min(MOST_LABELS, len(places))).round().astype(int))
     labels = [shortened(_lower_edge(name), LONGEST_BIN) for name in shape["bin"]]
     axes.set_xticks(named, [labels[place] for place in named], rotation=30, ha="right", fontsize=7)
+
+
+def _heat_map(figure: Any, axes: Any, effects: Any, column: Crossed, largest: float) -> None:
+    """Draw what two columns add together: the first upwards, the second to the right."""
+    drawn = axes.imshow(
+        effects.reshape(column.shape), origin="lower", aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest
+    )
+    axes.grid(visible=False)
+    for part, name, put, say in (
+        (column.of[1], column.names[1], axes.set_xticks, axes.set_xlabel),
+        (column.of[0], column.names[0], axes.set_yticks, axes.set_ylabel),
+    ):
+        labels = [shortened(_lower_edge(str(level)), LONGEST_BIN) for level in part.levels]
+        put(np.arange(part.size), labels, fontsize=6, rotation=30, ha="right")
+        say(shortened(name, LONGEST_BIN), fontsize=7)
+    figure.colorbar(drawn, ax=axes, fraction=0.06, pad=0.02).ax.tick_params(labelsize=6)
 
 
 def _lower_edge(name: str) -> str:

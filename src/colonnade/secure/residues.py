@@ -254,6 +254,11 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """A row for each modulus p: p, 2³² mod p."""
         return np.array([(p, 2**32 % p) for p in self.moduli], dtype=np.float64)
 
+    @property
+    def mixed_radix(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The moduli, and the inverse of each modulo each other."""
+        return self._primes, self._inverses
+
     @cached_property
     def _primes(self) -> NDArray[np.int64]:
         return np.array(self.moduli, dtype=np.int64)

@@ -23,7 +23,7 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Category, Column
-from colonnade.steps.newton import NewtonTerms
+from colonnade.steps.newton_terms import NewtonTerms
 
 __all__ = ["AdditiveStudy", "chosen_division", "row_bounds"]
 
@@ -69,9 +69,12 @@ class AdditiveStudy(NewtonStudy):
         A category of two levels.
     price, people, division, window
         As of Newton steps.
+    smooth
+        How smooth shapes are, where it is not found from the release (`ShapePrior.of`).
     """
 
     scale: int = 1
+    smooth: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,7 +108,7 @@ class _AdditiveReading(Reading):
 
     def __init__(self, study: AdditiveStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
         super().__init__(study, terms)
-        prior = ShapePrior.of(study.features, study.columns)
+        prior = ShapePrior.of(study.features, study.columns, study.smooth)
         self._search = AdditiveSearch(
             prior, study.features, moments, study.aim(moments, level), secants=not study.tables_first
         )

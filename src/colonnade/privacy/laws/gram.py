@@ -15,7 +15,7 @@ than the coordinator once P − c shares suffice. Proof: docs/proofs/gram.md.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -181,15 +181,21 @@ class GramNoise:
         """Draw one party's share of the noise of entries between two parties: variance s² per entry."""
         return self._draw(self.share, entries, sampler)
 
+    def draw_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
+        """Draw the same tile by tile, of given numbers of entries. Gaussian shares are those of one draw, whatever the tiles."""
+        if self.family == "gaussian":
+            yield from sampler.gaussian_pieces(self.share, sizes)
+        else:
+            yield from (self.draw_share(size, sampler) for size in sizes)
+
     def draw_own(self, columns: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw the noise of one party's own block: the upper triangle of so many columns, row by row.
 
         Variance V on the diagonal, V/2 elsewhere. Diagonal entries are drawn twice, and the second draw counts.
         """
-        rows, places = np.triu_indices(columns)
-        drawn = self._draw(self.own_variance, len(rows), sampler)
-        diagonal = rows == places
-        drawn[diagonal] = self._draw(2 * self.own_variance, int(diagonal.sum()), sampler)
+        drawn = self._draw(self.own_variance, columns * (columns + 1) // 2, sampler)
+        diagonal = np.cumsum(np.arange(columns + 1, 1, -1)) - (columns + 1)  # row i has columns − i entries
+        drawn[diagonal] = self._draw(2 * self.own_variance, columns, sampler)
         return drawn
 
     def _draw(self, variance: Fraction, size: int, sampler: Sampler) -> NDArray[np.int64]:
