@@ -25,7 +25,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
 from colonnade.secure.residues import Arithmetic, gram_bound
-from colonnade.secure.shamir import Rectangle, cut, rectangles, require_threshold
+from colonnade.secure.shamir import Rectangle, cut, rectangles, require_threshold, seeded_points
 from colonnade.steps.joint_traffic import forecast_opening
 from colonnade.steps.kind import (
     Channel,
@@ -192,6 +192,10 @@ class Joint:
     def hub(self) -> frozenset[str]:
         """The members of whom every letter is from or to one: the nodes, and owners that givers write to."""
         return frozenset((*self.nodes, *(self.owners if self.givers else ())))
+
+    def seeded(self, owner: str) -> tuple[int, ...]:
+        """Return the points to which an owner's rows travel as seeds."""
+        return seeded_points(self.threshold, self.nodes.index(owner) + 1 if owner in self.nodes else None)
 
     @cached_property
     def bound(self) -> int:
