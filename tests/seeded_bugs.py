@@ -35,6 +35,7 @@ from tests.seeded import (
     sketches,
     synthetic,
     using,
+    wide,
     words,
 )
 
@@ -66,6 +67,7 @@ SEEDED_BUGS = [
     *sketches.BUGS,
     *synthetic.BUGS,
     *using.BUGS,
+    *wide.BUGS,
     *words.BUGS,
     *forged.BUGS,
     *refusals.BUGS,
