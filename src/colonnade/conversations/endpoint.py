@@ -4,14 +4,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, tiles, union
 from colonnade.conversations.conversation import Conversation, Member
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
+from colonnade.freed_memory import keep_freed_memory
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused
+from colonnade.steps.joint import HashedStep
 from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
 
 __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
@@ -103,6 +106,7 @@ class Runs:
         at_once: int = AT_ONCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        keep_freed_memory()
         self.member = member
         self._fresh = fresh
         self._at_once = at_once
@@ -182,13 +186,21 @@ def check_membership(plan: Plan, member: Member, federation: str) -> None:
     """Refuse a plan whose members are not those of this federation, or one below its floor."""
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
+    members, shares = _members(HashedStep(codec.digest(plan), "", plan))
+    if not members <= member.pinned.keys() or member.name not in members:
+        raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
+    if shares:
+        member.floor.check(plan, "this federation")
+
+
+@lru_cache(maxsize=64)  # every turn of a study asks again, and with many parties that is most of a turn
+def _members(hashed: HashedStep) -> tuple[frozenset[str], bool]:
+    """Return everybody whom a plan's conversations take, and whether any computes on shares."""
+    plan = hashed.plan
     steps = {step.name for step in plan.steps if is_conversation(step)}
     members = set(plan.compute_nodes)  # of an even number of nodes a descent needs one less
     members |= {name for step in steps for name in conversation_kind(plan, step).members(plan, step)}
-    if not members <= set(member.pinned) or member.name not in members:
-        raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
-    if uses_compute_nodes(plan.steps):
-        member.floor.check(plan, "this federation")
+    return frozenset(members), uses_compute_nodes(plan.steps)
 
 
 class ComputeNode:

@@ -272,8 +272,8 @@ class Local(Protocol):
     def law(self, price: Price) -> Mechanism:
         """Return the noise that this price buys."""
 
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Return the exact statistic. Its result is ``nonprivate`` until a law has released it."""
+    def compute(self, table: PrivateTable) -> Any:
+        """Return the exact statistic, as its law takes it. It is ``nonprivate`` until the law has released it."""
 
 
 @runtime_checkable

@@ -30,6 +30,7 @@ __all__ = [
     "Law",
     "Mechanism",
     "NoiseFamily",
+    "RowBlocks",
     "Sampler",
     "Size",
 ]
@@ -86,6 +87,20 @@ class Sampler(Protocol):
 
     def keyed(self, key: builtins.bytes) -> KeyedStream:
         """Return the stream of a 32-byte key, for coins that several parties share or that are public."""
+
+
+class RowBlocks(Protocol):
+    """Rows of numbers that need not be in memory together: a pass yields some at a time, in the same order each time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are, and how many numbers each has."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+
+    def __iter__(self) -> Iterator[NDArray[Any]]: ...
 
 
 NoiseFamily = Literal["gaussian", "laplace", "skellam"]

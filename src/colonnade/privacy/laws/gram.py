@@ -154,7 +154,7 @@ class GramNoise:
             return None
         if self.family == "skellam":
             return self._skellam_loss(self.moved(party), self.share, shares)
-        return _gaussian_loss(Fraction(self.moved(party), 2), self.share, shares, self.entries)
+        return _gaussian_loss(self.moved(party), *self.share.as_integer_ratio(), shares, self.entries)
 
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
         """Return the loss if a record is replaced by another instead of by nothing.
@@ -168,7 +168,7 @@ class GramNoise:
         if self.family == "skellam":
             l1 = ((self.columns + 1) / math.sqrt(2) + 1) * self.total
             return self._skellam_loss(2 * self.total**2, self.share, shares, l1=l1)
-        return _gaussian_loss(Fraction(self.total**2), self.share, shares, self.entries)
+        return _gaussian_loss(2 * self.total**2, *self.share.as_integer_ratio(), shares, self.entries)
 
     def describe(self) -> Description:
         """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
@@ -243,5 +243,6 @@ class GramNoise:
 
 
 @lru_cache(maxsize=1024)  # a statement asks for every coalition and every party, and most of these are alike
-def _gaussian_loss(moved: Fraction, share: Fraction, shares: int, entries: int) -> Loss:
-    return Loss.of_zcdp(summed_gaussian_rho(moved, share, shares, entries))
+def _gaussian_loss(twice_moved: int, above: int, below: int, shares: int, entries: int) -> Loss:
+    """Return the loss at a share of above/below. Whole numbers, because hashing a fraction takes longer than finding it."""
+    return Loss.of_zcdp(summed_gaussian_rho(Fraction(twice_moved, 2), Fraction(above, below), shares, entries))
