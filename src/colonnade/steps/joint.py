@@ -265,7 +265,8 @@ class JointStep(StepKind):
             raise BadInput(
                 f"A matrix of {columns:,} columns is opened in tiles, and every compute node would hold {held:,} bytes of shares "
                 "meanwhile, more than it may.",
-                remedy=f"Ask for at most {fitting:,} columns of so many people, or for fewer than 8,000, which are opened at once.",
+                remedy=f"Ask for at most {fitting:,} columns of so many people, or for fewer than 8,000, which are opened at "
+                "once.",
             )
 
     @classmethod
