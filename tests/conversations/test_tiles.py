@@ -340,3 +340,16 @@ def test_what_cannot_be_opened_in_tiles_is_refused_by_its_size_before_anything_i
     with pytest.raises(BadInput, match="would open"):
         cn.LinearRegression("telco.bill", method="functional", epsilon=1.0).fit(opened)
     assert opened.budget()["spent"].eq(0).all()
+
+
+# What a preview says ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_traffic_of_tiles_is_what_was_foreseen_now_and_when_it_is_asked_again(monkeypatch):
+    in_tiles(monkeypatch, 7)
+    opened, study = federation(60, epsilon=100.0, delta=1e-5), cn.PCA(2, epsilon=5.0, delta=1e-6)
+    for _ in range(2):
+        foreseen = study.preview(opened).traffic
+        found = study.fit(opened).transcript_
+        assert found.rounds == foreseen.rounds
+        assert found.bytes == pytest.approx(foreseen.bytes, rel=0.05)
