@@ -349,8 +349,8 @@ BENCHMARK = Benchmark(
     packages=("numpy", "scikit-learn"),
     parts=[
         Part("regression", regressions, REGRESSIONS, 10, 7.0, quick=REGRESSIONS[-1:], quick_runs=2),
-        Part("SAGA", regressions, SAGA, 4, 6.0, quick=SAGA[-1:]),
-        Part("k-means", clusterings, CLUSTERINGS, 6, 9.0, quick=CLUSTERINGS[-1:]),
+        Part("SAGA", regressions, SAGA, 3, 4.5, quick=SAGA[-1:]),
+        Part("k-means", clusterings, CLUSTERINGS, 5, 7.5, quick=CLUSTERINGS[-1:]),
         Part("speed", speed, [{}], 3, 0.5, machine=frozenset({"Gram matrix", "solve", "scores", "ratio"})),
     ],
     shown=[

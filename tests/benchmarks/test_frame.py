@@ -377,11 +377,11 @@ def test_every_benchmark_is_well_formed(name: str) -> None:
 
 
 @pytest.mark.full
-def test_a_whole_recording_fits_into_the_planned_time() -> None:
+def test_a_whole_recording_is_planned_to_take_less_than_three_hours_on_two_cores() -> None:
     planned = [found for name in RECORDED if (found := command.load(name)) is not None]
     alone = sum(found.minutes for found in planned if found.alone)
     together = sum(found.minutes for found in planned if not found.alone)
-    assert alone + together / command.WORKERS <= 150
+    assert alone + together / command.WORKERS <= 165
 
 
 def test_recordings_for_the_release_are_of_the_present_code() -> None:
