@@ -250,7 +250,9 @@ def shown(sample: Sample, digits: int = 4) -> str:
     low, high = sample.interval()
     mean = f"{sample.mean:,.{digits}g}" if abs(sample.mean) < 10**digits else f"{sample.mean:,.0f}"
     half = (high - low) / 2
-    return mean if half == 0 or sample.runs < 2 or sample.exact else f"{mean} ± {half:.2g}"
+    if half <= 1e-9 * abs(sample.mean) or sample.runs < 2 or sample.exact:
+        return mean
+    return f"{mean} ± {half:,.0f}" if half >= 1_000 else f"{mean} ± {half:.2g}"
 
 
 def _label(value: object) -> str:

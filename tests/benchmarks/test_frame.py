@@ -33,6 +33,7 @@ from benchmarks.frame import (
     running,
     same,
     share,
+    within,
 )  # fmt: skip
 from benchmarks.frame.claims import AGREES, CANNOT_TELL, DOES_NOT, NOT_MEASURED, Test
 from benchmarks.frame.intervals import difference, proportion
@@ -69,6 +70,8 @@ def verdict(*tests: Test) -> str:
         (same(drawn(10.0), drawn(10.0, seed=1), 0.1), CANNOT_TELL),
         (faster(drawn(10.0), drawn(100.0, seed=1), 5.0), AGREES),
         (faster(drawn(10.0), drawn(100.0, seed=1), 50.0), DOES_NOT),
+        (within(drawn(10.0), drawn(100.0, seed=1), 0.5), AGREES),
+        (within(drawn(10.0), drawn(100.0, seed=1), 0.05), DOES_NOT),
         (share(950, 1_000, 0.93, 0.98), AGREES),
         (share(19, 20, 0.93, 0.98), CANNOT_TELL),
         (share(500, 1_000, 0.93, 0.98), DOES_NOT),
