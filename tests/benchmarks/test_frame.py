@@ -288,7 +288,7 @@ def test_the_results_page_has_losses_first(
     text = results_page.text([(benchmark, running.record(benchmark))], ["another"])
     assert text.index("Where we lose") < text.index("Accuracy against ε") < text.index("Claims")
     assert "Worse than another package on the same data, beyond chance, in 4 of 4 comparisons" in text
-    assert "images/results/errors.svg" in text
+    assert "images/results/toy-errors.svg" in text
     assert "Without a recording in the present form: another." in text
 
 
