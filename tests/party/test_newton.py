@@ -57,10 +57,16 @@ def _table(party: str, row: dict) -> PrivateTable:
     return PrivateTable(Source(frame), SCHEMAS[party])
 
 
+def _coded(half, table):
+    """Return rows, a column along each row, and labels."""
+    found = half.coded(table).read(0, table.people).T
+    return found[: half.width], found[-1] if half.target else None
+
+
 def _first(party: str, row: dict, weights: np.ndarray) -> tuple[np.ndarray, int, int]:
     """The first person's integers, part of the score and label at one party, by the party's own code."""
     half = _half(party)
-    rows, labels = half.coded(_table(party, row))
+    rows, labels = _coded(half, _table(party, row))
     part = half.in_steps(rows[:, :1], weights[half.terms.places(party)])
     return rows[:, 0].astype(np.int64), int(part[0]), 0 if labels is None else int(labels[0])
 
@@ -180,7 +186,7 @@ def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category
         plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
         return PrivateNewtonSteps(plan, plan.step("bank", STEP), SCHEMAS["bank"])
 
-    rows, _ = half().coded(_table("bank", {"age": 40, "segment": "gold", "default": "yes"}))
+    rows, _ = _coded(half(), _table("bank", {"age": 40, "segment": "gold", "default": "yes"}))
     levels = rows[block[0] : sum(block)].astype(int)
     gamma = half().terms.scale
     assert set(np.unique(levels)) <= {0, gamma}

@@ -21,9 +21,12 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.party.table.stored_cells import CellFile, form_of
 from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, party_ids
+from colonnade.progress import Pace
 from colonnade.readings import Bins
 from colonnade.schema import Category, Date, Numeric, Schema
+from colonnade.spilled_rows import SpilledRows
 from tests import kit
+from tests.federations import federation
 from tests.party.test_table import cells_of
 
 SCHEMA = Schema(
@@ -293,3 +296,45 @@ def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
         assert list(tmp_path.iterdir()) == []
         lengths.append(written)
     assert lengths[0] == lengths[1]
+
+
+def test_progress_says_rate_and_time_left_of_public_counts_alone() -> None:
+    said: list[str] = []
+    ticks = iter([0.0, 0.5, 4.0, 4.5, 5_000.0])
+    pace = Pace(1_000_000, said.append, "read", clock=lambda: next(ticks))
+    for done in (1_000, 100_000, 110_000, 200_000):
+        pace.reached(done)
+    assert said == [
+        "read: 100,000 of 1,000,000 rows, 25,000 per second, 36 s left",
+        "read: 200,000 of 1,000,000 rows, 40 per second, 5.6 h left",
+    ]
+
+
+def test_a_study_on_shares_says_how_many_rows_are_shared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("colonnade.steps.joint.CHUNK_UNIT", 512)
+    monkeypatch.setattr("colonnade.steps.joint.CHUNK_ELEMENTS", 512)
+    monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
+    moments = iter(range(10_000))
+    monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"clock": lambda: 2.0 * next(moments)})
+    with federation(3_000) as opened:
+        cn.PCA(2, epsilon=1.0, delta=1e-6).fit(opened)
+    counted = [line for line in capsys.readouterr().err.splitlines() if " rows, " in line]
+    assert len(counted) == 6
+    assert all("of 3,000 rows" in line and "per second" in line and "left" in line for line in counted)
+
+
+@pytest.mark.parametrize("memory", [None, 0])
+def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None) -> None:
+    rows = kit.generator("spilled").integers(-100, 100, (5_000, 3)).astype(np.int16)
+    kept = SpilledRows(5_000, 3, np.int16, memory=memory)
+    for start in range(0, 5_000, 1_234):
+        kept.append(rows[start : start + 1_234])
+    assert kept.on_disk is (memory == 0)
+    assert (len(kept), kept.shape, kept.dtype) == (5_000, (5_000, 3), np.dtype(np.int16))
+    assert np.array_equal(np.concatenate(list(kept)), rows)
+    assert np.array_equal(kept.read(77, 4_001), rows[77:4_001])
+    places = kit.generator("places").integers(0, 5_000, 300)
+    assert np.array_equal(kept.take(places), rows[places])
+    assert kept.take(np.empty(0, dtype=np.int64)).shape == (0, 3)

@@ -44,6 +44,7 @@ from colonnade.secure import keys, link_shares
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
 from colonnade.secure.sine_link import TableKind, split_parts
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.newton_terms import Beat, NewtonTerms, Phase
 
 __all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun", "RoundPlace"]
@@ -52,6 +53,10 @@ Integers = NDArray[np.int64]
 
 _MEETING = 3
 LARGEST_WEIGHT = 2.0**20
+
+
+SHARES_IN_MEMORY = 1 << 28
+"""Bytes of shares of columns, which every round reads, that a node keeps in memory; more of them lie in a temporary file."""
 
 
 class NewtonLearner(Protocol):
@@ -295,7 +300,7 @@ class _Node:
     def __init__(self, terms: NewtonTerms, name: str) -> None:
         self._terms = terms
         self._me = name
-        self._columns: list[Elements] = []
+        self._columns = SpilledRows(terms.people, terms.columns, np.uint64, memory=SHARES_IN_MEMORY)
         self._factors: list[Elements] = []
         self._running: Elements = np.empty((0, 0), dtype=np.uint64)
         self._weights: Elements = np.empty(0, dtype=np.uint64)
@@ -307,7 +312,7 @@ class _Node:
         terms, people = self._terms, self._people(beat)
         if beat.phase == Phase.COLUMNS:
             shares = [self._share(heard, owner, (terms.widths[owner], people)) for owner in terms.owners]
-            self._columns.append(np.concatenate(shares))
+            self._columns.append(np.concatenate(shares).reshape(people, terms.columns))  # as they are, chunk by chunk
         elif beat.phase == Phase.PARTS and heard:
             self._hear_noise(beat, heard)
         elif beat.phase == Phase.FACTORS:
@@ -336,7 +341,7 @@ class _Node:
         if beat.phase == Phase.SERIES:
             total = link_shares.series_of_product(arithmetic, self._running, self._factors[-1], _kind(beat))
             return arithmetic.add(total, self._factors[0][-1])
-        columns = self._columns[beat.chunk][list(self._terms.weighed)]
+        columns = self._shares_of(beat)[list(self._terms.weighed)]
         return link_shares.weighted_columns(arithmetic, self._weights, columns)
 
     def opened(self) -> Elements:
@@ -359,7 +364,12 @@ class _Node:
             self._sums = link_shares.WeightedProduct(terms.arithmetic, rows, terms.columns, levels=terms.levels)
         if self._sums is None:
             raise ProtocolError("A round begins with its first people.")
-        self._sums.add(weighted, self._columns[beat.chunk])
+        self._sums.add(weighted, self._shares_of(beat))
+
+    def _shares_of(self, beat: Beat) -> Elements:
+        """Return our shares of some people's columns, a column along each row."""
+        start, stop = self._terms.chunks[beat.chunk]
+        return self._columns.read(start, stop).reshape(self._terms.columns, stop - start)
 
     def _reduced(self, heard: Mapping[str, NewtonLetter], shape: tuple[int, ...]) -> Elements:
         nodes = enumerate(self._terms.nodes, start=1)

@@ -24,6 +24,7 @@ from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.schema import Number
 from colonnade.secure.signs import PEOPLE, Signs
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps import local
 from colonnade.steps.keys import MembershipSketches
 from colonnade.steps.local import CodedBlock, Combination, Membership
@@ -144,11 +145,11 @@ class PrivateCentres(local.Centres):
         """Read what `compute` will need, before anything is paid."""
         table.present(self.columns)
 
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
+    def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's row; the law asks its questions of them."""
-        nonprivate = np.empty((self.people, self.block.coding.width + 1), dtype=np.int16)
+        nonprivate = table.scratch(self.block.coding.width + 1, np.int16)
         for start, stop in table.ranges():
-            nonprivate[start:stop] = block_rows(self.block, table, start, stop)
+            nonprivate.append(block_rows(self.block, table, start, stop))
         return nonprivate
 
 

@@ -29,6 +29,7 @@ from colonnade.coding.encoders import MISSING, Encoder, encoder_for, require_typ
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.schema import Category, Column, Crossed, Number, Schema
+from colonnade.spilled_rows import SpilledRows
 
 __all__ = ["PrivateTable", "fewer_rows", "places_of_rows", "require_schema"]
 
@@ -198,6 +199,10 @@ class PrivateTable:
         for start, stop in self.ranges(rows):
             add(total, self, start, stop)
         return total
+
+    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+        """Return room for one row per person that a statistic writes once and reads again."""
+        return SpilledRows(self.people, width, dtype)
 
     def load(self, names: Sequence[str]) -> None:
         """Read several columns in one pass, where they are not at hand; a source that cannot be read fails here."""

@@ -32,7 +32,9 @@ from colonnade.party.table.row_order import (
 )
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.party.table.stored_cells import StoredCells, form_of
+from colonnade.progress import Pace, Progress, progress_bar
 from colonnade.schema import Column, Indicator, Schema
+from colonnade.spilled_rows import SpilledRows
 
 __all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "party_ids"]
 
@@ -72,6 +74,10 @@ class StoredTable(PrivateTable):
         """Require that these columns are there; they are read where they are used."""
         for name in names:
             self._require(name, Column)
+
+    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+        """Return room for one row per person: on disk, where it would take an eighth of the memory."""
+        return SpilledRows(self.people, width, dtype, memory=self._memory // 8)
 
     def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
         """Return codes or values of some people by their places, which may be in any order."""
@@ -245,7 +251,8 @@ def _sorted_rows(
     key = (KEY, pa.large_string() if is_text else pa.int64())
     arrow = pa.schema([key, (ROW, pa.int64()), *((f"cell {name}", kind) for name, kind in kinds)])
 
-    def stored() -> Iterator[Any]:
+    def stored(say: Progress) -> Iterator[Any]:
+        pace = None if source.rows is None else Pace(source.rows, say, "read")
         start, waiting = 0, pa.array([], type=key[1])
         for batch in source.batches(list(forms)):
             while len(waiting) < len(batch) and (more := next(keys, None)) is not None:
@@ -255,11 +262,13 @@ def _sorted_rows(
             rows = pa.array(np.arange(start, start + len(some)))
             found = pa.record_batch([waiting.slice(0, len(some)), rows, *cells], schema=arrow)
             start, waiting = start + len(some), waiting.slice(len(some))
+            if pace is not None:
+                pace.reached(start)
             yield found.filter(found.column(0).is_valid()) if found.column(0).null_count else found
         if len(waiting) or next(keys, None) is not None:
             raise fewer_rows()
 
-    with sorted_batches(arrow, stored(), KEY, memory=memory) as ordered:
+    with progress_bar("table") as say, sorted_batches(arrow, stored(say), KEY, memory=memory) as ordered:
         yield ordered
 
 
