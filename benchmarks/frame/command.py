@@ -103,10 +103,16 @@ def everything(*, quick: bool, record: bool, check: bool, seed: int) -> int:
     print(f"{(time.perf_counter() - start) / 60:.0f} minutes; {len(failed)} failed: {', '.join(failed) or 'none'}")
     if record and not failed:
         marker.write(enforced=True, names=[name for name in names() if in_frame(name) and stale(name) is None])
-        from benchmarks.frame import results_page
-
-        results_page.write()
+        _write_pages()
     return 1 if failed else 0
+
+
+def _write_pages() -> None:
+    """Write the pages of docs/ that are made from all recorded results."""
+    from benchmarks.frame import papers_page, results_page
+
+    results_page.write()
+    papers_page.write()
 
 
 def _process(name: str, mode: str, seed: int) -> int:
@@ -143,9 +149,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args(arguments)
     if asked.name == "page":
-        from benchmarks.frame import results_page
-
-        results_page.write()
+        _write_pages()
         return 0
     modes = {"quick": asked.quick, "record": asked.record, "check": asked.check, "seed": asked.seed}
     return everything(**modes) if asked.name == "all" else one(asked.name, **modes)
