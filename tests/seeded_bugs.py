@@ -7,6 +7,7 @@ from tests.seeded import (
     additive,
     aligning,
     asking,
+    benchmarks,
     clustering,
     coresets,
     cost,
@@ -71,4 +72,5 @@ SEEDED_BUGS = [
     *refusals.BUGS,
     *floors.BUGS,
     *asking.BUGS,
+    *benchmarks.BUGS,
 ]

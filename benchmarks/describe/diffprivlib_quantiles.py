@@ -1,6 +1,7 @@
 """The peer: diffprivlib's quantiles of the same values. ``run.py`` starts it with a Python that has diffprivlib.
 
-Standard input is JSON with ``values``, ``shares``, ``bounds`` and ``epsilon``. Prints one quantile per share.
+Standard input is JSON with ``values``, ``bounds`` and ``asked``: shares, and ε for all of them together. Prints one list of
+quantiles for each; null where diffprivlib fails.
 """
 
 import json
@@ -12,10 +13,16 @@ from diffprivlib.tools import quantile
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
+    given = json.load(sys.stdin)
     warnings.simplefilter("ignore")
-    values, bounds, each = np.array(asked["values"]), tuple(asked["bounds"]), asked["epsilon"] / len(asked["shares"])
-    print(json.dumps([float(quantile(values, share, epsilon=each, bounds=bounds)) for share in asked["shares"]]))
+    values, bounds, found = np.array(given["values"]), tuple(given["bounds"]), []
+    for shares, epsilon in given["asked"]:
+        try:
+            each = epsilon / len(shares)
+            found.append([float(quantile(values, share, epsilon=each, bounds=bounds)) for share in shares])
+        except (ValueError, IndexError, ZeroDivisionError):
+            found.append(None)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def git(*arguments: str) -> str | None:
         done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.rstrip("\n") if done.returncode == 0 else None
 
 
 def source_hash(commit: str = "HEAD") -> str | None:

@@ -87,6 +87,21 @@ def faster(one: Sample, other: Sample, times: float = 1.0) -> Test:
     return Test(other.mean / one.mean, interval, times, math.inf, min(one.runs, other.runs), " ×")
 
 
+def exponent(one: Sample, other: Sample, factor: float, low: float, high: float, power: float = 2.0) -> Test:
+    """Test the exponent by which errors grow when something grows by ``factor``; ``power`` is 2 for squared errors."""
+    unit = power * math.log(factor)
+    tiny = [Sample(tuple(max(value, 1e-30) for value in sample.values)) for sample in (other, one)]
+
+    def interval(level: float) -> tuple[float, float]:
+        ends = [
+            math.log(end) / unit if 0 < end < math.inf else math.copysign(math.inf, end - 1)
+            for end in intervals.ratio(*tiny, level)
+        ]
+        return min(ends), max(ends)
+
+    return Test(math.log(tiny[0].mean / tiny[1].mean) / unit, interval, low, high, min(one.runs, other.runs))
+
+
 def share(successes: float, trials: float, low: float, high: float) -> Test:
     """Test that a share of independent trials lies between ``low`` and ``high``."""
     interval = lambda level: intervals.proportion(successes, trials, level)  # noqa: E731

@@ -14,7 +14,7 @@ from benchmarks.frame import marker, running
 from benchmarks.frame.benchmark import Benchmark
 from benchmarks.frame.circumstances import ROOT, changed, folder_hash, source_hash
 from benchmarks.frame.pages import page
-from benchmarks.frame.records import latest
+from benchmarks.frame.records import Results
 from colonnade import TemporaryLedgers
 
 WORKERS = 2
@@ -37,9 +37,9 @@ def load(name: str) -> Benchmark | None:
     return importlib.import_module(f"benchmarks.{name}.run").BENCHMARK if in_frame(name) else None
 
 
-def stale(name: str, found: Benchmark) -> str | None:
+def stale(name: str) -> str | None:
     """Return why the recording of a benchmark is not one of the present code; ``None`` if it is."""
-    results = latest(found)
+    results = Results.read(ROOT / "benchmarks" / name / "results" / "latest.json")
     if results is None:
         return "it has no recording"
     if changed(name):
@@ -58,7 +58,7 @@ def listed() -> str:
         if found is None:
             lines.append(f"{_shown(name):<16} a script of its own")
             continue
-        why = stale(name, found)
+        why = stale(name)
         lines.append(f"{_shown(name):<16} {found.minutes:5.0f} min  {'recorded' if why is None else why}")
     return "\n".join(lines)
 
@@ -87,7 +87,7 @@ def everything(*, quick: bool, record: bool, check: bool, seed: int) -> int:
         found = load(name)
         if found is None:
             print(f"{_shown(name)}: a script of its own; left out", flush=True)
-        elif record and stale(name, found) is None:
+        elif record and stale(name) is None:
             print(f"{_shown(name)}: recorded already", flush=True)
             marker.add(name)
         else:

@@ -1,7 +1,6 @@
 """What was measured, as it is kept: ``results/latest.json`` of a benchmark, or ``results/quick.json`` of a short run."""
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,6 +140,4 @@ def _short(values: Mapping[str, list[float]]) -> dict[str, list[float]]:
 
 def _rounded(value: float) -> float:
     """Seven digits are enough for a page and for a check."""
-    if not math.isfinite(value):
-        raise ValueError("A benchmark measured something that is not a number.")
     return float(f"{value:.7g}")

@@ -30,10 +30,13 @@ class Kept:
         self._path, self._code = path, {name: code[name] for name in ("src", "benchmark")}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         held = [json.loads(line) for line in lines]
-        self._units = {self._key(one): one for one in held[1:]} if held and held[0] == self._code else {}
+        self._units = {self._key(one): one for one in held[1:]} if held and self._same(held[0]) else {}
         if not self._units:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(self._code) + "\n", encoding="utf-8")
+
+    def _same(self, code: dict[str, str]) -> bool:
+        return code == self._code
 
     @staticmethod
     def _key(one: dict[str, Any]) -> str:
@@ -116,6 +119,9 @@ def _unit(part: Part, case: Case, run: int) -> dict[str, Any]:
 
 
 def _plain(values: Any) -> dict[str, float]:
+    for name, value in values.items():
+        if not math.isfinite(value):  # said at once, and not after hours
+            raise ValueError(f"A benchmark measured something that is not a number: {name}.")
     return {name: float(value) for name, value in values.items()}
 
 

@@ -238,13 +238,13 @@ BENCHMARK = Benchmark(
     title="Counts and means by group",
     about=__doc__ or "",
     parts=[
-        Part("flights", against_curator, [{"study": study} for study in STUDIES], 12, 4.0),
+        Part("flights", against_curator, [{"study": study} for study in STUDIES], 12, 2.0),
         Part(
             "independence",
             rejections,
             [{"setting": one, "dependence": share_} for one in SETTINGS for share_ in (0.0, 0.1, 0.3)],
             10,
-            8.0,
+            3.0,
         ),
     ],
     shown=[

@@ -244,9 +244,9 @@ BENCHMARK = Benchmark(
     packages=("numpy", "scikit-learn", "opendp"),
     parts=[
         Part(
-            "logistic", logistic, [{"method": m} for m in ("secure", "scikit-learn", "diffprivlib", "DP-EBM")], 10, 14.0
+            "logistic", logistic, [{"method": m} for m in ("secure", "scikit-learn", "diffprivlib", "DP-EBM")], 10, 3.0
         ),
-        Part("tables", tables, [{"columns": " × ".join(one)} for one in TABLES], 10, 2.0),
+        Part("tables", tables, [{"columns": " × ".join(one)} for one in TABLES], 10, 0.5),
         Part(
             "linear",
             linear,

@@ -131,7 +131,7 @@ def adult() -> Joined:
     frame = frame.fillna("?")
     frame["income"] = frame["income"].astype(str).str.strip(". ")
     bounds = {"age": (17, 90), "capital-gain": (0, 20_000), "capital-loss": (0, 3_000), "hours-per-week": (0, 99)}
-    return _divided("adult", frame, bounds, "income", ("<=50K", ">50K"))
+    return divided("adult", frame, bounds, "income", ("<=50K", ">50K"))
 
 
 def bank() -> Joined:
@@ -145,7 +145,7 @@ def bank() -> Joined:
         "pdays": (-1, 400),
         "previous": (0, 20),
     }
-    return _divided("bank", frame, bounds, "y", ("no", "yes"))
+    return divided("bank", frame, bounds, "y", ("no", "yes"))
 
 
 def credit() -> Joined:
@@ -156,12 +156,13 @@ def credit() -> Joined:
     bounds = {"LIMIT_BAL": (0, 600_000), "AGE": (20, 80)}
     bounds |= {name: (-50_000, 300_000) for name in frame.columns if name.startswith("BILL")}
     bounds |= {name: (0, 30_000) for name in frame.columns if name.startswith("PAY_AMT")}
-    return _divided("credit", frame, bounds, "default_payment_next_month", ("0", "1"))
+    return divided("credit", frame, bounds, "default_payment_next_month", ("0", "1"))
 
 
-def _divided(
+def divided(
     name: str, frame: pd.DataFrame, bounds: dict[str, tuple[int, int]], target: str, levels: tuple[str, str]
 ) -> Joined:
+    """Return the people with their columns dealt to four parties, in order; the last also holds the target."""
     names = [column for column in frame.columns if column != target]
     blocks = np.array_split(np.array(names, dtype=object), len(PARTIES))
     columns, parts = {}, {}

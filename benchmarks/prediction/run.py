@@ -152,7 +152,10 @@ def evaluation(run: int, model: str, epsilon: float) -> Iterator[Row]:
             "width": one.high - one.low,
             "covered": one.covers(value),
         }
-        yield Row({"model": model, "figure": name, "epsilon": epsilon}, values)
+        finite = {
+            what: float(value_) for what, value_ in values.items() if math.isfinite(value_)
+        }  # an interval may be open
+        yield Row({"model": model, "figure": name, "epsilon": epsilon}, finite)
 
 
 def _federation(data: PublicData, rows: np.ndarray) -> cn.Federation:
@@ -179,7 +182,7 @@ BENCHMARK = Benchmark(
             evaluation,
             [{"model": model, "epsilon": epsilon} for model in CASES for epsilon in EPSILONS],
             20,
-            8.0,
+            5.0,
         ),
     ],
     shown=[

@@ -2,7 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from benchmarks.frame import (
     better,
     circumstances,
     command,
+    exponent,
     faster,
     marker,
     near,
@@ -34,7 +37,7 @@ from benchmarks.frame import (
 from benchmarks.frame.claims import AGREES, CANNOT_TELL, DOES_NOT, NOT_MEASURED, Test
 from benchmarks.frame.intervals import difference, proportion
 from benchmarks.frame.pages import page
-from benchmarks.frame.records import Measured, Results
+from benchmarks.frame.records import Results
 
 from colonnade.errors import BadInput
 
@@ -73,6 +76,13 @@ def verdict(*tests: Test) -> str:
 )
 def test_a_verdict_follows_from_the_interval_and_the_margin(test: Test, expected: str) -> None:
     assert verdict(test) == expected
+
+
+def test_an_exponent_is_told_from_errors_at_two_sizes() -> None:
+    rng = np.random.default_rng(5)
+    few, many = (Sample(tuple(rng.normal(0, size**0.5, 200) ** 2)) for size in (100, 10_000))
+    assert verdict(exponent(few, many, 100.0, 0.4, 0.6)) == AGREES
+    assert verdict(exponent(few, many, 100.0, 0.9, 1.1)) == DOES_NOT
 
 
 def test_one_run_of_something_random_can_never_agree() -> None:
@@ -128,14 +138,8 @@ class Counting:
             yield Row({"case": case, "epsilon": epsilon, "method": "theirs"}, {"error": value / epsilon / 2})
 
 
-@pytest.fixture
-def measure() -> Counting:
-    return Counting()
-
-
-@pytest.fixture
-def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
-    """A benchmark in a folder of its own, on committed code."""
+def toy(measure: Counting, folder: Path, patch: pytest.MonkeyPatch) -> Benchmark:
+    """Return a benchmark in a folder of its own, on committed code."""
     cases = [{"case": "one"}, {"case": "three"}, {"case": "absent"}]
     table = Table(
         "part",
@@ -159,13 +163,22 @@ def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ],
         [table, Plot("errors", "part", "error", "epsilon", "method", "Errors", "error", panel="case", log=True)],
     )
-    folder = tmp_path / "toy"
-    monkeypatch.setattr(Benchmark, "folder", property(lambda _: folder))
-    monkeypatch.setattr(marker, "FILE", tmp_path / "recorded.toml")
-    monkeypatch.setattr(running, "changed", lambda _: [])
+    patch.setattr(Benchmark, "folder", property(lambda _: folder / "toy"))
+    patch.setattr(marker, "FILE", folder / "recorded.toml")
+    patch.setattr(running, "changed", lambda _: [])
     code = {"src": "a", "benchmark": "b", "commit": "c" * 40, "machine": circumstances.machine()}
-    monkeypatch.setattr(running, "circumstances", lambda *_: dict(code))
+    patch.setattr(running, "circumstances", lambda *_: dict(code))
     return made
+
+
+@pytest.fixture
+def measure() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
+    return toy(measure, tmp_path, monkeypatch)
 
 
 def test_a_recording_keeps_every_run_and_says_what_is_missing(benchmark: Benchmark) -> None:
@@ -250,11 +263,10 @@ def test_a_file_of_before_this_form_counts_as_none(tmp_path: Path) -> None:
     assert Results.read(tmp_path / "other.json") is None
 
 
-def test_what_is_not_a_number_is_not_kept(tmp_path: Path) -> None:
-    held = Measured()
-    held.add([Row({"a": 1}, {"value": math.nan})])
-    with pytest.raises(ValueError, match="not a number"):
-        Results({}, {"part": held}).write(tmp_path / "latest.json")
+def test_what_is_not_a_number_is_noticed_at_once(benchmark: Benchmark, measure: Counting) -> None:
+    measure.shift = math.nan
+    with pytest.raises(ValueError, match="not a number: error"):
+        running.short(benchmark)
 
 
 def test_the_results_page_has_losses_first(
@@ -296,11 +308,58 @@ def test_the_page_of_a_part_that_was_not_measured_is_still_a_page(benchmark: Ben
     assert "not measured" in page(benchmark, Results({"commit": "c"}, {}), pictures=False)
 
 
+# Hashes -----------------------------------------------------------------------------------------------------------------------
+
+
+def repository(folder: Path, patch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Make a repository with a library and a benchmark; return what writes a file and commits it."""
+    patch.setattr(circumstances, "ROOT", folder)
+    patch.setenv("GIT_CONFIG_GLOBAL", str(folder / "none"))
+
+    def commit(path: str, text: str) -> None:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+        name = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        for words in (["add", "-A"], [*name, "commit", "-q", "-m", "a change"]):
+            subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True, capture_output=True)
+    commit("src/library.py", "one")
+    commit("benchmarks/toy/run.py", "one")
+    commit("benchmarks/other/run.py", "one")
+    return commit
+
+
+def test_a_hash_is_of_the_benchmark_and_not_of_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        commit = repository(Path(folder), monkeypatch)
+        before = circumstances.source_hash(), circumstances.folder_hash("toy")
+        for written in ("toy/results/latest.json", "toy/results/plot.svg", "toy/README.md", "other/run.py"):
+            commit(f"benchmarks/{written}", "two")
+        assert (circumstances.source_hash(), circumstances.folder_hash("toy")) == before
+        commit("benchmarks/toy/sets.py", "two")
+        assert circumstances.folder_hash("toy") != before[1]
+        assert circumstances.source_hash() == before[0]
+        commit("src/library.py", "two")
+        assert circumstances.source_hash() != before[0]
+
+
+def test_what_is_not_committed_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path, monkeypatch)
+    (tmp_path / "benchmarks" / "toy" / "README.md").write_text("a page")
+    (tmp_path / "benchmarks" / "other" / "new.py").write_text("not this one")
+    assert circumstances.changed("toy") == []
+    (tmp_path / "benchmarks" / "toy" / "new.py").write_text("two")
+    (tmp_path / "src" / "library.py").write_text("two")
+    assert sorted(circumstances.changed("toy")) == ["benchmarks/toy/new.py", "src/library.py"]
+
+
 # This repository --------------------------------------------------------------------------------------------------------------
 
 RECORDED = [name for name in command.names() if command.in_frame(name)]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_benchmark_is_well_formed(name: str) -> None:
     found = command.load(name)
@@ -317,6 +376,7 @@ def test_every_benchmark_is_well_formed(name: str) -> None:
         assert isinstance(one, str) or one.part in parts
 
 
+@pytest.mark.full
 def test_a_whole_recording_fits_into_the_planned_time() -> None:
     planned = [found for name in RECORDED if (found := command.load(name)) is not None]
     alone = sum(found.minutes for found in planned if found.alone)
@@ -331,6 +391,4 @@ def test_recordings_for_the_release_are_of_the_present_code() -> None:
         pytest.skip("recordings of this release are not made yet: benchmarks/recorded.toml")
     assert sorted(names) == sorted(RECORDED)
     for name in names:
-        found = command.load(name)
-        assert found is not None
-        assert command.stale(name, found) is None
+        assert command.stale(name) is None, name

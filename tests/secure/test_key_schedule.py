@@ -67,14 +67,19 @@ def ephemeral_key(name: str) -> X25519PrivateKey:
 
 def transcript() -> bytes:
     return hashed(
-        "colonnade transcript v1",
+        "colonnade transcript v2",
+        TERMS,
         *(
-            [
-                bytes.fromhex(FROZEN["identities"][name]),
-                signed(name, bytes.fromhex(FROZEN["ephemerals"][name])),
-                bytes.fromhex(FROZEN["signatures"][name]),
-            ]
+            field
             for name in PARTIES
+            for field in (
+                bytes.fromhex(FROZEN["identities"][name]),
+                TERMS,
+                bytes.fromhex(FROZEN["ephemerals"][name]),
+                bytes.fromhex(FROZEN["signatures"][name]),
+                b"",
+                b"",
+            )
         ),
     )
 

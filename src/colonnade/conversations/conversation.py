@@ -32,11 +32,11 @@ from colonnade.conversations.memory import LedgerHeads, Openings, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Placed, Posted, Reply
+from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, NotKept, Placed, Posted, Reply
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session, nonces_digest
 from colonnade.secure.residues import Arithmetic, Elements
-from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, entry_pairs, expand
+from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, expand
 from colonnade.steps.joint import NO_FLOOR, SharingFloor
 from colonnade.steps.kind import kind_of
 from colonnade.steps.labelled import LabelledTerms
@@ -108,6 +108,10 @@ class Conversation(Protocol):
     """What kinds of step call it."""
     over: bool = False
     """Whether the last turn has been taken: nothing more is said in this run."""
+    tile: int = 0
+    """Which part of what is opened was decided over last, where it is opened in parts."""
+    last_tile: int = 0
+    """The last of these parts."""
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes
@@ -125,6 +129,10 @@ class Conversation(Protocol):
     def opens(self) -> bool:
         """Whether the answer of the deciding turn is itself what is opened, and is kept as such."""
         return False
+
+    def kept(self, answer: bytes) -> bytes:
+        """Return what is kept of the deciding turn, whose answer is given."""
+        return answer if self.opens else codec.encode(NotKept())
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. ``inputs`` are public, from the coordinator, and as trustworthy as it is."""
@@ -380,9 +388,7 @@ class CheckedProduct(ShareProduct):
         self._fold = fold
         self._widths = tuple(widths)
         self._repetitions = check_repetitions(arithmetic)
-        wide = [*widths, self._repetitions]
-        super().__init__(arithmetic, wide)
-        self._combined = entry_pairs(wide)[1] >= sum(widths)  # shares times row weights; the others are the product
+        super().__init__(arithmetic, [*widths, self._repetitions])
 
     def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
         """Add one chunk: this node's shares, one array per data party, columns by rows, under the chunk's challenge."""
@@ -392,24 +398,23 @@ class CheckedProduct(ShareProduct):
 
     def masked(self, noise_shares: Sequence[Elements]) -> Elements:
         """Return the product plus this node's shares of every data party's noise; refuse to go without any."""
+        products = np.concatenate([block[:, : -self._repetitions].reshape(-1) for block in self._products.blocks()])
         if self._fold is not None:
-            return self._added_up(self._products.elements()[~self._combined], noise_shares, self._fold)
-        return super().masked([self._widened(share) for share in noise_shares])[~self._combined]
+            return self._added_up(products, noise_shares, self._fold)
+        return self._with_noise(products, noise_shares)
 
     def _added_up(self, products: Elements, noise_shares: Sequence[Elements], fold: NDArray[np.int64]) -> Elements:
         """Add entries up on shares: sums are linear, so the degree stays, and only the sums are masked and opened."""
-        if not noise_shares:
-            raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
         kept = fold >= 0
         entries, places, sums = products[kept], fold[kept], int(fold.max()) + 1
         low, high = entries & np.uint64(2**32 - 1), entries >> np.uint64(32)
         halves = [np.bincount(places, weights=half.astype(np.float64), minlength=sums) for half in (low, high)]
         total = [(int(one) + (int(other) << 32)) % self._arithmetic.modulus for one, other in zip(*halves, strict=True)]
-        return self._arithmetic.add(np.array(total, dtype=np.uint64), *noise_shares)
+        return self._with_noise(np.array(total, dtype=np.uint64), noise_shares)
 
     def checks(self, masks: Sequence[Elements], challenge: bytes) -> list[Elements]:
         """Return what this node shows the others: for each dealing one element per repetition."""
-        combined = self._products.elements()[self._combined].reshape(-1, self._repetitions)
+        combined = np.concatenate([block[:, -self._repetitions :] for block in self._products.blocks()])
         dealings = np.split(combined, np.cumsum(self._widths)[:-1])
         return [self._check(*dealing, challenge) for dealing in zip(dealings, masks, strict=True)]
 
@@ -417,10 +422,3 @@ class CheckedProduct(ShareProduct):
         weights = expand(self._arithmetic, subseed(challenge, "colonnade degree check: columns"), 0, combined.shape)
         sums = (combined.astype(object) * weights.astype(object)).sum(axis=0) % self._arithmetic.modulus
         return self._arithmetic.add(sums.astype(np.uint64), mask)
-
-    def _widened(self, share: Elements) -> Elements:
-        if share.shape != (int(np.count_nonzero(~self._combined)),):
-            return share  # refused where it is added
-        wide = np.zeros(len(self._combined), dtype=np.uint64)
-        wide[~self._combined] = share
-        return wide

@@ -25,11 +25,6 @@ from colonnade.steps.registry import STUDIES
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor"]
 
-WIDENED = 2.5
-"""The factor on standard errors for the curvature, which the release does not tell exactly (benchmarks/additive)."""
-LEAST_WIDENED = 1.5
-"""The same for least squares, whose curvature is the Gram matrix itself."""
-
 
 class AdditiveClassifier(ShapeStudy, LogisticRegression):
     """An additive model of an event: one effect per bin of every column, added up to log-odds.
@@ -83,7 +78,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
     Notes
     -----
     Errors are for the model that the same people give without noise, with the penalties that were found
-    (docs/explanation/additive-models.md). They are approximate.
+    (docs/explanation/additive-models.md). They do not rely on effects being as small as believed, and are approximate.
 
     Missing values: a number that declares ``missing=`` has a further bin for them. A category with ``missing="excluded"`` has a
     further level. Nobody is left out.
@@ -170,7 +165,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
 
     def _shapes(self, found: AdditiveFit, features: Sequence[Feature], columns: Mapping[str, Column]) -> dict[str, Any]:
         """Return the fitted attributes: centred effects, monotone where they have to be, and their errors."""
-        inference = self._effects(found, features, columns, widened=WIDENED)
+        inference = self._effects(found, features, columns)
         effects, errors = inference.estimates, inference.errors(total=False)[:-1]
         names = tuple(feature.name for feature in features[1:])
         levels = tuple(str(level) for level in self._category(columns).levels)
@@ -237,7 +232,7 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
     Notes
     -----
     Errors are for the model that the same people give without noise, with the penalties that were found
-    (docs/explanation/additive-models.md). They are approximate.
+    (docs/explanation/additive-models.md). They do not rely on effects being as small as believed, and are approximate.
 
     Missing values: a number that declares ``missing=`` has a further bin for them. A category with ``missing="excluded"`` has a
     further level. Nobody is left out.
@@ -317,7 +312,7 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
             ShapePrior.of(features, explaining, self._smoothness), features, moments, place
         ).result()
         unit = float(np.sqrt(max(float(np.diag(moments.matrix)[place]) / moments.count, 0.0)))
-        coded = self._effects(found, features, columns, widened=LEAST_WIDENED, unit=unit)
+        coded = self._effects(found, features, columns, unit=unit)
         half, last = target.half_range, np.zeros(len(coded.estimates))
         last[-1] = target.midpoint
         inference = Inference(

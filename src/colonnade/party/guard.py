@@ -377,8 +377,8 @@ class Guard:
 
     def _recall(self, request: messages.Recall) -> bytes | None:
         if request.plan.steps_of(self._gate.terms.party):
-            return self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step)
-        return self._runs.opened(request.plan, request.step)  # this party only computed
+            return self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step, request.tile)
+        return self._runs.opened(request)  # this party only computed
 
     def _check_membership(self, plan: Plan) -> None:
         check_membership(plan, self._runs.member, self._gate.terms.federation)

@@ -15,6 +15,7 @@ __all__ = [
     "add_into",
     "any_at_least",
     "block_in_range",
+    "collect",
     "combine_shares",
     "deal",
     "encode",
@@ -282,6 +283,41 @@ def garner(
             element += np.uint64(digits[b]) * radix
             radix *= np.uint64(moduli[b])
         elements[entry] = element
+
+
+@numba.njit(
+    ["void(float64[:, :, ::1], int64, int64, int64[::1], int64[:, ::1], uint64[:, ::1])"], cache=True, nogil=True
+)
+def collect(
+    totals: _Reals,
+    first: int,
+    panel: int,
+    moduli: NDArray[np.int64],
+    inverses: NDArray[np.int64],
+    elements: _Words,
+) -> None:
+    """Write the elements of one rectangle of products from its totals (moduli by tiles by sixteen), as `garner` does.
+
+    The rectangle's tiles begin at ``first`` and stand panel by panel, ``panel`` tiles wide, and in each row by row.
+    """
+    rows, columns = elements.shape
+    down, across, count = (rows + TILE - 1) // TILE, (columns + TILE - 1) // TILE, moduli.size
+    digits = np.empty(count, dtype=np.int64)
+    for row in range(rows):
+        for column in range(columns):
+            strip = column // TILE // panel
+            wide = min(panel, across - strip * panel)
+            tile = first + strip * panel * down + row // TILE * wide + (column // TILE - strip * panel)
+            place = row % TILE * TILE + column % TILE
+            element, radix = np.uint64(0), np.uint64(1)
+            for b in range(count):
+                digit = np.int64(totals[b, tile, place])
+                for a in range(b):
+                    digit = (digit - digits[a]) % moduli[b] * inverses[a, b]
+                digits[b] = digit % moduli[b]
+                element += np.uint64(digits[b]) * radix
+                radix *= np.uint64(moduli[b])
+            elements[row, column] = element
 
 
 @numba.njit(["void(uint64[:, ::1], int64[:, ::1], int64[::1], int64[:, ::1])"], cache=True, nogil=True)

@@ -452,8 +452,12 @@ class Handshake:
 
 
 def _transcript(terms: RunTerms, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]) -> bytes:
-    entries = ((pinned[name].key, hellos[name].signed(), hellos[name].signature) for name in terms.parties)
-    return digest("colonnade transcript v1", *entries)
+    """Return the hash of everything that all hellos say. The terms name the parties in order, so the fields need no names."""
+    fields: list[bytes] = []
+    for name in terms.parties:
+        hello = hellos[name]
+        fields += (pinned[name].key, hello.terms, hello.ephemeral, hello.signature, hello.head, hello.nonces)
+    return digest("colonnade transcript v2", terms.digest, *fields)
 
 
 def _letter_key(shared: Secret, transcript: bytes, sender: str, receiver: str) -> Secret:

@@ -19,7 +19,7 @@ the smallest prime, and a random linear check errs with a probability of order 1
 """
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
@@ -255,6 +255,11 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """A row for each modulus p: p, 2³² mod p."""
         return np.array([(p, 2**32 % p) for p in self.moduli], dtype=np.float64)
 
+    @property
+    def mixed_radix(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The moduli, and the inverse of each modulo each other."""
+        return self._primes, self._inverses
+
     @cached_property
     def _primes(self) -> NDArray[np.int64]:
         return np.array(self.moduli, dtype=np.int64)
@@ -264,6 +269,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         return np.array([[pow(a, -1, b) if a != b else 0 for b in self.moduli] for a in self.moduli], dtype=np.int64)
 
 
+@lru_cache(maxsize=64)  # every member reads every plan's arithmetic, of the same few moduli
 def _is_prime(number: int) -> bool:
     return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases
+from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases, wide_moments
 from colonnade.errors import BadInput
 from colonnade.estimation import descent, expected_errors, regression
 from colonnade.estimation import moments as moment_estimation
@@ -27,7 +27,7 @@ from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.steps import gradient
-from colonnade.steps.joint import read_joint
+from colonnade.steps.joint import Joint, read_joint
 from colonnade.steps.labelled import LARGEST_SCALE
 
 if TYPE_CHECKING:
@@ -113,8 +113,19 @@ class Secure(MomentMethod):
     ) -> moment_releases.GramRelease:
         """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
         columns = study._chosen(federation.describe())
-        kind = moment_releases.UnionRelease if federation.union else moment_releases.GramRelease
+        kind = moment_releases.GramRelease
+        if federation.union:
+            kind = moment_releases.UnionRelease
+        elif study._reads_wide(columns):
+            kind = wide_moments.WideRelease
         return kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
+
+    def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> MomentNoise:
+        """Return the noise of the covariance matrix; of a wide one without a matrix of variances."""
+        if not isinstance(algorithm, wide_moments.WideRelease):
+            return super().moment_noise(study, algorithm, federation)
+        noise = algorithm.matrix_noise(opened_terms(study, algorithm, federation))
+        return MomentNoise.fixed(noise.mean / federation.people**2)
 
 
 class Sketch(MomentMethod):
@@ -202,6 +213,12 @@ class Local(MomentMethod):
 
 def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
     """Return the variance of the entries that a joint step will open, from the plan alone."""
+    variance: Array = algorithm.variance(opened_terms(study, algorithm, federation))
+    return variance
+
+
+def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -> Joint:
+    """Return the terms of a study's joint step."""
     plan = federation.plan(
         algorithm,
         task=study.task,
@@ -210,8 +227,7 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
         unit=study.method.unit(study),
         parameters={},
     )
-    variance: Array = algorithm.variance(read_joint(plan, plan.steps[0].name))
-    return variance
+    return read_joint(plan, plan.steps[0].name)
 
 
 class Functional(MomentMethod):

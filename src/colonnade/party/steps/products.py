@@ -1,5 +1,6 @@
 """One party's rows in products on shares: Gram matrices, coefficients, moments of a union, pair tables, histograms of scores."""
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from colonnade.party.steps.parts import (
     coded_rows,
     folded_products,
     partial_scores,
+    triangle_places,
 )
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK
@@ -49,8 +51,12 @@ class PrivateGram(OpensJointly, Gram):
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
         nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
-        upper = np.triu_indices(len(nonprivate))
-        return (nonprivate[upper] + self.own_noise.draw_own(len(nonprivate), sampler))[1:]
+        nonprivate += self.own_noise.draw_own(self.width + 1, sampler)
+        return nonprivate[1:]
+
+    def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
+        """Yield this party's share of the noise tile by tile."""
+        return super().noise_in_tiles(sizes, sampler) if len(sizes) == 1 else self.own_noise.draw_tiles(sizes, sampler)
 
 
 class PrivateCoefficients(OpensJointly, Coefficients):
@@ -72,7 +78,7 @@ class PrivateCoefficients(OpensJointly, Coefficients):
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own coefficients, noised by it alone."""
         nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
-        chosen = nonprivate[self.entries.rows, self.entries.columns]
+        chosen = nonprivate[triangle_places(self.entries.rows, self.entries.columns, self.width + 1)]
         return chosen + self.own_noise.draw_own(self.party, self.entries.slope, sampler)
 
 

@@ -9,7 +9,7 @@ know a law, its loss and its variance without being able to draw from it. The on
 """
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -75,6 +75,9 @@ class Sampler(Protocol):
 
     def discrete_gaussian(self, sigma_squared: Fraction, size: Size) -> NDArray[np.int64]:
         """Draw integers with ``P(k) ∝ exp(-k²/(2·sigma_squared))``."""
+
+    def gaussian_pieces(self, sigma_squared: Fraction, sizes: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+        """Yield what one `discrete_gaussian` of all sizes together would draw, in pieces."""
 
     def polya_share(self, scale: Fraction, parts: int, size: Size) -> NDArray[np.int64]:
         """Draw one of ``parts`` independent shares that add up to discrete Laplace noise."""
