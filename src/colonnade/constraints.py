@@ -20,6 +20,7 @@ from typing import Any, Literal
 from colonnade.errors import BadInput
 
 __all__ = [
+    "AutoColumns",
     "Boolean",
     "ColumnList",
     "ColumnPairs",
@@ -335,6 +336,23 @@ class PerColumn(PerParty):
     def example(self) -> str:
         """A mapping of one column."""
         return f"{{'bank.age': {self.each.example}}}"
+
+
+@dataclass(frozen=True)
+class AutoColumns(Constraint):
+    """How many columns to choose: ``"auto:10"``."""
+
+    words = "'auto:' and how many columns to choose"
+    example = "'auto:10'"
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is such a text."""
+        number = value.removeprefix("auto:") if isinstance(value, str) and value.startswith("auto:") else ""
+        return number.isascii() and number.isdigit() and int(number) > 0
+
+    def plain(self, value: Any) -> str:
+        """Return the value as plain text."""
+        return str(value)
 
 
 @dataclass(frozen=True)

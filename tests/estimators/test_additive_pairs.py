@@ -114,6 +114,7 @@ def test_the_score_in_sql_knows_pairs_and_codes(card) -> None:
     assert found == card.total_points(FRAME).tolist()
 
 
+@pytest.mark.full
 def test_a_code_that_is_not_a_bin_of_its_own_is_missing_in_sql_too(federation) -> None:
     plain = _card(federation, pairs=(), special_codes=None)
     with sqlite3.connect(":memory:") as base:
@@ -130,11 +131,13 @@ def test_a_code_and_a_missing_value_are_bins_with_effects_of_their_own(card) -> 
     assert shapes.loc["-999", "effect"] > shapes.loc["missing", "effect"] + 0.5
 
 
+@pytest.mark.full
 def test_a_pair_is_measured_and_scored_like_any_column(card, federation) -> None:
     found = card.evaluate(federation, epsilon=500.0)
     assert found["auc"].low <= roc_auc_score(LATE, card.predict_proba(FRAME)[:, 1]) <= found["auc"].high
 
 
+@pytest.mark.full
 def test_a_pair_is_drawn_as_a_map(card) -> None:
     pytest.importorskip("matplotlib")
     axes = [one for one in card.plot().axes if one.get_title(loc="left") == PAIR]
@@ -163,6 +166,7 @@ def test_what_cannot_be_a_pair_a_code_or_a_smoothness_is_refused(federation, opt
         _card(federation, **options)
 
 
+@pytest.mark.full
 def test_smoothness_is_found_or_given_and_costs_nothing(federation) -> None:
     bent = {"pairs": (), "columns": ["bank.age", "bank.income", "shop.basket"]}
     spent, uneven = [], []

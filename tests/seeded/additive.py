@@ -5,16 +5,23 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coordinator.protocols import additive_steps
+import colonnade as cn
+from colonnade.coordinator.protocols import additive_steps, target_tables
+from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.estimation import shapes
 from colonnade.estimation.additive import TABLES, AdditiveSearch
+from colonnade.estimation.evidence import Recalibration
 from colonnade.estimation.shape_belief import AdditiveFit, ShapeBelief
 from colonnade.estimation.shapes import OpenedTables, Overlap
+from colonnade.estimators import additive as estimators
 from colonnade.estimators import scorecard_sql
 from colonnade.estimators import shape_study as estimator
+from colonnade.estimators import stages as two_stages
 from colonnade.estimators.scorecard import Scorecard
+from colonnade.party.guard import Guard
 from tests.estimators import test_additive as models
 from tests.estimators import test_additive_pairs as pairs
+from tests.estimators import test_additive_stages as stages
 from tests.seeded.bug import Bug, replaced
 
 
@@ -61,6 +68,26 @@ def _pulled(self: ShapeBelief, *given: object) -> AdditiveFit:
 
 
 _HONEST = ShapeBelief._fit
+
+
+def _with_a_federation_of_stages(test):
+    """Run a test of a study in two stages."""
+
+    def run() -> None:
+        with stages._federation() as federation:
+            test(federation)
+
+    return run
+
+
+def _with_evidence(test):
+    """Run a test that needs a scorecard made of tables."""
+
+    def run() -> None:
+        with stages._federation() as federation:
+            test(stages._model(cn.Scorecard, method=stages.EVIDENCE).fit(federation))
+
+    return run
 
 
 BUGS = [
@@ -118,5 +145,39 @@ BUGS = [
         "every bin is called determined",
         replaced(AdditiveFit, "determined_in", lambda self, combinations, unit: np.ones(len(combinations), bool)),
         models.test_an_effect_that_noise_hides_is_not_called_determined,
+    ),
+    Bug(
+        "a party that answers one step of a plan takes every step for its own",
+        replaced(Guard, "_is_asked", lambda self, plan, step: bool(plan.steps_of(self._gate.terms.party))),
+        _with_a_federation_of_stages(stages.test_the_second_plan_names_the_first_and_the_statement_is_about_both),
+    ),
+    Bug(
+        "the statement of a study in two stages is that of the second",
+        replaced(two_stages, "_both", lambda first, second: second),
+        _with_a_federation_of_stages(stages.test_the_second_plan_names_the_first_and_the_statement_is_about_both),
+    ),
+    Bug(
+        "every table of a column with the target has the whole price",
+        replaced(
+            TargetTables,
+            "_prices",
+            property(lambda self: (self.price, target_tables._pure(target_tables.ledger_rho(self.price)))),
+        ),
+        stages.test_a_person_is_in_one_cell_of_every_table_so_each_has_its_part_of_the_price,
+    ),
+    Bug(
+        "both stages have the whole price",
+        replaced(stages, "divided", lambda price, share: (price, price)),
+        stages.test_two_stages_cost_no_more_than_the_price,
+    ),
+    Bug(
+        "weights of evidence are added up as they are",
+        replaced(estimators, "recalibration", lambda *_: Recalibration(-1.0, 1.0, 0.1, 0.1)),
+        _with_evidence(stages.test_columns_that_say_the_same_are_not_counted_twice),
+    ),
+    Bug(
+        "columns are chosen that leave nobody else to compute with",
+        replaced(two_stages, "best_columns", lambda scores, target, wanted: sorted(scores)[:wanted]),
+        stages.test_a_choice_leaves_a_column_of_another_party,
     ),
 ]

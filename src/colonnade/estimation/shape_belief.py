@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.shapes import Component, OpenedTables, ShapePrior, places_by_column
+from colonnade.estimation.shapes import Component, OpenedTables, ShapePrior, TargetCounts, places_by_column
 
-__all__ = ["AdditiveFit", "AdditiveLeastSquares", "ShapeBelief"]
+__all__ = ["AdditiveFit", "AdditiveLeastSquares", "ShapeBelief", "adding_up", "likelier"]
 
 Array = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class AdditiveFit:
     sampling: Array
     believed: Array
     people: Array
-    tables: OpenedTables | None
+    tables: OpenedTables | TargetCounts | None
 
     def determined_in(self, combinations: Array, unit: float) -> NDArray[np.bool_]:
         """Return which combinations of effects the release determines.
@@ -174,14 +174,10 @@ class ShapeBelief(ABC):
 
     def _adding_up(self, people: Array, variance: float) -> Array:
         """Return counts that are not negative and add up to everybody in each column, pulled to equal ones by their noise."""
-        everybody = float(self._moments.count)
         found = np.array(people)
-        found[0] = everybody
+        found[0] = everybody = float(self._moments.count)
         for places in self._columns.values():
-            size, even = len(places), everybody / len(places)
-            apart = people[places] - people[places].mean()
-            kept = float(np.clip(1 - (size - 1) * variance / max(float(apart @ apart), 1e-300), 0.0, 1.0))
-            found[places] = _onto_simplex(even + kept * apart, everybody)
+            found[places] = adding_up(people[places], variance, everybody)
         return found
 
     # The belief ----------------------------------------------------------------------------------------------------------
@@ -201,7 +197,7 @@ class ShapeBelief(ABC):
             pulled, known = curvature @ (inverse @ reading), curvature @ inverse @ curvature
             self._variances = np.array(
                 [
-                    _likelier(component, variance, pulled, known)
+                    likelier(component, variance, pulled, known)
                     for component, variance in zip(self._prior.components, self._variances, strict=True)
                 ]
             )
@@ -260,7 +256,7 @@ class AdditiveLeastSquares(ShapeBelief):
         return self._products, self._variance + self._uncertain * float(weights @ weights)
 
 
-def _likelier(component: Component, variance: float, pulled: Array, known: Array) -> float:
+def likelier(component: Component, variance: float, pulled: Array, known: Array) -> float:
     """Return the variance of a part after one round of expectation and maximisation; one that is given stays."""
     if component.variance is not None:
         return component.variance
@@ -269,6 +265,21 @@ def _likelier(component: Component, variance: float, pulled: Array, known: Array
     inside = known[np.ix_(component.places, component.places)]
     left = variance * (component.rank - variance * float(np.sum(component.basis * inside)))
     return (found + left + PSEUDO_BINS * FIRST_VARIANCE) / (component.rank + PSEUDO_BINS)
+
+
+def adding_up(people: Array, variance: float, everybody: float) -> Array:
+    """Return one column's counts, not negative and adding up to everybody, pulled to equal ones by their noise.
+
+    Parameters
+    ----------
+    people, variance
+        The counts, and the variance of the noise in each.
+    everybody
+        How many people there are.
+    """
+    apart = people - people.mean()
+    kept = float(np.clip(1 - (len(people) - 1) * variance / max(float(apart @ apart), 1e-300), 0.0, 1.0))
+    return _onto_simplex(everybody / len(people) + kept * apart, everybody)
 
 
 def _onto_simplex(values: Array, total: float) -> Array:

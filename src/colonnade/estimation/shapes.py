@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import ColumnName, Feature
 from colonnade.schema import Bins, Category, Column, Crossed
 
-__all__ = ["PROBE", "Component", "OpenedTables", "Overlap", "ShapePrior", "places_by_column"]
+__all__ = ["PROBE", "Component", "OpenedTables", "Overlap", "ShapePrior", "TargetCounts", "places_by_column"]
 
 Array = NDArray[np.float64]
 
@@ -20,6 +20,8 @@ REACH = 0.3
 ROUGHNESS = 0.03
 """How much a single bin may differ from a smooth shape, as a part of its variance."""
 CONSTANT_VARIANCE = 4.0
+SMALLEST_SHARE = 0.005
+"""The share of people with an event is taken to be no nearer to 0 or 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,3 +253,46 @@ class OpenedTables:
     @property
     def _span(self) -> float:
         return 1 - 2 * self._least
+
+
+@dataclass(frozen=True, eq=False)
+class TargetCounts:
+    """Noisy counts of people, and of people with the event, in every bin of every column; the constant, everybody, first.
+
+    Parameters
+    ----------
+    people, events
+        The counts. Those of everybody are in the first place.
+    variance
+        Of the noise in one cell: people with the event in one bin, or without it.
+
+    Examples
+    --------
+    >>> counts = TargetCounts(np.array([100.0, 60.0, 40.0]), np.array([30.0, 10.0, 20.0]), 2.0)
+    >>> counts.people_variance, counts.events_variance
+    (4.0, 2.0)
+    """
+
+    people: Array
+    events: Array
+    variance: float
+
+    @property
+    def people_variance(self) -> float:
+        """The variance of the noise in `people`: two cells."""
+        return 2 * self.variance
+
+    @property
+    def events_variance(self) -> float:
+        """The variance of the noise in `events`."""
+        return self.variance
+
+    @property
+    def share(self) -> float:
+        """The share of people with the event, away from 0 and 1."""
+        return float(np.clip(self.events[0] / self.people[0], SMALLEST_SHARE, 1 - SMALLEST_SHARE))
+
+    @property
+    def log_odds(self) -> float:
+        """The log-odds of that share."""
+        return float(np.log(self.share) - np.log1p(-self.share))

@@ -309,7 +309,8 @@ def _check_study_attributes(attributes: Mapping[str, Any], plan_hash: object) ->
             "The model's schema does not describe the columns of its plan.",
             remedy="The file is damaged or was edited: save the model again.",
         )
-    if not isinstance(attributes["privacy_"], PrivacyStatement) or attributes["privacy_"].parties != plan.parties:
+    statement = attributes["privacy_"]  # of an earlier stage too, which more parties may have answered
+    if not isinstance(statement, PrivacyStatement) or not set(plan.parties) <= set(statement.parties):
         raise PlanMismatch("The model's statement belongs to another plan.")
 
 

@@ -1,7 +1,9 @@
 """What additive models share: columns read in bins, shapes to read, and effects that are centred and monotone."""
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -9,8 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from colonnade.coding.columns import ColumnName, Feature
+from colonnade.coding.columns import ColumnName, Feature, coded_width
 from colonnade.constraints import (
+    AutoColumns,
     ColumnList,
     ColumnPairs,
     Constraint,
@@ -24,15 +27,32 @@ from colonnade.constraints import (
     Whole,
 )
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.findings import Findings, MomentsRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import places_by_column
-from colonnade.estimators.answers import require_fitted, require_matching
+from colonnade.estimators.answers import Preview, require_fitted, require_matching
 from colonnade.estimators.export import cells_of, stored_names
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.second_moments import MomentStudy
+from colonnade.estimators.stages import (
+    CHOICE_SHARE,
+    EVIDENCE_SHARE,
+    FirstStage,
+    Purpose,
+    best_columns,
+    divided,
+    how_many,
+    in_two_stages,
+    together,
+)
 from colonnade.estimators.study import COMMON
+from colonnade.plan import Plan
+from colonnade.privacy.accounting import Price
+from colonnade.progress import progress_bar
 from colonnade.readings import AND
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric
 
@@ -47,7 +67,7 @@ DIRECTIONS = ("increasing", "decreasing")
 ADDITIVE: Mapping[str, Constraint] = {
     **COMMON,
     "target": OneColumn(),
-    "columns": Optional(ColumnList()),
+    "columns": Optional(Either(ColumnList(), AutoColumns())),
     "bins": Either(Whole(2, MOST_BINS), PerColumn(Either(Whole(2, MOST_BINS), Numbers(3)))),
     "monotone": Optional(PerColumn(OneOf(DIRECTIONS))),
     "pairs": ColumnPairs(),
@@ -68,6 +88,8 @@ class ShapeStudy(RegressionStudy):
     _coded: Sequence[Feature]
     _columns: Mapping[str, Column]
     _people: Array
+    _first: FirstStage | None = None
+    """What an earlier stage has released, in a copy that goes on with it."""
     intercept_: Any
     coef_stderr_: Any
 
@@ -126,6 +148,146 @@ class ShapeStudy(RegressionStudy):
         found.sort(key=lambda one: -abs(one[2]))
         found.append(("intercept", "", float(np.ravel(self.intercept_)[0])))
         return pd.DataFrame(found, columns=["column", "bin", "effect"]).set_index("column")
+
+    # In two stages ----------------------------------------------------------------------------------------------------------
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study; in two stages where columns are to be chosen, or a model is made of tables alone.
+
+        Parameters
+        ----------
+        federation
+            The federation on which to run it.
+        repeat
+            Which draw of the study. 1 is the first: asking for it again returns the same release and debits nothing. 2 is a new
+            draw at a new price, and so on.
+
+        Returns
+        -------
+        self
+        """
+        checked, first = self._begun(federation, repeat, *rows)
+        if first is None:
+            return super().fit(federation, *rows, repeat=repeat)
+        assert isinstance(federation, Federation)  # as `_begun` has it
+        title = f"{type(self).__name__}(first stage)"
+        with progress_bar(title) as progress:
+            findings = checked._as_read(federation).study(first.algorithm, first.plan, title=title, progress=progress)
+        second = checked._going_on(first, findings.value).fit(federation, repeat=repeat)
+        both = together(findings, second._findings())
+        self._adopt({name: value for name, value in vars(second).items() if name in self.learned})
+        self.privacy_, self.transcript_, self.receipt_ = both.privacy, both.transcript, both.receipt
+        self.plan_, self.schema_, self._fitted_on = second.plan_, second.schema_, second._fitted_on
+        return self
+
+    def preview(self, federation: Federation, *, repeat: int = 1) -> Preview:
+        """Show the price, the remaining budget, the noise and the expected error. Spends nothing and reads no data.
+
+        Parameters
+        ----------
+        federation
+            The federation on which the study would run.
+        repeat
+            Which draw of the study: 1 for the first, 2 for a new one, and so on.
+
+        Returns
+        -------
+        Preview
+            Prints as a short table. Of a second stage that depends on the first it shows one of the same price.
+        """
+        checked, first = self._begun(federation, repeat)
+        if first is None:
+            return super().preview(federation, repeat=repeat)
+        second = checked._going_on(first, None).preview(federation, repeat=repeat)
+        price = checked.method.price(checked)
+        return in_two_stages(federation, first, second, price, checked._stage_words(first))
+
+    def _prepare(self, federation: Federation, repeat: int) -> tuple[Any, Plan]:
+        _, first = self._begun(federation, repeat)
+        return super()._prepare(federation, repeat) if first is None else (first.algorithm, first.plan)
+
+    def _plan(self, federation: Federation, repeat: int) -> tuple[Any, Plan]:
+        """Return what the coordinator would run, and the plan, which names the first stage that it goes on from."""
+        algorithm, plan = super()._plan(federation, repeat)
+        if self._first is None:
+            return algorithm, plan
+        return algorithm, msgspec.structs.replace(plan, parameters={**plan.parameters, "after": self._first.digest})
+
+    def _begun(self, federation: object, repeat: int, *rows: object) -> tuple[Self, FirstStage | None]:
+        """Return a checked copy, and its first stage if it has one that is not done."""
+        checked = self._checked()
+        if self._first is not None or not isinstance(federation, Federation) or rows:
+            return checked, None
+        return checked, checked._first_stage(checked._as_read(federation), repeat)
+
+    def _first_stage(self, federation: Federation, repeat: int) -> FirstStage | None:
+        """Return what is released before the study itself; nothing where all columns are named and products are opened."""
+        columns = self._chosen(federation.describe())
+        tables = self._made_of_tables(federation, columns)
+        wanted = how_many(self.columns)
+        if not tables and (wanted is None or wanted >= len(self._features(columns))):
+            return None
+        price, rest = divided(self.method.price(self), EVIDENCE_SHARE if tables else CHOICE_SHARE)
+        algorithm = self._tables_of(columns, price, federation.people)
+        purpose: Purpose = "evidence" if tables else "choice"
+        plan = federation.plan(
+            algorithm,
+            task=self.task,
+            method="tables",
+            price=price,
+            unit=self.unit,
+            parameters={"stage": purpose, **({} if wanted is None else {"keep": wanted})},
+            repeat=repeat,
+        )
+        return FirstStage(purpose, algorithm, plan, rest)
+
+    def _made_of_tables(self, federation: Federation, columns: Mapping[str, Column]) -> bool:  # noqa: ARG002
+        """Return whether the tables of the first stage are what the model is made of."""
+        return False
+
+    def _tables_of(self, columns: Mapping[str, Column], price: Price, people: int) -> TargetTables | GramRelease:
+        """Return the release that tells what each column says about the target by itself."""
+        raise NotImplementedError
+
+    def _informative(self, first: FirstStage, found: Any) -> Mapping[str, float]:
+        """Return how much each column tells about the target, from what the first stage released."""
+        raise NotImplementedError
+
+    def _going_on(self, first: FirstStage, found: Any) -> Self:
+        """Return the study of the second stage. Before anything is known, of as many columns: the widest."""
+        wanted = how_many(self.columns)
+        names = [name for name in first.algorithm.columns if name != self.target]
+        if wanted is not None:
+            widths = {name: coded_width(first.algorithm.columns[name]) for name in names}
+            kept = best_columns(widths if found is None else self._informative(first, found), self.target, wanted)
+            names = [name for name in names if name in kept]
+        given = {**self.get_params(deep=False), "epsilon": first.rest.epsilon, "delta": first.rest.delta}
+        if wanted is not None:
+            given["columns"] = names
+            for parameter in ("monotone", "special_codes", "bins"):
+                if isinstance(given[parameter], Mapping):
+                    own = {name: value for name, value in given[parameter].items() if name in names}
+                    given[parameter] = own or (BINS if parameter == "bins" else None)
+            given["pairs"] = [pair for pair in self.pairs if set(pair) <= set(names)]
+        other = type(self)(**given)
+        other._first = replace(first, found=found)
+        return other
+
+    def _stage_words(self, first: FirstStage) -> dict[str, str]:
+        wanted, share = how_many(self.columns), {"choice": CHOICE_SHARE, "evidence": EVIDENCE_SHARE}[first.purpose]
+        words = {"first stage": f"{share} % of the price (ρ) opens the table of every column with the target"}
+        if wanted is not None:
+            among = len(first.algorithm.columns) - 1
+            words["columns"] = f"the {wanted} of {among} that tell most by themselves; here the widest stand for them"
+        return words
+
+    def _checked(self) -> Self:
+        found = super()._checked()
+        found._first = self._first
+        return found
+
+    def _findings(self) -> Findings:
+        return Findings(None, self.plan_, self.privacy_, self.transcript_, self.receipt_)
 
     # Columns as they are read ----------------------------------------------------------------------------------------------
 
@@ -200,8 +362,15 @@ class ShapeStudy(RegressionStudy):
 
     def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
         """Return the study's columns. A missing value is a bin of its column, so indicators are left out."""
-        names = {*MomentStudy._chosen(self, available), *map(_name_of_pair, self.pairs)}
+        named = MomentStudy._chosen(self if how_many(self.columns) is None else self._of_all(), available)
+        names = {*named, *map(_name_of_pair, self.pairs)}
         return {n: one for n, one in available.items() if n in names and not isinstance(one, Indicator)}
+
+    def _of_all(self) -> Self:
+        """Return the same study of all columns, among which some are yet to be chosen."""
+        other = copy.copy(self)
+        other.columns = None
+        return other
 
     @property
     def _smoothness(self) -> float | None:

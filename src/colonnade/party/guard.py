@@ -366,8 +366,8 @@ class Guard:
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
         self._gate.terms.require_version(request.plan)
-        asked = any(step.name == request.step for step in request.plan.steps_of(self._gate.terms.party))
         gate = self._row_orders.gate_for(request.plan.alignment)
+        asked = self._is_asked(request.plan, request.step)
         join = partial(gate.join, request.plan, request.step) if asked else partial(self._assist, request.plan)
         return self._runs.post(request, join)
 
@@ -376,9 +376,13 @@ class Guard:
         self._gate.policy.admit_computing(plan, self._gate.terms.party)
 
     def _recall(self, request: messages.Recall) -> bytes | None:
-        if request.plan.steps_of(self._gate.terms.party):
+        if self._is_asked(request.plan, request.step):
             return self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step, request.tile)
         return self._runs.opened(request)  # this party only computed
+
+    def _is_asked(self, plan: Plan, step: str) -> bool:
+        """Return whether a step reads anything of this party. Of one plan it may answer some steps and compute in others."""
+        return any(one.name == step for one in plan.steps_of(self._gate.terms.party))
 
     def _check_membership(self, plan: Plan) -> None:
         check_membership(plan, self._runs.member, self._gate.terms.federation)

@@ -93,6 +93,8 @@ _SCHEDULE = (
     "weight_norm",
     "tolerance",
 )
+_SECOND_STAGE = ("after",)
+"""The hash of the plan of a first stage."""
 _CLUSTERS = (local.Centres, local.Histogram)  # a single party's weights are a histogram, whatever the method
 _IMPORTANCE = (keys.GroupKey, sums.CoresetTotal, sums.CoresetDraws, sums.CoresetScores)
 _TRAININGS = (sums.CoresetRows, sums.CoresetClusters, sums.CoresetGradient)
@@ -119,11 +121,12 @@ TASKS.update(
             "independent": _method(*_CLUSTERS),
         },
         "moments": {
-            "secure": _method(products.Gram, products.UnionCross, products.UnionOwn),
+            "secure": _method(products.Gram, products.UnionCross, products.UnionOwn, parameters=_SECOND_STAGE),
             "sketch": _method(local.Sketch),
             "local": _method(local.Rows),
             "functional": _method(products.Coefficients),
-            "newton": _method(products.Gram, newton.NewtonSteps),
+            "newton": _method(products.Gram, newton.NewtonSteps, score_table.ScoreHistogram, parameters=_SECOND_STAGE),
+            "tables": _method(products.PairTables, local.Histogram, products.Gram, parameters=("stage", "keep")),
             "gradient": _method(keys.GroupKey, gradient.Gradient, parameters=_SCHEDULE),
         },
         "coreset": {

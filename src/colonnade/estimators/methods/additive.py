@@ -1,10 +1,13 @@
 """`AdditiveNewton`: tables of every column with the target and Newton steps on secret shares, for additive models."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from colonnade.constraints import OneOf, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import additive_steps, newton_steps
+from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease
+from colonnade.coordinator.protocols.target_tables import table_deviation
 from colonnade.errors import BadInput
 from colonnade.estimation import newton as newton_estimation
 from colonnade.estimation.additive import STEPS, TABLES
@@ -13,6 +16,7 @@ from colonnade.estimators.methods.method import Expectation
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price
+from colonnade.schema import Column
 from colonnade.secure.sine_link import LINKS
 from colonnade.steps.newton_terms import NewtonTerms
 
@@ -22,7 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["AdditiveNewton"]
 
+ONLY_TABLES = 0.04
+"""Tables are all that is worth opening if the noise in one of their counts exceeds this part of the people."""
+
 PLANS = {
+    "evidence": "weights of evidence: at this price even gradients would be lost in noise, so only the table of each column with "
+    "the target is opened, and a histogram of the score to recalibrate it; effects are marginal",
     "tables": "tables first: at this price products of columns would be lost in noise, so nearly all of it goes to tables of "
     "every column with the target, and to three steps on all columns together",
     "steps": "steps: tables of every column with the target, products of all columns, and steps on all columns together",
@@ -35,7 +44,9 @@ class AdditiveNewton(MomentMethod):
     Parameters
     ----------
     plan
-        ``"tables"`` spends nearly everything on tables and gradients, for small ε or many columns. ``"steps"`` also opens
+        ``"evidence"`` opens nothing but the table of each column with the target, and a histogram of the score that recalibrates
+        their sum: for very small ε. Effects are then marginal: what each column tells by itself, times one slope. ``"tables"``
+        spends nearly everything on tables and gradients, for small ε or many columns. ``"steps"`` also opens
         products of columns. ``"auto"`` chooses by the noise to expect, before anything is asked.
     window
         The largest score, in log-odds, for which the link is the sigmoid: 8, 12 or 16.
@@ -57,10 +68,31 @@ class AdditiveNewton(MomentMethod):
         """Return nothing: how the price is divided and how columns are read stand in the steps."""
         return {}
 
+    def made_of_tables(
+        self, study: "AdditiveClassifier", federation: Federation, columns: Mapping[str, Column]
+    ) -> bool:
+        """Return whether tables of columns with the target are all that is worth opening.
+
+        With interactions it never is: a table of a pair tells nothing beyond its columns by itself.
+        """
+        if self.plan == "evidence":
+            if study.pairs:
+                raise BadInput(
+                    "Weights of evidence take one column at a time, and pairs= names two.",
+                    remedy='Leave out pairs=, or use method={"name": "newton", "plan": "tables"}.',
+                )
+            return True
+        price = self.price(study)
+        if self.plan != "auto" or study.pairs or price is None or price.delta == 0 or federation.collusion > 1:
+            return False
+        return table_deviation(price, len(columns) - 1) > ONLY_TABLES * federation.people
+
     def protocol(
         self, study: "AdditiveClassifier", federation: Federation, price: Price, repeat: int
-    ) -> additive_steps.AdditiveStudy:
-        """Return a study by tables and steps on shares."""
+    ) -> additive_steps.AdditiveStudy | ScoreHistogramRelease:
+        """Return a study by tables and steps on shares; or the histogram of a score that tables have made."""
+        if study._first is not None and study._first.purpose == "evidence":
+            return study._score_histogram(federation, price, repeat)
         if federation.union:
             raise BadInput(
                 "An additive model needs rows of people whom every party has, and this federation is aligned by union.",
@@ -78,13 +110,20 @@ class AdditiveNewton(MomentMethod):
 
     def learn(self, study: "AdditiveClassifier", federation: Federation, value: Any) -> dict[str, Any]:
         """Return shapes, tables and what noise leaves them uncertain by."""
+        if isinstance(value, ScoreCounts):
+            return study._recalibrated(value, federation)
         (found,) = value.classes
         return study._shapes(found, value.features, study._chosen(federation.describe()))
 
     def expect(
-        self, study: "MomentStudy", algorithm: additive_steps.AdditiveStudy, federation: Federation
+        self,
+        study: "AdditiveClassifier",
+        algorithm: additive_steps.AdditiveStudy | ScoreHistogramRelease,
+        federation: Federation,
     ) -> Expectation:
         """Return the plan, how noisy tables and steps are, and how far noise moves predictions."""
+        if isinstance(algorithm, ScoreHistogramRelease):
+            return _expect_evidence(study, federation)
         plan = federation.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
@@ -97,3 +136,15 @@ class AdditiveNewton(MomentMethod):
         }
         columns = AssumedColumns.of(algorithm.features)
         return Expectation(words, (), (newton_estimation.expected_prediction_error(columns, terms.people, deviation),))
+
+
+def _expect_evidence(study: "AdditiveClassifier", federation: Federation) -> Expectation:
+    first = study._first
+    assert first is not None  # it has decided to be made of tables
+    deviation = table_deviation(first.algorithm.price, len(first.algorithm.columns) - 1)
+    words = {
+        "plan": PLANS["evidence"],
+        "noise in a count of the tables": f"{deviation:.3g} people of {federation.people:,}",
+        "intervals": "of marginal effects: what each column tells by itself, times one slope for all",
+    }
+    return Expectation(words, (), ())

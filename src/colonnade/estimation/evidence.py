@@ -1,0 +1,196 @@
+"""Weights of evidence: what each column tells by itself, from its table with the target, and one slope for their sum.
+
+*Tables.* For every column there is a noisy count of people by bin and by event (`TargetCounts`). A table is enough for the
+likelihood of a model of that column alone. So each column's effects follow from it by a few rounds of Newton's method with the
+same belief about shapes as everywhere (`colonnade.estimation.shapes`), and cost nothing beside the tables (`marginal_shapes`).
+
+*Recalibration.* Added up, the effects of columns that partly measure the same count twice. A histogram of the sum by event tells
+by how much: intercept and slope of a logistic regression on that one number (`recalibration`). Both have a prior, so that a
+histogram lost in noise moves them little.
+
+*Choice.* A column's score is the information that its effects carry about the event, in nats per person (`information`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.coding.columns import Feature
+from colonnade.estimation.shape_belief import AdditiveFit, adding_up, likelier
+from colonnade.estimation.shapes import Component, ShapePrior, TargetCounts, places_by_column
+
+__all__ = ["Recalibration", "information", "marginal_shapes", "recalibration"]
+
+Array = NDArray[np.float64]
+
+ROUNDS = 12
+FIRST_VARIANCE = 0.06
+SHIFT = 0.05
+"""The variance of what all bins of a column may have in common: its table need not add up to the number of events exactly."""
+TINY = 1e-9
+USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
+"""Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
+LARGEST_SCORE = 12.0
+WIDE = 4.0
+"""The least variance of effects that errors are computed with: noise hides how large effects are, and pulls them to 0."""
+
+
+def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: TargetCounts) -> AdditiveFit:
+    """Return what each column tells by itself, in log-odds against everybody.
+
+    Parameters
+    ----------
+    prior, features
+        What is believed about shapes, and the coded columns, the constant first.
+    counts
+        The tables.
+    """
+    size = len(features)
+    weights, people = np.zeros(size), np.array(counts.people)
+    whole, sampling, believed = np.zeros((3, size, size))
+    weights[0] = counts.log_odds
+    for places in places_by_column(features).values():
+        own = [
+            replace(one, places=np.searchsorted(places, one.places))
+            for one in prior.components
+            if one.places[0] in places
+        ]
+        people[places] = adding_up(counts.people[places], counts.people_variance, float(counts.people[0]))
+        block = np.ix_(places, places)
+        weights[places], whole[block], sampling[block], believed[block] = _one_column(
+            own, people[places], counts.events[places], counts.log_odds, counts.variance
+        )
+    return AdditiveFit(weights, whole - sampling, sampling, believed, people, counts)
+
+
+def _one_column(
+    components: Sequence[Component], people: Array, events: Array, base: float, variance: float
+) -> tuple[Array, Array, Array, Array]:
+    """Return effects of one column, their covariance with and without noise, and the covariance that was believed."""
+    variances = np.array([one.variance or FIRST_VARIANCE for one in components])
+    effects = np.zeros(len(people))
+    for _ in range(ROUNDS):
+        spread = _spread(components, variances, len(people))
+        chance = _chance(base + effects)
+        curvature = people * chance * (1 - chance)
+        noise = variance * (chance**2 + (1 - chance) ** 2)
+        reading = curvature * effects - (people * chance - events)
+        inverse = np.linalg.inv(_expected(curvature, spread, noise))
+        pulled = curvature * (inverse @ reading)
+        known = curvature[:, None] * inverse * curvature
+        variances = np.array([likelier(one, v, pulled, known) for one, v in zip(components, variances, strict=True)])
+        effects = np.clip(spread @ pulled, -LARGEST_SCORE, LARGEST_SCORE)
+    spread = _spread(components, np.maximum(variances, WIDE), len(people))
+    left = [_left(curvature, spread, noise), _left(curvature, spread, np.full(len(people), TINY))]
+    return effects, left[0], left[1], spread
+
+
+def _spread(components: Sequence[Component], variances: Array, size: int) -> Array:
+    found = np.full((size, size), SHIFT)
+    for component, variance in zip(components, variances, strict=True):
+        found[np.ix_(component.places, component.places)] += variance * component.basis
+    return found
+
+
+def _expected(curvature: Array, spread: Array, noise: Array) -> Array:
+    """Return the covariance of a reading: effects, the sampling of people, and noise."""
+    return np.asarray(curvature[:, None] * spread * curvature + np.diag(curvature + noise))
+
+
+def _left(curvature: Array, spread: Array, noise: Array) -> Array:
+    """Return the covariance of effects after a reading."""
+    known = curvature[:, None] * np.linalg.inv(_expected(curvature, spread, noise)) * curvature
+    left = spread - spread @ known @ spread
+    return np.asarray((left + left.T) / 2)
+
+
+def _chance(scores: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-np.clip(scores, -30, 30))))
+
+
+# One slope -------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """What added-up effects are multiplied by, and the intercept beside it.
+
+    Parameters
+    ----------
+    intercept, slope
+        The log-odds of the event are ``intercept + slope * score``.
+    intercept_error, slope_error
+        Their standard errors: noise, the sampling of people, and what was believed before.
+    """
+
+    intercept: float
+    slope: float
+    intercept_error: float
+    slope_error: float
+
+
+def recalibration(
+    scores: Array, counts: Array, variance: float, expected: float, smoothed: Callable[[Array], Array] | None = None
+) -> Recalibration:
+    """Return intercept and slope of the log-odds of an event on a score.
+
+    Parameters
+    ----------
+    scores
+        The score in the middle of every bin.
+    counts
+        Noisy counts, one row per bin: people without the event, and with it.
+    variance
+        Of the noise in a count.
+    expected
+        The intercept to expect: the log-odds of the event where the score is 0.
+    smoothed
+        What rounding does to values by bin (`ScoreCounts.smoothed`); nothing by default.
+
+    Examples
+    --------
+    >>> scores = np.linspace(-4, 4, 33)
+    >>> chance = 1 / (1 + np.exp(-(0.3 + 0.6 * scores)))
+    >>> counts = 10_000 * np.column_stack([1 - chance, chance])
+    >>> found = recalibration(scores, counts, 1.0, 0.0)
+    >>> round(found.intercept, 2), round(found.slope, 2)
+    (0.3, 0.6)
+    """
+    rounded = smoothed or (lambda values: values)
+    design = np.column_stack([np.ones_like(scores), scores])
+    middle = np.array([expected, USUAL_SLOPE])
+    precision = np.diag([1 / INTERCEPT_SPREAD**2, 1 / SLOPE_SPREAD**2])
+    people, events = counts.sum(axis=1), counts[:, 1]
+    held = np.maximum(people, 0.0)  # for the curvature alone: fewer than nobody would bend it the wrong way
+    found, left = middle, np.linalg.inv(precision)
+    for _ in range(4 * ROUNDS):
+        chance = rounded(_chance(design @ found))
+        gradient = design.T @ (people * chance - events)
+        bend = (design * (held * chance * (1 - chance))[:, None]).T @ design
+        noise = variance * (design * (chance**2 + (1 - chance) ** 2)[:, None]).T @ design
+        trusted = bend @ np.linalg.pinv(bend + noise)
+        left = np.linalg.inv(trusted @ bend + precision)
+        step = left @ (-trusted @ gradient - precision @ (found - middle))
+        found = found + step * min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
+        found[1] = max(found[1], 0.0)  # a score that pointed the other way would be noise
+    errors = np.sqrt(np.diag(left))
+    return Recalibration(float(found[0]), float(found[1]), float(errors[0]), float(errors[1]))
+
+
+# Choice ----------------------------------------------------------------------------------------------------------------------
+
+
+def information(found: AdditiveFit, features: Sequence[Feature]) -> dict[str, float]:
+    """Return how much each column tells about the event by itself: half the variance of its effects over people, in nats.
+
+    Effects are pulled to 0 as far as noise asks for it, so a column of noise has little.
+    """
+    share = 1 / (1 + np.exp(-found.weights[0]))
+    scores = {}
+    for name, places in places_by_column(features).items():
+        part = found.people[places] / found.people[places].sum()
+        mean = float(part @ found.weights[places])
+        scores[name] = float(0.5 * share * (1 - share) * (part @ (found.weights[places] - mean) ** 2))
+    return scores

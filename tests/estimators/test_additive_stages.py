@@ -1,0 +1,287 @@
+"""Additive models in two stages: columns that are chosen, and weights of evidence that are recalibrated."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+import colonnade as cn
+from colonnade.coding.columns import features_of
+from colonnade.coordinator.protocols.target_tables import TargetTables
+from colonnade.estimation.evidence import information, marginal_shapes, recalibration
+from colonnade.estimation.shapes import ShapePrior, TargetCounts
+from colonnade.estimators import stages as two_stages
+from colonnade.estimators.additive import MARGINAL_WIDENED
+from colonnade.estimators.stages import divided
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import ledger_rho
+from colonnade.protocol import codec
+from colonnade.schema import Bins
+
+PEOPLE, DELTA = 3_000, 1e-5
+USEFUL = ["bank.age", "shop.basket"]
+PARTIES = {
+    "bank": {"age": cn.Numeric(0, 1), "noise": cn.Numeric(0, 1), "late": cn.Category(["no", "yes"])},
+    "shop": {"basket": cn.Numeric(0, 1), "other": cn.Numeric(0, 1), "plan": cn.Category(["a", "b"])},
+    "clinic": {"height": cn.Numeric(0, 1), "spend": cn.Numeric(0, 10)},
+}
+
+
+def _frame() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    names = ["bank.age", "bank.noise", "shop.other", "clinic.height"]
+    frame = pd.DataFrame({name: rng.uniform(0, 1, PEOPLE) for name in names})
+    frame["shop.basket"] = np.clip(frame["bank.age"] + rng.normal(0, 0.1, PEOPLE), 0, 1)  # says much the same as age
+    frame["shop.plan"] = rng.choice(["a", "b"], PEOPLE)
+    score = 3.0 * frame["bank.age"] + 3.0 * frame["shop.basket"] - 3.0
+    frame["bank.late"] = np.where(rng.random(PEOPLE) < 1 / (1 + np.exp(-score)), "yes", "no")
+    frame["clinic.spend"] = 2 + 6 * frame["shop.basket"] + rng.normal(0, 0.5, PEOPLE)
+    return frame
+
+
+FRAME = _frame()
+LATE = (FRAME["bank.late"] == "yes").to_numpy()
+
+
+def _federation(**options: object) -> cn.Federation:
+    parties = {
+        party: cn.Party(
+            FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
+            schema=cn.Schema(schema),
+        )
+        for party, schema in PARTIES.items()
+    }
+    return cn.Federation.simulate(parties, id="id", **{"budget": cn.Budget(epsilon=10_000.0, delta=1e-3), **options})
+
+
+@pytest.fixture(scope="module")
+def federation():
+    with _federation() as opened:
+        yield opened
+
+
+def _model(kind=cn.AdditiveClassifier, target: str = "bank.late", **options: object):
+    return kind(target, **{"bins": 6, "epsilon": 200.0, "delta": DELTA, **options})
+
+
+EVIDENCE = {"name": "newton", "plan": "evidence"}
+
+
+@pytest.fixture(scope="module")
+def evidence(federation) -> cn.Scorecard:
+    return _model(cn.Scorecard, method=EVIDENCE).fit(federation)
+
+
+# Chosen columns --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("kind", "target", "best"),
+    [
+        (cn.AdditiveClassifier, "bank.late", set(USEFUL)),
+        (cn.AdditiveRegressor, "clinic.spend", set(USEFUL)),
+    ],
+)
+def test_the_columns_that_tell_most_are_kept_and_both_stages_are_paid_for(federation, kind, target, best) -> None:
+    columns = "auto:2"
+    model = _model(kind, target, columns=columns).fit(federation)
+    kept = set(model.importance_.index)
+    assert kept == best
+    assert model.columns == columns
+    assert 0.9 * 200 < model.privacy_.epsilon() <= 200
+    spent = str(federation.budget())
+    again = _model(kind, target, columns=columns).fit(federation)
+    assert np.array_equal(again.coef_, model.coef_)
+    assert str(federation.budget()) == spent
+
+
+def test_the_second_plan_names_the_first_and_the_statement_is_about_both(federation) -> None:
+    study = _model(columns="auto:2")
+    first = study._begun(federation, 1)[1]
+    model = study.fit(federation)
+    assert set(model.importance_.index) == set(USEFUL)
+    assert model.plan_.parameters["after"] == codec.digest(first.plan).hex()
+    assert first.plan.parameters == {"stage": "choice", "keep": 2}
+    second = model.plan_.price.epsilon
+    assert first.plan.price.epsilon < second < model.privacy_.epsilon()
+    assert len(model.privacy_.openings) > len({step.name for step in model.plan_.steps})
+    assert "In two stages" in model.receipt_
+
+
+@pytest.mark.full
+def test_a_preview_shows_both_stages_and_its_charge_is_what_is_then_spent(federation) -> None:
+    study = _model(columns="auto:2", epsilon=3.0)
+    preview = study.preview(federation, repeat=7)
+    assert "the 2 of 7 that tell most" in str(preview)
+    assert "15 % of the price" in str(preview)
+    before = federation.budget()["spent"]
+    study.fit(federation, repeat=7)
+    assert preview.statement.epsilon() == pytest.approx(study.privacy_.epsilon(), rel=0.02)
+    assert (federation.budget()["spent"] >= before).all()
+    assert preview.epsilon == 3.0
+
+
+@pytest.mark.full
+def test_a_chosen_model_is_saved_exported_and_measured_like_any_other(federation, tmp_path) -> None:
+    model = _model(columns="auto:2", monotone={"bank.age": "increasing", "bank.noise": "increasing"}).fit(federation)
+    model.save(tmp_path / "model.json")
+    chances = model.predict_proba(FRAME)
+    assert np.array_equal(cn.load(tmp_path / "model.json").predict_proba(FRAME), chances)
+    assert np.abs(model.to_sklearn().predict_proba(FRAME) - chances).max() < 1e-9
+    found = model.evaluate(federation, epsilon=500.0)
+    assert found["auc"].low <= roc_auc_score(LATE, chances[:, 1]) <= found["auc"].high
+    report = model.report(tmp_path / "report.html", federation=federation).read_text(encoding="utf-8")
+    assert "auto:2" in report
+
+
+@pytest.mark.full
+def test_where_there_is_nothing_to_choose_there_is_one_stage(federation) -> None:
+    model = _model(columns="auto:50").fit(federation)
+    assert len(model.importance_) == 7
+    assert "after" not in model.plan_.parameters
+
+
+@pytest.mark.parametrize("columns", ["auto", "auto:", "auto:0", "auto:-1", "auto:x", "bank.age"])
+def test_a_choice_is_auto_and_how_many(federation, columns) -> None:
+    with pytest.raises(cn.BadInput, match="columns must be"):
+        _model(columns=columns).fit(federation)
+
+
+def test_two_stages_cost_no_more_than_the_price() -> None:
+    price = Price.of(0.7, 1e-6)
+    first, second = divided(price, 15)
+    assert ledger_rho(first) + ledger_rho(second) <= ledger_rho(price)
+    assert float(ledger_rho(first) / ledger_rho(price)) == pytest.approx(0.15, rel=0.02)
+
+
+def test_a_choice_leaves_a_column_of_another_party() -> None:
+    scores = {"bank.a": 3.0, "bank.b": 2.0, "shop.c": 1.0, "clinic.d": 0.5}
+    assert two_stages.best_columns(scores, "bank.late", 2) == ["bank.a", "shop.c"]
+    assert two_stages.best_columns(scores, "bank.late", 1) == ["shop.c"]
+    assert two_stages.best_columns(scores, "shop.late", 2) == ["bank.a", "bank.b"]
+
+
+# Tables ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_is_in_one_cell_of_every_table_so_each_has_its_part_of_the_price() -> None:
+    columns = {f"{party}.x{place}": cn.Category(["a", "b", "c"]) for party in ("bank", "shop") for place in range(3)}
+    study = TargetTables({**columns, "bank.late": cn.Category(["no", "yes"])}, "bank.late", Price.of(1.0, 1e-6), 1_000)
+    steps = study.steps()
+    assert len({step.name for step in steps}) == 6
+    assert len(steps) == 3 + 2 * 3
+    whole = 0.0
+    for name in {step.name for step in steps}:
+        price = next(step.price for step in steps if step.name == name)
+        whole += float(ledger_rho(price)) if price.delta else price.epsilon**2 / 2
+    assert whole <= float(ledger_rho(Price.of(1.0, 1e-6)))
+    assert whole >= 0.98 * float(ledger_rho(Price.of(1.0, 1e-6)))
+
+
+def test_tables_of_own_and_of_other_parties_columns_count_people_as_they_are(evidence) -> None:
+    table = evidence.binning_table_.set_index(["column", "bin"])
+    for name in ("shop.plan", "bank.age"):
+        cells = FRAME[name] if name == "shop.plan" else pd.cut(FRAME[name], np.linspace(0, 1, 7), include_lowest=True)
+        for place, (_, row) in enumerate(table.loc[name].iterrows()):
+            here = (cells.astype("category").cat.codes == place).to_numpy()
+            assert row["count"] == pytest.approx(here.sum(), abs=5 * row["count_stderr"] + 1)
+            assert row["event"] == pytest.approx(LATE[here].sum(), abs=5 * row["event_stderr"] + 1)
+
+
+# Weights of evidence ---------------------------------------------------------------------------------------------------------
+
+
+def test_columns_that_say_the_same_are_not_counted_twice(evidence) -> None:
+    chances = evidence.predict_proba(FRAME)[:, 1]
+    calibrated = LogisticRegression(C=1e6).fit(np.log(chances / (1 - chances))[:, None], LATE)
+    assert calibrated.coef_[0, 0] == pytest.approx(1.0, abs=0.1)
+    assert calibrated.intercept_[0] == pytest.approx(0.0, abs=0.1)
+    assert roc_auc_score(LATE, chances) > 0.8
+
+
+def test_a_model_of_tables_says_that_its_effects_are_marginal(evidence, federation) -> None:
+    assert evidence.marginal_
+    assert "marginal" in str(evidence.summary())
+    preview = str(_model(method=EVIDENCE, epsilon=0.01).preview(federation))
+    assert "plan: weights of evidence" in preview
+    assert "intervals: of marginal effects" in preview
+    assert not _model().fit(federation).marginal_
+
+
+def test_the_plan_is_chosen_by_the_noise_to_expect(federation) -> None:
+    small, middle = (str(_model(epsilon=epsilon).preview(federation)) for epsilon in (0.02, 3.0))
+    assert "plan: weights of evidence" in small
+    assert "plan: weights of evidence" not in middle
+    with pytest.raises(cn.BadInput, match="one column at a time"):
+        _model(method=EVIDENCE, pairs=[("bank.age", "bank.noise")]).fit(federation)
+    assert "weights of evidence" not in str(
+        _model(epsilon=0.02, pairs=[("bank.age", "bank.noise")]).preview(federation)
+    )
+
+
+@pytest.mark.full
+def test_columns_are_chosen_from_the_tables_that_a_model_is_made_of(federation) -> None:
+    model = _model(method=EVIDENCE, columns="auto:2").fit(federation)
+    assert set(model.importance_.index) == set(USEFUL)
+    assert model.marginal_
+
+
+# The estimates ---------------------------------------------------------------------------------------------------------------
+
+COLUMNS = {"a.x": Bins.equal(cn.Numeric(0, 1), 6), "a.y": cn.Category(["u", "v", "w"])}
+FEATURES = features_of(COLUMNS)
+
+
+def _counts(noise: float, rng: np.random.Generator) -> TargetCounts:
+    people = np.array([60_000.0, *[10_000.0] * 6, *[20_000.0] * 3])
+    rates = np.array([0.0, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.1, 0.3, 0.425])
+    events = people * rates
+    events[0] = events[1:7].sum()
+    drawn = noise * rng.normal(size=(2, len(people)))
+    drawn[:, 0] = 0.0
+    return TargetCounts(people + drawn.sum(axis=0), events + drawn[1], max(noise**2, 1e-6))
+
+
+def test_without_noise_a_marginal_effect_is_the_weight_of_evidence() -> None:
+    found = marginal_shapes(ShapePrior.of(FEATURES, COLUMNS), FEATURES, _counts(0.0, np.random.default_rng(0)))
+    rates = np.array([0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.1, 0.3, 0.425])
+    evidence = np.log(rates / (1 - rates)) - np.log(0.275 / 0.725)
+    assert np.abs(found.weights[1:] - evidence).max() < 0.03
+
+
+def test_noise_pulls_effects_to_nothing_and_a_column_of_noise_tells_little() -> None:
+    prior = ShapePrior.of(FEATURES, COLUMNS)
+    exact, noisy = (marginal_shapes(prior, FEATURES, _counts(one, np.random.default_rng(1))) for one in (0.0, 20_000.0))
+    assert np.abs(noisy.weights[1:]).max() < 0.5 * np.abs(exact.weights[1:]).max()
+    told, lost = (information(one, FEATURES) for one in (exact, noisy))
+    assert all(lost[name] < 0.2 * told[name] for name in told)
+
+
+@pytest.mark.full
+def test_intervals_of_marginal_effects_cover_them_at_every_noise() -> None:
+    prior, rng = ShapePrior.of(FEATURES, COLUMNS), np.random.default_rng(2)
+    truth = marginal_shapes(prior, FEATURES, _counts(0.0, rng)).weights[1:]
+    for noise in (100.0, 1_000.0, 4_000.0):
+        inside = []
+        for _ in range(60):
+            found = marginal_shapes(prior, FEATURES, _counts(noise, rng))
+            errors = MARGINAL_WIDENED * np.sqrt(np.diag(found.covariance)[1:])
+            inside.append(np.abs(found.weights[1:] - truth) <= 1.96 * errors)
+        assert np.mean(inside) > 0.93
+
+
+def test_a_slope_is_found_and_lost_in_noise_it_stays_where_it_usually_is() -> None:
+    rng = np.random.default_rng(3)
+    scores = np.linspace(-6, 6, 61)
+    people = 40_000 * np.exp(-(scores**2) / 4) / np.exp(-(scores**2) / 4).sum()
+    chance = 1 / (1 + np.exp(-(0.4 * scores - 1)))
+    counts = np.column_stack([people * (1 - chance), people * chance])
+    for noise, most in ((0.0, 0.02), (50.0, 0.1)):
+        found = recalibration(scores, counts + noise * rng.normal(size=counts.shape), noise**2 + 1e-6, -0.9)
+        assert found.slope == pytest.approx(0.4, abs=most)
+        assert found.intercept == pytest.approx(-1.0, abs=2 * most)
+    lost = recalibration(scores, 1e6 * rng.normal(size=counts.shape), 1e12, -0.9)
+    assert lost.slope == pytest.approx(0.8, abs=0.1)
+    assert lost.slope_error == pytest.approx(0.3, abs=0.05)
