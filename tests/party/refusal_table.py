@@ -80,11 +80,17 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.privacy": (PLAN,),
     "colonnade.protocol": (MESSAGE,),
     "colonnade.secure": (PLAN, MESSAGE, COINS),
+    "colonnade.spilled_rows": (PLAN,),
     "colonnade.steps": (PLAN, DECLARED, LEDGER),
 }
 """On what it depends whether a module refuses, by the longest name that fits."""
 
 FILLED_IN: dict[tuple[str, str], str] = {
+    ("colonnade.steps.newton_terms", "', '.join(map(str, LINKS))"): CONSTANT,
+    ("colonnade.steps.joint", "HELD_SHARES // WORD // joint.people"): PLAN,
+    ("colonnade.steps.joint", "held / 1000000000.0"): PLAN,
+    ("colonnade.steps.joint", "sum(joint.widths)"): PLAN,
+    ("colonnade.steps.joint", "joint.opened_bytes / 1000000000.0"): PLAN,
     ("colonnade.conversations.endpoint", "self._at_once"): CONSTANT,
     ("colonnade.conversations.memory", "party"): PLAN,
     ("colonnade.party.gate", "cap"): LEDGER,
@@ -97,7 +103,6 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
     ("colonnade.party.permission", "of"): CONSTANT,
-    ("colonnade.steps.newton", "', '.join(map(str, LINKS))"): CONSTANT,
     ("colonnade.party.permission", "self.party"): DECLARED,
     ("colonnade.party.policy", "plan.data_versions[self.party]"): PLAN,
     ("colonnade.party.policy", "self.max_delta"): POLICY,
