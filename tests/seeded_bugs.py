@@ -37,6 +37,7 @@ from tests.seeded import (
     stored,
     synthetic,
     using,
+    wide,
     words,
 )
 
@@ -69,6 +70,7 @@ SEEDED_BUGS = [
     *stored.BUGS,
     *synthetic.BUGS,
     *using.BUGS,
+    *wide.BUGS,
     *words.BUGS,
     *forged.BUGS,
     *refusals.BUGS,

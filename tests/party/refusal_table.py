@@ -86,11 +86,6 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 """On what it depends whether a module refuses, by the longest name that fits."""
 
 FILLED_IN: dict[tuple[str, str], str] = {
-    ("colonnade.steps.newton_terms", "', '.join(map(str, LINKS))"): CONSTANT,
-    ("colonnade.steps.joint", "HELD_SHARES // WORD // joint.people"): PLAN,
-    ("colonnade.steps.joint", "held / 1000000000.0"): PLAN,
-    ("colonnade.steps.joint", "sum(joint.widths)"): PLAN,
-    ("colonnade.steps.joint", "joint.opened_bytes / 1000000000.0"): PLAN,
     ("colonnade.conversations.endpoint", "self._at_once"): CONSTANT,
     ("colonnade.conversations.memory", "party"): PLAN,
     ("colonnade.party.gate", "cap"): LEDGER,
@@ -103,6 +98,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
     ("colonnade.party.permission", "of"): CONSTANT,
+    ("colonnade.steps.newton_terms", "', '.join(map(str, LINKS))"): CONSTANT,
     ("colonnade.party.permission", "self.party"): DECLARED,
     ("colonnade.party.policy", "plan.data_versions[self.party]"): PLAN,
     ("colonnade.party.policy", "self.max_delta"): POLICY,
@@ -122,6 +118,10 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.privacy.samplers", "what"): CONSTANT,
     ("colonnade.steps.joint", "2 * self.threshold + 1"): POLICY,
     ("colonnade.steps.joint", "asker"): CONSTANT,
+    ("colonnade.steps.joint", "columns"): PLAN,
+    ("colonnade.steps.joint", "fitting"): PLAN,
+    ("colonnade.steps.joint", "held"): PLAN,
+    ("colonnade.steps.joint", "opened"): PLAN,
     ("colonnade.steps.joint", "self.collusion"): POLICY,
     ("colonnade.steps.joint", "self.threshold"): POLICY,
     ("colonnade.steps.kind", "name"): PLAN,
