@@ -184,7 +184,7 @@ def medians(run: int, set: str, epsilon: float) -> Iterator[Row]:  # noqa: A002
 # The benchmark --------------------------------------------------------------------------------------------------------------
 
 GRID = [{"set": name, "parties": parties, "epsilon": e} for name in SETS for parties in (2, 4) for e in grid_of(name)]
-LABELS = {"set": "set", "parties": "parties", "method": "method"}
+LABELS = {"set": "set", "parties": "parties", "epsilon": "ε"}
 ROLES = dict.fromkeys(OURS, "ours") | dict.fromkeys((TWO, IND, LDP, BASIC, "LDP-AGG"), "peer")
 
 BENCHMARK = Benchmark(
@@ -272,12 +272,17 @@ BENCHMARK = Benchmark(
             "losses",
             {"loss": "loss"},
             LABELS,
-            across="epsilon",
-            words="Mean squared distance, by ε.",
+            across="method",
+            words="Mean squared distance to the nearest centre.",
             roles=ROLES,
             higher=False,
         ),
-        Table("without privacy", {"loss": "loss", "v_score": "V-score"}, LABELS, words="Without privacy."),
+        Table(
+            "without privacy",
+            {"loss": "loss", "v_score": "V-score"},
+            {"set": "set", "parties": "parties", "method": "method"},
+            words="Without privacy.",
+        ),
         Table(
             "central",
             {"loss": "loss"},
@@ -297,11 +302,11 @@ BENCHMARK = Benchmark(
             where={"parties": 2},
         ),
         "## V-score (Figure 4)",
-        Table("losses", {"v_score": "V-score"}, LABELS, across="epsilon", words="By ε.", higher=True),
+        Table("losses", {"v_score": "V-score"}, LABELS, across="method", higher=True),
         "## Error of weights, k′ = 5 (Figure 7)",
-        Table("losses", {"weight_error": "error"}, LABELS, across="epsilon", words="By ε.", higher=False),
+        Table("losses", {"weight_error": "error"}, LABELS, across="method", higher=False),
         "## Which k′ was chosen",
-        Table("losses", {"local": "k′"}, LABELS, across="epsilon", words="Local clusters, by ε."),
+        Table("losses", {"local": "k′"}, LABELS, across="method", words="Local clusters per party."),
         "## Uneven splits at ε = 0.5 (Figure 5)",
         Table(
             "uneven splits",

@@ -35,7 +35,7 @@ from sklearn.linear_model import ElasticNet
 
 import colonnade as cn
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
-from colonnade.estimation.coresets import joined_clusters, sampled_clusters, sampled_regression
+from colonnade.estimation.coresets import estimated_size, joined_clusters, sampled_clusters, sampled_regression
 from colonnade.party.steps.importance import leverage_scores
 
 PUBLISHED = tomllib.loads((Path(__file__).parent / "published.toml").read_text())
@@ -139,13 +139,26 @@ def central_loss(name: str, kind: str) -> float:
     return regression_loss(rows, *central_regression(rows, kind), kind)
 
 
-def regressions(run: int, set: str, parties: int, size: int, training: str) -> Iterator[Row]:  # noqa: A002  # the page's label
-    """One coreset and one uniform sample; every penalty is fitted on the same samples."""
+def regressions(
+    run: int,
+    set: str,  # noqa: A002  # the label on the page
+    parties: int,
+    size: int,
+    training: str,
+    penalty: str = "",
+) -> Iterator[Row]:
+    """One coreset and one uniform sample; every penalty, or the one that is given, is fitted on the same samples."""
     rows = loaded(set)
     names = list(rows.parties(parties, target=True))
     target, federation = f"{names[-1]}.c{rows.width}", opened(set, parties, True)
     kinds = (
-        ("linear",) if set == "KC House" else tuple(PENALTIES) if training == "rows" and parties == 3 else ("ridge",)
+        (penalty,)
+        if penalty
+        else ("linear",)
+        if set == "KC House"
+        else tuple(PENALTIES)
+        if training == "rows" and parties == 3
+        else ("ridge",)
     )
     labels = {"set": set, "parties": parties, "size": size}
     for kind in kinds:
@@ -216,6 +229,28 @@ def clusterings(run: int, set: str, parties: int, size: int, clusters: int) -> I
             yield Row({**labels, "method": f"{method}-{who}"}, values)
 
 
+def automatic(run: int, set: str, parties: int, task: str) -> Iterator[Row]:  # noqa: A002
+    """`size="auto"`: how many rows it draws, and how much larger the loss is than with all rows."""
+    rows, federation = loaded(set), opened(set, parties, task == "regression")
+    target = f"{list(rows.parties(parties, target=True))[-1]}.c{rows.width}" if task == "regression" else None
+    draft = CoresetStudy(federation.describe(), task, 1, federation.people, target, clusters=CLUSTERS)
+    totals = sum(draft.maxima().values())
+    size = estimated_size(task, rows.width, CLUSTERS, totals, error=ERROR, failure=0.05)
+    found, _ = drawn(
+        federation, size, run, uniform=False, clusters=1 if target else CLUSTERS, target=target, training="rows"
+    )
+    if target:
+        loss, least = (
+            regression_loss(rows, *coefficients(found, rows.training, "linear"), "linear"),
+            central_loss(set, "linear"),
+        )
+    else:
+        points, squares, whole = clustered(set, parties, CLUSTERS)
+        centres = sampled_clusters(found.gathered, found.coreset.weights, CLUSTERS, seed=run)
+        loss, least = clustering_loss(points, squares, centres, SPREAD**2), whole["KMEANS++"]
+    yield Row({"set": set, "task": task}, {"size": size, "share": size / federation.people, "excess": loss / least - 1})
+
+
 def speed(_run: int) -> Iterator[Row]:
     """Scores of one party that holds everything, beside one Gram matrix and one triangular solve; in the same process."""
     columns = np.ascontiguousarray(loaded(BIG).coded[:, :-1].T)
@@ -262,8 +297,15 @@ REGRESSIONS = [
 ]
 SAGA = [
     *({"set": BIG, "parties": parties, "size": size, "training": "saga"} for parties in (3, 5) for size in SOME_SIZES),
+    *({"set": BIG, "parties": 3, "size": size, "training": "saga", "penalty": "linear"} for size in SOME_SIZES[::2]),
     *({"set": "KC House", "parties": 2, "size": size, "training": "saga"} for size in HOUSE_SIZES[::2]),
 ]
+AUTOMATIC = [
+    {"set": "KC House", "parties": 2, "task": "regression"},
+    {"set": "KC House", "parties": 2, "task": "kmeans"},
+    {"set": BIG, "parties": 3, "task": "regression"},
+]
+ERROR = 0.1
 CLUSTERINGS = [
     *(
         {"set": BIG, "parties": p, "size": size, "clusters": k}
@@ -305,7 +347,8 @@ CLAIMS = [
     ),
     below_uniform("regression", "loss", "CENTRAL", "ridge, 5 parties", set=BIG, parties=5, penalty="ridge"),
     below_uniform("regression", "loss", "CENTRAL", "KC House", set="KC House", penalty="linear"),
-    below_uniform("SAGA", "loss", "SAGA", "SAGA, ridge, 3 parties", set=BIG, parties=3),
+    below_uniform("SAGA", "loss", "SAGA", "SAGA, ridge, 3 parties", set=BIG, parties=3, penalty="ridge"),
+    below_uniform("SAGA", "loss", "SAGA", "SAGA, linear, 3 parties", set=BIG, parties=3, penalty="linear"),
     below_uniform("SAGA", "loss", "SAGA", "SAGA, ridge, 5 parties", set=BIG, parties=5),
     below_uniform("SAGA", "loss", "SAGA", "SAGA, KC House", set="KC House"),
     *(
@@ -314,6 +357,15 @@ CLAIMS = [
         for who in ("KMEANS++", "DISTDIM")
     ),
     below_uniform("k-means", "cost", "KMEANS++", "k-means, KC House", set="KC House"),
+    Claim(
+        "automatic size: the loss in excess of that of all rows",
+        f"at most {ERROR:g}, the default of `error`",
+        lambda found: [
+            below(found.sample("automatic size", "excess", set=one["set"], task=one["task"]), ERROR)
+            for one in AUTOMATIC
+        ],
+        "our bar",
+    ),
     Claim(
         "communication at 2,000 rows, 3 parties: fewer numbers than CENTRAL's 42 million",
         "at least 50 × fewer",
@@ -349,8 +401,9 @@ BENCHMARK = Benchmark(
     packages=("numpy", "scikit-learn"),
     parts=[
         Part("regression", regressions, REGRESSIONS, 10, 7.0, quick=REGRESSIONS[-1:], quick_runs=2),
-        Part("SAGA", regressions, SAGA, 4, 6.0, quick=SAGA[-1:]),
-        Part("k-means", clusterings, CLUSTERINGS, 6, 9.0, quick=CLUSTERINGS[-1:]),
+        Part("SAGA", regressions, SAGA, 3, 5.5, quick=SAGA[-1:]),
+        Part("automatic size", automatic, AUTOMATIC, 8, 2.0, quick=AUTOMATIC[:2], quick_runs=2),
+        Part("k-means", clusterings, CLUSTERINGS, 5, 7.5, quick=CLUSTERINGS[-1:]),
         Part("speed", speed, [{}], 3, 0.5, machine=frozenset({"Gram matrix", "solve", "scores", "ratio"})),
     ],
     shown=[
@@ -386,6 +439,13 @@ BENCHMARK = Benchmark(
             roles={"C-KMEANS++": "ours", "U-KMEANS++": "peer", "KMEANS++": "plain"},
             higher=False,
             digits=5,
+        ),
+        "## Automatic sizes",
+        Table(
+            "automatic size",
+            {"size": "rows drawn", "share": "share of the people", "excess": "excess of the loss"},
+            {"set": "set", "task": "task"},
+            words='`size="auto"` at its defaults.',
         ),
         "## Communication",
         Table(

@@ -79,7 +79,7 @@ def regressions(run: int, set: str) -> Iterator[Row]:  # noqa: A002  # the label
     value = "accuracy" if held.logistic else "error"
 
     def row(method: str, epsilon: float | None, score: float) -> Row:
-        labels = {"set": set, "method": method} | ({} if epsilon is None else {"epsilon": epsilon})
+        labels = {"set": set, "method": method, "epsilon": "none" if epsilon is None else epsilon}
         return Row(labels, {value: min(score, 1e6)})
 
     for method, (parties, collusion) in CHANNELS.items():
@@ -219,8 +219,8 @@ def _solved(rows: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def _score(results: Results, set: str, method: str, epsilon: float | None = None):  # noqa: A002
-    more = {} if epsilon is None else {"epsilon": epsilon}
-    return results.sample("regressions", "accuracy" if set in LOGISTIC else "error", set=set, method=method, **more)
+    value, price = "accuracy" if set in LOGISTIC else "error", "none" if epsilon is None else epsilon
+    return results.sample("regressions", value, set=set, method=method, epsilon=price)
 
 
 def _beats_gradients(results: Results) -> Iterator[Test]:
@@ -408,7 +408,7 @@ def published_rows(_run: int) -> Iterator[Row]:
 
 @cache
 def _table(value: str) -> dict:
-    return {"values": {value: value}, "rows": {"set": "set", "method": "method"}, "across": "epsilon"}
+    return {"values": {value: value}, "rows": {"set": "set", "epsilon": "ε"}, "across": "method"}
 
 
 BENCHMARK = Benchmark(

@@ -7,7 +7,7 @@ on this machine. The best of several draws, by the clock and in processor second
 twice that of 8 parties. Other work on the machine disturbs the clock, so both are given.
 
 *The paper's setting* ([Secure PCA](../../docs/references.md#secure-pca)): every coded column of NSL-KDD (the
-paper codes 117, we 122) and of Adult, one-hot (105 and 107), at a client of its own, all people, a PCA of five components at ε = 1.
+paper codes 117, we 122) and of Adult, one-hot (105 and 107), at a client of its own, all people, a PCA of five components, ε = 1.
 """
 
 import argparse
