@@ -36,6 +36,7 @@ from tests.seeded import (
     sketches,
     synthetic,
     using,
+    wide,
     words,
 )
 
@@ -67,6 +68,7 @@ SEEDED_BUGS = [
     *sketches.BUGS,
     *synthetic.BUGS,
     *using.BUGS,
+    *wide.BUGS,
     *words.BUGS,
     *forged.BUGS,
     *refusals.BUGS,

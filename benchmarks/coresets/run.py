@@ -401,9 +401,9 @@ BENCHMARK = Benchmark(
     packages=("numpy", "scikit-learn"),
     parts=[
         Part("regression", regressions, REGRESSIONS, 10, 7.0, quick=REGRESSIONS[-1:], quick_runs=2),
-        Part("SAGA", regressions, SAGA, 4, 7.0, quick=SAGA[-1:]),
+        Part("SAGA", regressions, SAGA, 3, 5.5, quick=SAGA[-1:]),
         Part("automatic size", automatic, AUTOMATIC, 8, 2.0, quick=AUTOMATIC[:2], quick_runs=2),
-        Part("k-means", clusterings, CLUSTERINGS, 6, 9.0, quick=CLUSTERINGS[-1:]),
+        Part("k-means", clusterings, CLUSTERINGS, 5, 7.5, quick=CLUSTERINGS[-1:]),
         Part("speed", speed, [{}], 3, 0.5, machine=frozenset({"Gram matrix", "solve", "scores", "ratio"})),
     ],
     shown=[

@@ -1,7 +1,7 @@
 """What a benchmark is: parts to measure, claims to judge, and a page."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +97,10 @@ class Benchmark:
         Tables and plots of the page, in order. A string is a paragraph; one that starts with ``## `` is a heading.
     alone
         It measures time, so nothing else should run beside it.
+    packages
+        Whose versions are recorded.
+    needs
+        What a usual machine lacks, such as a GPU. Without it nothing is recorded, and the last recording stays.
     """
 
     name: str
@@ -106,7 +110,8 @@ class Benchmark:
     claims: "Sequence[Claim]" = ()
     shown: "Sequence[Table | Plot | str]" = ()
     alone: bool = False
-    packages: Sequence[str] = field(default=("numpy",))
+    packages: Sequence[str] = ("numpy",)
+    needs: str = ""
 
     @property
     def folder(self) -> Path:

@@ -87,6 +87,12 @@ def faster(one: Sample, other: Sample, times: float = 1.0) -> Test:
     return Test(other.mean / one.mean, interval, times, math.inf, min(one.runs, other.runs), " ×")
 
 
+def within(one: Sample, other: Sample, times: float) -> Test:
+    """Test that one is at most ``times`` another, as a ratio: for seconds, bytes and errors."""
+    interval = lambda level: intervals.ratio(one, other, level)  # noqa: E731
+    return Test(one.mean / other.mean, interval, 0.0, times, min(one.runs, other.runs), " ×")
+
+
 def exponent(one: Sample, other: Sample, factor: float, low: float, high: float, power: float = 2.0) -> Test:
     """Test the exponent by which errors grow when something grows by ``factor``; ``power`` is 2 for squared errors."""
     unit = power * math.log(factor)

@@ -64,7 +64,8 @@ def listed() -> str:
 
 
 def one(name: str, *, quick: bool, record: bool, check: bool, seed: int) -> int:
-    """Run one benchmark, and return an exit status."""
+    """Run one benchmark, and return an exit status. Without a mode it is recorded."""
+    del record
     found = load(name)
     if found is None:
         return _script(name, quick=quick or check)
@@ -72,9 +73,11 @@ def one(name: str, *, quick: bool, record: bool, check: bool, seed: int) -> int:
         off = running.check(found, seed)
         print("\n".join(off) or f"{_shown(name)}: as recorded")
         return 1 if off else 0
-    results = running.record(found) if record else running.short(found) if quick else None
-    if results is None:
-        return one(name, quick=False, record=True, check=False, seed=seed)
+    try:
+        results = running.short(found) if quick else running.record(found)
+    except running.NothingMeasured as why:
+        print(f"{_shown(name)}: nothing can be measured here: {why}. Its last recording stays.")
+        return 0 if found.needs else 1
     print(page(found, results, pictures=False))
     return 0
 
@@ -99,7 +102,7 @@ def everything(*, quick: bool, record: bool, check: bool, seed: int) -> int:
         failed += [name for name, status in zip(longest, pool.map(call, longest), strict=True) if status]
     print(f"{(time.perf_counter() - start) / 60:.0f} minutes; {len(failed)} failed: {', '.join(failed) or 'none'}")
     if record and not failed:
-        marker.write(enforced=True, names=[name for name in names() if load(name) is not None])
+        marker.write(enforced=True, names=[name for name in names() if in_frame(name) and stale(name) is None])
         _write_pages()
     return 1 if failed else 0
 

@@ -12,6 +12,9 @@ from benchmarks.frame.records import Results
 OURS, CENTRAL, PEER, PLAIN = "ours", "central", "peer", "plain"
 """Roles in a comparison: ours; one curator at the same price; somebody else's; without privacy."""
 
+ACROSS = 3
+"""Panels of a plot in one row."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -139,10 +142,15 @@ class Plot:
     def draw(self, results: Results, folder: Path) -> Path | None:
         """Write an SVG picture, and return its path; ``None`` where nothing was measured or matplotlib is missing."""
         panels: dict[Any, dict[Any, list[tuple[float, Sample]]]] = {}
+        flat: dict[Any, dict[Any, Sample]] = {}
         for labels, samples in results.rows(self.part, **self.where):
-            if self.value in samples and isinstance(labels.get(self.x), int | float):
-                lines = panels.setdefault(labels.get(self.panel) if self.panel else "", {})
-                lines.setdefault(labels.get(self.line, ""), []).append((float(labels[self.x]), samples[self.value]))
+            if self.value not in samples:
+                continue
+            panel, line, x = labels.get(self.panel or ""), labels.get(self.line, ""), labels.get(self.x)
+            if isinstance(x, int | float):
+                panels.setdefault(panel, {}).setdefault(line, []).append((float(x), samples[self.value]))
+            elif x is not None:  # without privacy: the same at every ε
+                flat.setdefault(panel, {})[line] = samples[self.value]
         if not panels:
             return None
         try:
@@ -153,24 +161,24 @@ class Plot:
         import matplotlib.pyplot as plt
 
         mpl.rcParams.update({"svg.hashsalt": self.name, "svg.fonttype": "none"})
-        figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.4), squeeze=False)
-        for axis, (panel, lines) in zip(axes[0], panels.items(), strict=True):
+        wide = min(len(panels), ACROSS)
+        high = -(-len(panels) // wide)
+        figure, axes = plt.subplots(high, wide, figsize=(4.2 * wide, 3.2 * high), squeeze=False)
+        for axis in axes.flat[len(panels) :]:
+            axis.set_visible(False)
+        for axis, (panel, lines) in zip(axes.flat, panels.items(), strict=False):
             for line, points in lines.items():
-                points.sort(key=lambda point: point[0])
-                across, up = [x for x, _ in points], [sample.mean for _, sample in points]
-                reach = [sample.mean - max(sample.interval()[0], sample.mean - 1e9) for _, sample in points]
-                known = [one if one < 1e8 else 0.0 for one in reach]
-                axis.errorbar(
-                    across, up, yerr=known, marker="o", markersize=3, capsize=2, linewidth=1.2, label=str(line)
-                )
-            axis.set_xscale("log")
-            if self.log:
-                axis.set_yscale("log")
-            axis.set_title(str(panel) if panel else "", fontsize=9)
-            axis.set_xlabel("ε" if self.x == "epsilon" else self.x)
+                self._line(axis, str(line), sorted(points, key=lambda point: point[0]))
+            for line, sample in flat.get(panel, {}).items():
+                axis.axhline(sample.mean, linestyle="--", linewidth=1, color="grey", label=str(line))
+            axis.set(
+                xscale="log", xlabel="ε" if self.x == "epsilon" else self.x, **({"yscale": "log"} if self.log else {})
+            )
+            axis.set_title("" if panel is None else str(panel), fontsize=9)
             axis.grid(alpha=0.3)
-        axes[0][0].set_ylabel(self.up)
-        axes[0][-1].legend(fontsize=7, loc="best")
+            axis.legend(fontsize=6, loc="best")
+        for row in axes:
+            row[0].set_ylabel(self.up)
         figure.suptitle(self.title, fontsize=10)
         figure.tight_layout()
         folder.mkdir(parents=True, exist_ok=True)
@@ -179,6 +187,12 @@ class Plot:
         plt.close(figure)
         path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
         return path
+
+    @staticmethod
+    def _line(axis: Any, name: str, points: list[tuple[float, Sample]]) -> None:
+        across, means = [x for x, _ in points], [sample.mean for _, sample in points]
+        halves = [(sample.interval()[1] - sample.interval()[0]) / 2 if sample.runs > 1 else 0.0 for _, sample in points]
+        axis.errorbar(across, means, yerr=halves, marker="o", markersize=3, capsize=2, linewidth=1.2, label=name)
 
 
 # Pages ------------------------------------------------------------------------------------------------------------------------
@@ -250,7 +264,9 @@ def shown(sample: Sample, digits: int = 4) -> str:
     low, high = sample.interval()
     mean = f"{sample.mean:,.{digits}g}" if abs(sample.mean) < 10**digits else f"{sample.mean:,.0f}"
     half = (high - low) / 2
-    return mean if half == 0 or sample.runs < 2 or sample.exact else f"{mean} ± {half:.2g}"
+    if half <= 1e-9 * abs(sample.mean) or sample.runs < 2 or sample.exact:
+        return mean
+    return f"{mean} ± {half:,.0f}" if half >= 1_000 else f"{mean} ± {half:.2g}"
 
 
 def _label(value: object) -> str:

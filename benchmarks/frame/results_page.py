@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.frame import intervals
 from benchmarks.frame.benchmark import Benchmark
@@ -131,8 +131,10 @@ def _losses(held: list[tuple[Benchmark, Results]], rows: list[Compared]) -> Iter
 def _pictures(held: list[tuple[Benchmark, Results]]) -> Iterator[str]:
     for found, results in held:
         for plot in found.shown:
-            if isinstance(plot, Plot) and plot.x == "epsilon" and (path := plot.draw(results, PICTURES)):
-                yield f"![{plot.title}](images/results/{path.name})"
+            if isinstance(plot, Plot) and plot.x == "epsilon":
+                named = replace(plot, name=f"{found.name}-{plot.name}")  # two benchmarks may have a plot of one name
+                if path := named.draw(results, PICTURES):
+                    yield f"![{plot.title}](images/results/{path.name})"
 
 
 def _costs(held: list[tuple[Benchmark, Results]]) -> Iterator[str]:

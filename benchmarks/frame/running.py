@@ -23,6 +23,10 @@ LONGEST = 60.0
 """Seconds that one run of one case may take to be in a check."""
 
 
+class NothingMeasured(Exception):
+    """Nothing of a benchmark can be measured here, so that its last recording stays."""
+
+
 class Kept:
     """Runs that an interrupted recording of the same code has finished."""
 
@@ -63,6 +67,9 @@ def record(benchmark: Benchmark) -> Results:
     where = circumstances(benchmark.name, benchmark.packages)
     kept = Kept(benchmark.folder / "results" / "partial.jsonl", where)
     results = measured(benchmark, where, quick=False, kept=kept)
+    if not any(part.rows for part in results.parts.values()):
+        kept.drop()
+        raise NothingMeasured(next(why for part in results.parts.values() for _, why in part.skipped))
     results.write(benchmark.folder / "results" / "latest.json")
     (benchmark.folder / "README.md").write_text(page(benchmark, results), encoding="utf-8")
     marker.add(benchmark.name)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from benchmarks.frame import Benchmark, Claim, Part, Row, Table, Unavailable, near
+from benchmarks.frame import Benchmark, Claim, Part, Row, Table, Unavailable, below, near
 
 MODULI = {"46 bits": (2**23 - 15, 2**23 - 21), "63 bits": (2**21 - 9, 2**21 - 19, 2**21 - 21)}
 SHAPES = ((45_222, 41), (200_000, 502), (145_585, 816), (2_000_000, 512))
@@ -111,6 +111,7 @@ BENCHMARK = Benchmark(
     title="A node's product on a GPU",
     about=__doc__ or "",
     alone=True,
+    needs="an NVIDIA GPU",
     packages=("numpy", "torch"),
     parts=[
         Part(
@@ -143,10 +144,20 @@ BENCHMARK = Benchmark(
     ],
     claims=[
         Claim(
+            "large products take at most twice the plaintext product",
+            "at most 2 ×",
+            lambda found: [
+                below(found.sample("products", "ratio", size=size, arithmetic=name), 2.0)
+                for size in ("145,585 × 816", "2,000,000 × 512")
+                for name in MODULI
+            ],
+            "the issue",
+        ),
+        Claim(
             "coefficients with and without the GPU are bit-identical",
             "always",
             lambda found: [near(samples["bit-identical"], 1.0, 0.0) for _, samples in found.rows("regression")],
             "our bar",
-        )
+        ),
     ],
 )

@@ -209,21 +209,21 @@ BENCHMARK = Benchmark(
     about=__doc__ or "",
     packages=("numpy", "scikit-learn"),
     parts=[
-        Part("accuracy", accuracy, [{"set": name} for name in SETS], 5, 14.0, machine=frozenset({"seconds"})),
-        Part("nearness", near_likelihood, [{"set": name} for name in SETS], 3, 3.0),
+        Part("accuracy", accuracy, [{"set": name} for name in SETS], 4, 11.0, machine=frozenset({"seconds"})),
+        Part("nearness", near_likelihood, [{"set": name} for name in SETS], 3, 2.0),
         Part(
             "without sampling",
             without_sampling,
             [{"set": name, "epsilon": epsilon} for name in SETS for epsilon in intervals.EPSILONS],
-            4,
-            6.0,
+            3,
+            4.0,
         ),
         Part(
             "with sampling",
             with_sampling,
             [{"set": name, "epsilon": epsilon} for name in ("demo, large", "bank") for epsilon in intervals.EPSILONS],
-            4,
-            4.0,
+            3,
+            3.0,
         ),
     ],
     shown=[

@@ -116,9 +116,9 @@ BENCHMARK = Benchmark(
     about=__doc__ or "",
     packages=("numpy", "numba", "pyarrow"),
     parts=[
-        Part("moments", measures.moment, [{"p": p} for p in ORDERS], 60, 3.0),
+        Part("moments", measures.moment, [{"p": p} for p in ORDERS], 60, 2.0),
         Part("as written", measures.as_written, [{}], 2, 2.0, quick=[{"alpha": 1.5}], machine=frozenset({"seconds"})),
-        Part("rates", rates, RATES, 40, 2.0),
+        Part("rates", rates, RATES, 40, 1.5),
         Part("sketches", measures.sketches, [{"epsilon": 4.0}], 60, 2.0),
         Part("lines", measures.lines, [{"people": people} for people in SIZES], 8, 1.5),
         Part(

@@ -33,6 +33,7 @@ from benchmarks.frame import (
     running,
     same,
     share,
+    within,
 )  # fmt: skip
 from benchmarks.frame.claims import AGREES, CANNOT_TELL, DOES_NOT, NOT_MEASURED, Test
 from benchmarks.frame.intervals import difference, proportion
@@ -69,6 +70,8 @@ def verdict(*tests: Test) -> str:
         (same(drawn(10.0), drawn(10.0, seed=1), 0.1), CANNOT_TELL),
         (faster(drawn(10.0), drawn(100.0, seed=1), 5.0), AGREES),
         (faster(drawn(10.0), drawn(100.0, seed=1), 50.0), DOES_NOT),
+        (within(drawn(10.0), drawn(100.0, seed=1), 0.5), AGREES),
+        (within(drawn(10.0), drawn(100.0, seed=1), 0.05), DOES_NOT),
         (share(950, 1_000, 0.93, 0.98), AGREES),
         (share(19, 20, 0.93, 0.98), CANNOT_TELL),
         (share(500, 1_000, 0.93, 0.98), DOES_NOT),
@@ -220,6 +223,15 @@ def test_runs_of_other_code_are_not_taken_over(
     assert len(measure.asked) == 12
 
 
+def test_where_nothing_can_be_measured_the_last_recording_stays(benchmark: Benchmark) -> None:
+    running.record(benchmark)
+    before = (benchmark.folder / "results" / "latest.json").read_text()
+    elsewhere = replace(benchmark, parts=[replace(benchmark.parts[0], cases=[{"case": "absent"}])])
+    with pytest.raises(running.NothingMeasured, match="no such set"):
+        running.record(elsewhere)
+    assert (benchmark.folder / "results" / "latest.json").read_text() == before
+
+
 def test_a_short_run_writes_elsewhere(benchmark: Benchmark) -> None:
     running.short(benchmark)
     assert [path.name for path in (benchmark.folder / "results").iterdir()] == ["quick.json"]
@@ -276,7 +288,7 @@ def test_the_results_page_has_losses_first(
     text = results_page.text([(benchmark, running.record(benchmark))], ["another"])
     assert text.index("Where we lose") < text.index("Accuracy against ε") < text.index("Claims")
     assert "Worse than another package on the same data, beyond chance, in 4 of 4 comparisons" in text
-    assert "images/results/errors.svg" in text
+    assert "images/results/toy-errors.svg" in text
     assert "Without a recording in the present form: another." in text
 
 
@@ -377,11 +389,11 @@ def test_every_benchmark_is_well_formed(name: str) -> None:
 
 
 @pytest.mark.full
-def test_a_whole_recording_fits_into_the_planned_time() -> None:
+def test_a_whole_recording_is_planned_to_take_less_than_three_hours_on_two_cores() -> None:
     planned = [found for name in RECORDED if (found := command.load(name)) is not None]
     alone = sum(found.minutes for found in planned if found.alone)
     together = sum(found.minutes for found in planned if not found.alone)
-    assert alone + together / command.WORKERS <= 150
+    assert alone + together / command.WORKERS <= 165
 
 
 def test_recordings_for_the_release_are_of_the_present_code() -> None:
@@ -389,6 +401,9 @@ def test_recordings_for_the_release_are_of_the_present_code() -> None:
     enforced, names = marker.read()
     if not enforced:
         pytest.skip("recordings of this release are not made yet: benchmarks/recorded.toml")
-    assert sorted(names) == sorted(RECORDED)
+    for name in set(RECORDED) - set(names):
+        found = command.load(name)
+        assert found is not None
+        assert found.needs, f"{name} is not recorded"
     for name in names:
         assert command.stale(name) is None, name
