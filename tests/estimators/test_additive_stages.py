@@ -279,9 +279,9 @@ def test_a_slope_is_found_and_lost_in_noise_it_stays_where_it_usually_is() -> No
     chance = 1 / (1 + np.exp(-(0.4 * scores - 1)))
     counts = np.column_stack([people * (1 - chance), people * chance])
     for noise, most in ((0.0, 0.02), (50.0, 0.1)):
-        found = recalibration(scores, counts + noise * rng.normal(size=counts.shape), noise**2 + 1e-6, -0.9)
+        found = recalibration(scores, counts + noise * rng.normal(size=counts.shape), noise**2 + 1e-6, -0.9, spread=2.0)
         assert found.slope == pytest.approx(0.4, abs=most)
         assert found.intercept == pytest.approx(-1.0, abs=2 * most)
-    lost = recalibration(scores, 1e6 * rng.normal(size=counts.shape), 1e12, -0.9)
+    lost = recalibration(scores, 1e6 * rng.normal(size=counts.shape), 1e12, -0.9, spread=2.0)
     assert lost.slope == pytest.approx(0.8, abs=0.1)
     assert lost.slope_error == pytest.approx(0.3, abs=0.05)

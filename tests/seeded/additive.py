@@ -145,7 +145,7 @@ BUGS = [
     ),
     Bug(
         "weights of evidence are added up as they are",
-        replaced(estimators, "recalibration", lambda *_: Recalibration(-1.0, 1.0, 0.1, 0.1)),
+        replaced(estimators, "recalibration", lambda *_, **__: Recalibration(-1.0, 1.0, 0.1, 0.1)),
         _with_evidence(stages.test_columns_that_say_the_same_are_not_counted_twice),
     ),
     Bug(

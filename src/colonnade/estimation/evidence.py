@@ -21,7 +21,7 @@ from colonnade.coding.columns import Feature
 from colonnade.estimation.shape_belief import AdditiveFit, adding_up, likelier
 from colonnade.estimation.shapes import Component, ShapePrior, TargetCounts, places_by_column
 
-__all__ = ["Recalibration", "information", "marginal_shapes", "recalibration"]
+__all__ = ["Recalibration", "expected_spread", "information", "marginal_shapes", "recalibration"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +33,9 @@ TINY = 1e-9
 USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
 """Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
 LARGEST_SCORE = 12.0
+LONGEST = 0.5
+ALIKE = 2.0
+"""How much farther scores spread than those of independent columns would."""
 WIDE = 4.0
 """The least variance of effects that errors are computed with: noise hides how large effects are, and pulls them to 0."""
 
@@ -132,9 +135,17 @@ class Recalibration:
 
 
 def recalibration(
-    scores: Array, counts: Array, variance: float, expected: float, smoothed: Callable[[Array], Array] | None = None
+    scores: Array,
+    counts: Array,
+    variance: float,
+    expected: float,
+    *,
+    spread: float,
+    smoothed: Callable[[Array], Array] | None = None,
 ) -> Recalibration:
     """Return intercept and slope of the log-odds of an event on a score.
+
+    A bin counts as far as people can be expected there: one that holds noise alone would move the slope most, being far out.
 
     Parameters
     ----------
@@ -146,6 +157,8 @@ def recalibration(
         Of the noise in a count.
     expected
         The intercept to expect: the log-odds of the event where the score is 0.
+    spread
+        The standard deviation of scores to expect, around 0.
     smoothed
         What rounding does to values by bin (`ScoreCounts.smoothed`); nothing by default.
 
@@ -154,7 +167,7 @@ def recalibration(
     >>> scores = np.linspace(-4, 4, 33)
     >>> chance = 1 / (1 + np.exp(-(0.3 + 0.6 * scores)))
     >>> counts = 10_000 * np.column_stack([1 - chance, chance])
-    >>> found = recalibration(scores, counts, 1.0, 0.0)
+    >>> found = recalibration(scores, counts, 1.0, 0.0, spread=2.0)
     >>> round(found.intercept, 2), round(found.slope, 2)
     (0.3, 0.6)
     """
@@ -163,20 +176,30 @@ def recalibration(
     middle = np.array([expected, USUAL_SLOPE])
     precision = np.diag([1 / INTERCEPT_SPREAD**2, 1 / SLOPE_SPREAD**2])
     people, events = counts.sum(axis=1), counts[:, 1]
+    usual = np.exp(-((scores / spread) ** 2) / 2) + TINY
+    usual *= max(float(people.sum()), 1.0) / usual.sum()
     held = np.maximum(people, 0.0)  # for the curvature alone: fewer than nobody would bend it the wrong way
     found, left = middle, np.linalg.inv(precision)
     for _ in range(4 * ROUNDS):
         chance = rounded(_chance(design @ found))
-        gradient = design.T @ (people * chance - events)
-        bend = (design * (held * chance * (1 - chance))[:, None]).T @ design
-        noise = variance * (design * (chance**2 + (1 - chance) ** 2)[:, None]).T @ design
-        trusted = bend @ np.linalg.pinv(bend + noise)
-        left = np.linalg.inv(trusted @ bend + precision)
-        step = left @ (-trusted @ gradient - precision @ (found - middle))
-        found = found + step * min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
+        bend, noise = chance * (1 - chance), variance * (chance**2 + (1 - chance) ** 2)
+        trust = usual * bend / (usual * bend + noise)
+        gradient = design.T @ (trust * (people * chance - events))
+        slope = (design * (trust * held * bend)[:, None]).T @ design
+        doubt = (design * (trust**2 * (held * bend + noise))[:, None]).T @ design
+        known = slope.T @ np.linalg.pinv(doubt)
+        left = np.linalg.inv(known @ slope + precision)
+        step = left @ (-known @ gradient - precision @ (found - middle))
+        found = found + step * min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-12))
         found[1] = max(found[1], 0.0)  # a score that pointed the other way would be noise
     errors = np.sqrt(np.diag(left))
     return Recalibration(float(found[0]), float(found[1]), float(errors[0]), float(errors[1]))
+
+
+def expected_spread(found: AdditiveFit, features: Sequence[Feature]) -> float:
+    """Return the standard deviation to expect of added-up effects: twice that of independent columns, for those that are not."""
+    squares = [variance for _, variance in _variances(found, features)]
+    return ALIKE * float(np.sqrt(max(sum(squares), TINY)))
 
 
 # Choice ----------------------------------------------------------------------------------------------------------------------
@@ -187,10 +210,15 @@ def information(found: AdditiveFit, features: Sequence[Feature]) -> dict[str, fl
 
     Effects are pulled to 0 as far as noise asks for it, so a column of noise has little.
     """
-    share = 1 / (1 + np.exp(-found.weights[0]))
-    scores = {}
+    share = float(_chance(found.weights[:1])[0])
+    return {name: 0.5 * share * (1 - share) * variance for name, variance in _variances(found, features)}
+
+
+def _variances(found: AdditiveFit, features: Sequence[Feature]) -> list[tuple[str, float]]:
+    """Return the variance of each column's effects over people."""
+    variances = []
     for name, places in places_by_column(features).items():
         part = found.people[places] / found.people[places].sum()
-        mean = float(part @ found.weights[places])
-        scores[name] = float(0.5 * share * (1 - share) * (part @ (found.weights[places] - mean) ** 2))
-    return scores
+        apart = found.weights[places] - part @ found.weights[places]
+        variances.append((name, float(part @ apart**2)))
+    return variances

@@ -14,7 +14,7 @@ from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHis
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
-from colonnade.estimation.evidence import information, marginal_shapes, recalibration
+from colonnade.estimation.evidence import expected_spread, information, marginal_shapes, recalibration
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LogisticFit, numeric_place
@@ -231,7 +231,14 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
         """Return the fitted attributes: marginal effects, times the slope that the histogram tells."""
         columns = self._chosen(federation.describe())
         found, features = self._marginal(columns)
-        told = recalibration(counts.scores, counts.counts, counts.variance, found.weights[0], counts.smoothed)
+        told = recalibration(
+            counts.scores,
+            counts.counts,
+            counts.variance,
+            float(found.weights[0]),
+            spread=expected_spread(found, features),
+            smoothed=counts.smoothed,
+        )
         squared = told.slope**2
         scaled = AdditiveFit(
             np.append(told.intercept, told.slope * found.weights[1:]),
