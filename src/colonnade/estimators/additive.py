@@ -29,6 +29,7 @@ from colonnade.estimators.shape_study import ADDITIVE, BINS, ShapeStudy, centrin
 from colonnade.estimators.stages import FirstStage
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Number
+from colonnade.steps.kind import kind_of
 from colonnade.steps.registry import STUDIES
 from colonnade.steps.score_table import ScoreHistogram
 
@@ -187,7 +188,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
     def marginal_(self) -> bool:
         """Whether effects are marginal: what each column tells by itself, times one slope (`cn.methods.AdditiveNewton`)."""
         require_fitted(self)
-        return all(step.kind == ScoreHistogram.name for step in self.plan_.steps)
+        return all(kind_of(step) is ScoreHistogram for step in self.plan_.steps)
 
     def _made_of_tables(self, federation: Federation, columns: Mapping[str, Column]) -> bool:
         return bool(self.method.made_of_tables(self, federation, columns))
