@@ -107,7 +107,7 @@ def test_the_second_plan_names_the_first_and_the_statement_is_about_both(federat
     second = model.plan_.price.epsilon
     assert first.plan.price.epsilon < second < model.privacy_.epsilon()
     assert len(model.privacy_.openings) > len({step.name for step in model.plan_.steps})
-    assert "In two stages" in model.receipt_
+    assert "in two stages" in model.receipt_
 
 
 @pytest.mark.full

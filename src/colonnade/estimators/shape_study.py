@@ -177,7 +177,8 @@ class ShapeStudy(RegressionStudy):
         with progress_bar(title) as progress:
             findings = checked._as_read(federation).study(first.algorithm, first.plan, title=title, progress=progress)
         second = checked._going_on(first, findings.value).fit(federation, repeat=repeat)
-        both = together(findings, second._findings())
+        name = f"{type(self).__name__}(method={second.plan_.method!r})"
+        both = together(name, findings, second._findings())
         self._adopt({name: value for name, value in vars(second).items() if name in self.learned})
         self.privacy_, self.transcript_, self.receipt_ = both.privacy, both.transcript, both.receipt
         self.plan_, self.schema_, self._fitted_on = second.plan_, second.schema_, second._fitted_on

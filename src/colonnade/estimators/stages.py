@@ -118,12 +118,12 @@ def divided(price: Price, share: int) -> tuple[Price, Price]:
 # Both stages as one ----------------------------------------------------------------------------------------------------------
 
 
-def together(first: Findings, second: Findings) -> Findings:
+def together(title: str, first: Findings, second: Findings) -> Findings:
     """Return the record of both stages: one statement, one log of messages, and what both have cost."""
     privacy = _both(first.privacy, second.privacy)
     epsilon, delta = privacy.epsilon(unit=second.plan.unit), privacy.delta(unit=second.plan.unit)
     lines = [first.receipt.splitlines()[-1], second.receipt.splitlines()[-1]]
-    whole = f"In two stages, together ε={epsilon:.4g}, δ={delta:.4g} per {second.plan.unit} towards the coordinator."
+    whole = f"{title} in two stages: ε={epsilon:.4g}, δ={delta:.4g} per {second.plan.unit} towards the coordinator, together."
     return replace(
         second,
         privacy=privacy,
