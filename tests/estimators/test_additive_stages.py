@@ -149,6 +149,19 @@ def test_a_choice_is_auto_and_how_many(federation, columns) -> None:
         _model(columns=columns).fit(federation)
 
 
+def test_a_study_whose_second_stage_cannot_follow_is_refused_before_the_first_is_paid_for() -> None:
+    with _federation(budget=cn.Budget(epsilon=2.0, delta=DELTA)) as small:
+        with pytest.raises(cn.BudgetExceeded, match="Both stages") as refused:
+            _model(columns="auto:2", epsilon=2.1).fit(small)
+        assert refused.value.spent is None
+        assert small.budget()["spent"].max() == 0
+    strict = {"bank": cn.Policy(max_epsilon=1.0)}
+    with _federation(policies=strict) as limited:
+        with pytest.raises(cn.PolicyRefusal):
+            _model(columns="auto:2", epsilon=1.9).fit(limited)
+        assert limited.budget()["spent"].max() == 0
+
+
 def test_two_stages_cost_no_more_than_the_price() -> None:
     price = Price.of(0.7, 1e-6)
     first, second = divided(price, 15)

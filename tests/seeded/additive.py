@@ -149,6 +149,11 @@ BUGS = [
         _with_evidence(stages.test_columns_that_say_the_same_are_not_counted_twice),
     ),
     Bug(
+        "a first stage is paid for whether or not the second can follow",
+        replaced(estimator, "require_both", lambda *_: None),
+        stages.test_a_study_whose_second_stage_cannot_follow_is_refused_before_the_first_is_paid_for,
+    ),
+    Bug(
         "columns are chosen that leave nobody else to compute with",
         replaced(two_stages, "best_columns", lambda scores, target, wanted: sorted(scores)[:wanted]),
         stages.test_a_choice_leaves_a_column_of_another_party,

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -48,6 +49,7 @@ from colonnade.estimators.stages import (
     divided,
     how_many,
     in_two_stages,
+    require_both,
     together,
 )
 from colonnade.estimators.study import COMMON
@@ -173,6 +175,7 @@ class ShapeStudy(RegressionStudy):
         if first is None:
             return super().fit(federation, *rows, repeat=repeat)
         assert isinstance(federation, Federation)  # as `_begun` has it
+        require_both(federation, first, partial(self.preview, federation, repeat=repeat))
         title = f"{type(self).__name__}(first stage)"
         with progress_bar(title) as progress:
             findings = checked._as_read(federation).study(first.algorithm, first.plan, title=title, progress=progress)

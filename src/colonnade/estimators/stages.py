@@ -4,7 +4,7 @@ Each stage is a plan of its own, because a plan names every column and weight be
 between the two, in parts of ρ. The second plan names the hash of the first, and the statement of the study is about both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from colonnade.coordinator.findings import Findings, statement_of
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.cost import Cost
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, BudgetExceeded
 from colonnade.estimators.answers import Preview, budget_after
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NOTHING, Price
@@ -31,9 +31,11 @@ __all__ = [
     "EVIDENCE_SHARE",
     "FirstStage",
     "Purpose",
+    "best_columns",
     "divided",
     "how_many",
     "in_two_stages",
+    "require_both",
     "together",
 ]
 
@@ -170,6 +172,24 @@ def in_two_stages(
         others=others,
         epsilon=price.epsilon,
     )
+
+
+def require_both(federation: Federation, first: FirstStage, preview: Callable[[], Preview]) -> None:
+    """Refuse a study whose second stage could not follow, before the first is paid for.
+
+    Parameters
+    ----------
+    federation, first
+        Whose parties are asked, and for what. A first stage that was paid for costs nothing again, and nothing is checked.
+    preview
+        Returns what to expect of both; the parties then say whether their policies allow the second.
+    """
+    if not any(federation.quote(first.plan).unpaid.values()):
+        return
+    after = preview().after
+    over = [str(party) for party, row in after.iterrows() if row["spent"] > row["epsilon"]]
+    if over:
+        raise BudgetExceeded(f"Both stages of this study would take the ledger of {over[0]!r} past its cap.")
 
 
 def _both(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyStatement:
